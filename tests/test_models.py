@@ -2,12 +2,9 @@
 
 import json
 import re
-import signal
 import struct
 import subprocess
 import sys
-import time
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,9 @@ import jax
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from guide_model import guide_model
 from PIL import Image
+from png import png
 
 from dml_jax import Operator
 from dml_jax.cli import cli
@@ -61,24 +60,11 @@ def model_of(resources: Json, dispatchables: Json, *commands: Json) -> Json:
 
 
 def reduce_model() -> Json:
-    """The example of DxDispatch's guide: the sums of the rows of 1..9."""
-    desc = {
-        X: tensor([1, 1, 3, 3]),
-        Y: tensor([1, 1, 3, 1]),
-        "Function": "DML_REDUCE_FUNCTION_SUM",
-        "AxisCount": 1,
-        "Axes": [3],
-    }
-    return model_of(
-        {
-            "input": buffer([1, 2, 3, 4, 5, 6, 7, 8, 9]),
-            "output": buffer({"valueCount": 3, "value": 0}),
-        },
-        {"sum": {"type": "DML_OPERATOR_REDUCE", "desc": desc}},
-        dispatch("sum", InputTensor="input", OutputTensor="output"),
-        show("input"),
-        show("output"),
-    )
+    """The model of DxDispatch's guide, with a list of values; it prints both resources."""
+    model = guide_model()
+    model["resources"]["input"] = buffer([*range(1, 10)])
+    model["commands"][1:] = [show("input"), show("output")]
+    return model
 
 
 def run(model: Json, folder: Path = Path(), timing: Timing = ONCE) -> list[str]:
@@ -237,12 +223,26 @@ def test_npy(kind: str, order: str, folder: Path):
     np.testing.assert_array_equal(contents(resource, kind, folder)[:6], native.reshape(-1))
 
 
-@pytest.mark.parametrize("dtype", ["<f4", ">i2"])
-def test_npy_in_fortran_order_is_read_row_major(dtype: str, folder: Path):
-    values = np.asfortranarray(np.arange(24).reshape(2, 3, 4).astype(dtype))
-    np.save(folder / "v.npy", values)
-    expected = ", ".join(map(str, range(24)))
-    assert printed(buffer({"sourcePath": "v.npy"}, None), folder) == expected
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.asfortranarray(np.arange(6, dtype="<f4").reshape(2, 3)), "0, 1, 2, 3, 4, 5"),
+        (np.asfortranarray(np.arange(6, dtype=">i2").reshape(1, 2, 3)), "0, 1, 2, 3, 4, 5"),
+        (np.float32(2.5), "2.5"),
+        (np.array([True, False, True]), "1, 0, 1"),
+    ],
+    ids=["columns first", "columns first, other bytes", "a number", "booleans are INT8"],
+)
+@pytest.mark.parametrize("data_type", ["own", "UNKNOWN", None])
+def test_npy_says_its_layout_and_type(
+    array: np.ndarray, expected: str, data_type: str | None, folder: Path
+):
+    """A file may name its type too; without it, or with UNKNOWN, the array's own is taken."""
+    np.save(folder / "v.npy", array)
+    (folder / "v.npy").rename(folder / "V.NPY")
+    own = "INT8" if array.dtype == bool else array.dtype.name.upper()
+    named = own if data_type == "own" else data_type
+    assert printed(buffer({"sourcePath": "V.NPY"}, named), folder) == expected
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
@@ -250,18 +250,6 @@ def test_npy_of_every_version(version: tuple[int, int], folder: Path):
     with (folder / "v.npy").open("wb") as file:
         np.lib.format.write_array(file, np.arange(3, dtype=np.int32), version)
     assert printed(buffer({"sourcePath": "v.npy"}, "INT32"), folder) == "0, 1, 2"
-
-
-def test_npy_of_a_scalar(folder: Path):
-    np.save(folder / "v.npy", np.float32(2.5))
-    assert printed(buffer({"sourcePath": "v.npy"}, None), folder) == "2.5"
-
-
-@pytest.mark.parametrize("data_type", ["FLOAT32", "UNKNOWN", None])
-def test_npy_says_its_type_itself(data_type: str | None, folder: Path):
-    np.save(folder / "V.NPY", np.array([1, 2], np.float32))
-    (folder / "V.NPY.npy").rename(folder / "V.NPY")
-    assert printed(buffer({"sourcePath": "V.NPY"}, data_type), folder) == "1, 2"
 
 
 @pytest.mark.parametrize("name", ["v.dat", "v.bin", "v", "v.raw"])
@@ -312,47 +300,28 @@ def test_a_picture_becomes_planes(
     np.testing.assert_allclose(found.astype(float), planes.astype(float), rtol=tolerance)
 
 
-def test_an_array_of_booleans_is_int8(folder: Path):
-    np.save(folder / "b.npy", np.array([True, False, True]))
-    assert printed(buffer({"sourcePath": "b.npy"}, "INT8", type="buffer"), folder) == "1, 0, 1"
-
-
-def test_a_grey_picture_fills_three_channels(folder: Path):
-    Image.fromarray(np.array([[7, 200]], np.uint8)).save(folder / "p.png")
-    found = printed(buffer({"sourcePath": "p.png"}, "UINT8"), folder)
-    assert found == "7, 200, 7, 200, 7, 200"
-
-
-def test_a_picture_of_16_bits_is_rounded(folder: Path):
-    deep = np.array([[0, 128, 129, 255, 385, 386, 65535]], np.uint16)
-    Image.fromarray(deep).save(folder / "p.png")
-    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 1, 1, deep.size])
-    assert numbers(printed(resource, folder)) == np.rint(deep[0] / 257).tolist()
-
-
-def test_an_opaque_picture_has_full_alpha(folder: Path):
-    Image.fromarray(np.full((1, 1, 3), 9, np.uint8)).save(folder / "p.png")
-    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 1, 1])
-    assert printed(resource, folder) == "9, 9, 9, 255"
-
-
-def png_of_16_bits(channels: np.ndarray) -> bytes:
-    """The PNG of 16-bit channels [height, width, 1 to 4], which Pillow cannot write."""
-    height, width, count = channels.shape
-    head = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[count], 0, 0, 0)
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in channels)
-    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts
-    )
+@pytest.mark.parametrize(
+    ("pixels", "sizes", "expected"),
+    [
+        ([[7, 200]], [1, 3, 1, 2], "7, 200, 7, 200, 7, 200"),  # grey fills all colours
+        ([[[9, 8, 7]]], [1, 4, 1, 1], "9, 8, 7, 255"),  # what is opaque has full alpha
+    ],
+)
+def test_channels_that_a_picture_lacks(pixels: Any, sizes: list[int], expected: str, folder: Path):
+    Image.fromarray(np.array(pixels, np.uint8)).save(folder / "p.png")
+    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=sizes)
+    assert printed(resource, folder) == expected
+    if sizes[1] == 3:
+        assert printed(buffer({"sourcePath": "p.png"}, "UINT8"), folder) == expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_all_pictures_of_16_bits_are_rounded_alike(count: int, folder: Path):
-    """Each x becomes round(x / 257), since 65535 = 255 * 257; 2770 becomes 11."""
+    """Each x becomes round(x / 257), since 65535 = 255 * 257."""
     deep = (np.arange(12 * count, dtype=np.uint16) * 1237 + 2770).reshape(3, 4, count)
-    (folder / "p.png").write_bytes(png_of_16_bits(deep))
+    deep.reshape(-1)[:8] = [0, 128, 129, 255, 257, 385, 386, 65535]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in deep)
+    (folder / "p.png").write_bytes(png(4, 3, 16, count, rows))
     resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 4, 3, 4])
     found = np.reshape(numbers(printed(resource, folder)), (4, 3, 4))
     eight = np.rint(deep / 257)
@@ -360,14 +329,6 @@ def test_all_pictures_of_16_bits_are_rounded_alike(count: int, folder: Path):
     alpha = eight[..., -1:] if count in (2, 4) else np.full((3, 4, 1), 255)
     rgb = np.broadcast_to(colours, (3, 4, 3))
     assert found.transpose(1, 2, 0).tolist() == np.concatenate([rgb, alpha], -1).tolist()
-    assert (found[0, 0, 0], found[2, 0, 0]) == (11, 11 if count < 3 else eight[0, 0, 2])
-
-
-def test_a_picture_of_16_bits_keeps_its_brightness(folder: Path):
-    grey = np.arange(0, 256, 15, dtype=np.uint16)
-    Image.fromarray((grey * 257).reshape(1, -1)).save(folder / "p.png")
-    resource = buffer({"sourcePath": "p.png"}, "UINT8", resampleSize=[1, 1, 1, len(grey)])
-    assert numbers(printed(resource, folder)) == grey.tolist()
 
 
 @pytest.mark.parametrize("name", ["p.png", "p.jpg", "p.jpeg", "P.PNG", "P.JPG"])
@@ -429,52 +390,31 @@ def test_an_empty_model_runs():
 
 
 @pytest.mark.parametrize(
-    ("data_type", "value", "expected"),
+    ("data_type", "values", "expected"),
     [
-        ("FLOAT32", 0.1, "0.1"),
-        ("FLOAT32", 1 / 3, "0.333333"),
-        ("FLOAT32", 2 / 3, "0.666667"),
-        ("FLOAT32", 1e20, "1e+20"),
-        ("FLOAT32", -1e-20, "-1e-20"),
-        ("FLOAT32", 123456, "123456"),
-        ("FLOAT32", 999999, "999999"),
-        ("FLOAT32", 1000000, "1e+06"),
-        ("FLOAT32", 1234567, "1.23457e+06"),
-        ("FLOAT32", 16777216, "1.67772e+07"),
-        ("FLOAT32", 0.0001, "0.0001"),
-        ("FLOAT32", 0.00001, "1e-05"),
-        ("FLOAT32", -0.0, "-0"),
-        ("FLOAT32", 100, "100"),
-        ("FLOAT32", 2.50, "2.5"),
-        ("FLOAT32", 3.4028235e38, "3.40282e+38"),
-        ("FLOAT32", 1e-45, "1.4013e-45"),
-        ("FLOAT16", 0.1, "0.0999756"),
-        ("FLOAT16", 65504, "65504"),
-        ("FLOAT16", 1e-7, "1.19209e-07"),
-        ("FLOAT64", 1e300, "1e+300"),
-        ("FLOAT64", 1e-300, "1e-300"),
-        ("FLOAT64", 3.14159265358979, "3.14159"),
-        ("INT8", 65, "65"),
-        ("UINT8", 10, "10"),
-        ("INT64", 2**63 - 1, "9223372036854775807"),
+        ("FLOAT32", [0.1, 1 / 3, 2 / 3, 2.50, 100, -0.0], "0.1, 0.333333, 0.666667, 2.5, 100, -0"),
+        ("FLOAT32", [1e20, -1e-20, 0.0001, 0.00001], "1e+20, -1e-20, 0.0001, 1e-05"),
+        ("FLOAT32", [3.4028235e38, 1e-45], "3.40282e+38, 1.4013e-45"),
+        ("FLOAT32", [123456, 999999, 1000000, 1234567], "123456, 999999, 1e+06, 1.23457e+06"),
+        ("FLOAT32", [16777216], "1.67772e+07"),
+        ("FLOAT16", [0.1, 65504, 1e-7], "0.0999756, 65504, 1.19209e-07"),
+        ("FLOAT64", [1e300, 1e-300, 3.14159265358979], "1e+300, 1e-300, 3.14159"),
+        ("INT8", [65], "65"),
+        ("UINT8", [10], "10"),
+        ("INT64", [2**63 - 1], "9223372036854775807"),
     ],
 )
-def test_printed_as_a_cpp_stream(data_type: str, value: float, expected: str):
-    assert printed(buffer([value], data_type)) == expected
+def test_printed_as_a_cpp_stream(data_type: str, values: list[float], expected: str):
+    assert printed(buffer(values, data_type)) == expected
 
 
 def test_verbose_print_shows_index_value_and_bits():
     values = [0, 1, -2, "nan", "inf", 0.1, 1e20, -0.0, 2, 3, 4]
-    lines = run(model_of({"r": buffer(values)}, {}, show("r", verbose=True)))
-    assert lines[0] == "Resource 'r':"
-    assert len(lines) == 12
     texts = ["0", "1", "-2", "nan", "inf", "0.1", "1e+20", "-0", "2", "3", "4"]
-    for index, (line, value, text) in enumerate(zip(lines[1:], values, texts, strict=True)):
-        match = re.fullmatch(r"\[ *(\d+)\] (\S+) \(0x([0-9A-F]{8})\)", line)
-        assert match, line
-        assert (int(match[1]), match[2]) == (index, text)
-        bits = np.float32(value).view(np.uint32)
-        assert int(match[3], 16) == bits
+    bits = np.array(values, np.float32).view(np.uint32)
+    lines = run(model_of({"r": buffer(values)}, {}, show("r", verbose=True)))
+    expected = [f"[{k:2}] {text} (0x{bits[k]:08X})" for k, text in enumerate(texts)]
+    assert lines == ["Resource 'r':", *expected]
 
 
 def test_verbose_print_has_as_many_digits_as_the_type():
@@ -503,13 +443,6 @@ def writing(resource: Json, target: str, *dimensions: int) -> list[str]:
     return run(model_of({"r": resource}, {}, command))
 
 
-def test_write_npy(current: Path):
-    lines = writing(buffer([1, 2, 3, 4, 5], "FLOAT16"), "out.npy")
-    assert lines == ["Resource 'r' written to 'out.npy'"]
-    found = np.load(current / "out.npy")
-    assert (found.dtype, found.tolist()) == (np.float16, [1, 2, 3, 4, 5])
-
-
 @pytest.mark.parametrize("kind", NPY_TYPES)
 def test_write_npy_with_dimensions(kind: str, current: Path):
     data_type = np.dtype(kind).name.upper()
@@ -518,26 +451,40 @@ def test_write_npy_with_dimensions(kind: str, current: Path):
     assert (found.dtype, found.tolist()) == (np.dtype(kind), [[[1, 2], [3, 4], [5, 6]]])
 
 
-@pytest.mark.parametrize("name", ["out.dat", "out.bin", "out"])
-def test_write_raw(name: str, current: Path):
-    writing(buffer([1, -2, 3], "INT32"), name)
-    assert (current / name).read_bytes() == struct.pack("<3i", 1, -2, 3)
+HALF = buffer([1, 2, 3], "FLOAT16")  # 8 bytes of memory, 6 of which have values
+LARGER = buffer([1, 2, 3], "FLOAT16", sizeInBytes=10)
 
 
-def test_write_all_that_a_size_asks_for(current: Path):
-    """Not only what is initialised, which is all that print shows."""
-    resource = buffer([1, 2, 3], "FLOAT16", sizeInBytes=10)
-    writing(resource, "out.npy")
-    assert np.load(current / "out.npy").tolist() == [1, 2, 3, 0, 0]
-    writing(resource, "out.dat")
-    assert (current / "out.dat").read_bytes() == np.array([1, 2, 3, 0, 0], np.float16).tobytes()
-    writing(resource, "whole.npy", 5, 1)
-    assert np.load(current / "whole.npy").tolist() == [[1], [2], [3], [0], [0]]
-    writing(resource, "some.npy", 3, 1)
-    assert np.load(current / "some.npy").tolist() == [[1], [2], [3]]
+@pytest.mark.parametrize(
+    ("resource", "target", "dimensions", "expected"),
+    [
+        (HALF, "out.npy", [], [1, 2, 3]),
+        (HALF, "out.dat", [], [1, 2, 3]),
+        (HALF, "out.bin", [], [1, 2, 3]),
+        (HALF, "out", [], [1, 2, 3]),
+        # All that a size asks for, and not only what is initialised, which is all that is printed.
+        (LARGER, "out.npy", [], [1, 2, 3, 0, 0]),
+        (LARGER, "out.dat", [], [1, 2, 3, 0, 0]),
+        (LARGER, "out.npy", [5, 1], [[1], [2], [3], [0], [0]]),
+        # What has fewer dimensions gets the first elements.
+        (LARGER, "out.npy", [3, 1], [[1], [2], [3]]),
+        (LARGER, "out.npy", [2, 1], [[1], [2]]),
+        (LARGER, "out.npy", [1, 4], [[1, 2, 3, 0]]),
+    ],
+    ids=range(10),
+)
+def test_write_numbers(
+    resource: Json, target: str, dimensions: list[int], expected: Any, current: Path
+):
+    lines = writing(resource, target, *dimensions)
+    assert lines == [f"Resource 'r' written to '{target}'"]
+    array = np.array(expected, np.float16)
+    if target.endswith(".npy"):
+        found = np.load(current / target)
+        assert (found.dtype, found.tolist()) == (array.dtype, expected)
+    else:
+        assert (current / target).read_bytes() == array.tobytes()
     assert printed(resource) == "1, 2, 3"
-    writing(buffer([1, 2, 3], "FLOAT16"), "bare.dat")  # 8 bytes of memory, 6 of which are ours
-    assert (current / "bare.dat").read_bytes() == np.array([1, 2, 3], np.float16).tobytes()
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -574,11 +521,11 @@ def test_write_jpg(channels: int, name: str, current: Path):
     np.testing.assert_allclose(found, expected, atol=3)
 
 
-def test_write_makes_folders_and_leaves_no_other_file(folder: Path, current: Path):
+def test_write_makes_folders_and_leaves_no_other_file(current: Path):
     writing(buffer([1]), "a/b/c.npy")
-    writing(buffer([1]), str(folder / "d" / "e.bin"))
-    assert [p.name for p in sorted(current.rglob("*"))] == ["a", "b", "c.npy"]
-    assert [p.name for p in sorted(folder.rglob("*"))] == ["d", "e.bin"]
+    writing(buffer([1]), str(current / "d" / "e.bin"))
+    names = ["a", "a/b", "a/b/c.npy", "d", "d/e.bin"]
+    assert [str(p.relative_to(current)) for p in sorted(current.rglob("*"))] == names
 
 
 def test_write_replaces_a_file(current: Path):
@@ -600,10 +547,10 @@ def test_write_gives_a_file_the_usual_permissions(current: Path):
     assert (current / "out.bin").stat().st_mode == (current / "usual").stat().st_mode
 
 
-def test_what_was_written_can_be_read(folder: Path):
+def test_what_was_written_can_be_read(current: Path):
     values = [0.5, -1, 1e20, "inf", "nan"]
-    writing(buffer(values), str(folder / "v.npy"), 5, 1)
-    read = printed(buffer({"sourcePath": "v.npy"}, None), folder)
+    writing(buffer(values), "v.npy", 5, 1)
+    read = printed(buffer({"sourcePath": "v.npy"}, None), current)
     assert read == "0.5, -1, 1e+20, inf, nan"
 
 
@@ -615,53 +562,41 @@ def test_the_guides_example():
     assert found == {"input": "1, 2, 3, 4, 5, 6, 7, 8, 9", "output": "6, 15, 24"}
 
 
-def doubling(count: int = 3) -> Json:
-    """Doubles `x` in place."""
-    tensors = {X: tensor([count]), Y: tensor([count])}
-    return clip(tensors, "-inf", "INF", ScaleBias={"Scale": 2, "Bias": 0})
+def after(resources: Json, operator: Json, *bindings: Json) -> dict[str, str]:
+    """What resources hold once an operator has run on each of the bindings.
+
+    A resource is a list of FLOAT32 values, or a resource of a model.
+    """
+    held = {name: v if isinstance(v, dict) else buffer(v) for name, v in resources.items()}
+    runs = (dispatch("op", **bound) for bound in bindings)
+    return shown(model_of(held, {"op": operator}, *runs, *map(show, resources)))
+
+
+DOUBLE = clip({X: tensor([3]), Y: tensor([3])}, "-inf", "INF", ScaleBias={"Scale": 2, "Bias": 0})
+IN_PLACE = {X: "x", Y: "x"}
 
 
 def test_in_place_and_state_is_kept():
-    double = dispatch("double", InputTensor="x", OutputTensor="x")
+    double = dispatch("double", **IN_PLACE)
     commands = [show("x"), double, show("x"), double, double, show("x")]
-    lines = run(model_of({"x": buffer([1, 2, -3])}, {"double": doubling()}, *commands))
+    lines = run(model_of({"x": buffer([1, 2, -3])}, {"double": DOUBLE}, *commands))
     values = [line for line in lines if line.startswith("Resource")]
     assert values == [f"Resource 'x': {v}" for v in ("1, 2, -3", "2, 4, -6", "8, 16, -24")]
 
 
 @pytest.mark.parametrize(("iterations", "repeat"), [(1, 1), (3, 1), (1, 4), (3, 2)])
 def test_every_iteration_runs(iterations: int, repeat: int):
-    double = dispatch("double", InputTensor="x", OutputTensor="x")
-    model = model_of({"x": buffer([1, 1, 1])}, {"double": doubling()}, double, show("x"))
+    double = dispatch("double", **IN_PLACE)
+    model = model_of({"x": buffer([1, 1, 1])}, {"double": DOUBLE}, double, show("x"))
     lines = run(model, timing=Timing(iterations, repeat))
     expected = 2 ** (iterations * repeat)
     assert lines[-1] == f"Resource 'x': {expected}, {expected}, {expected}"
 
 
-def split_model(bindings: Json, at_dispatchable: Json | None = None) -> Json:
-    """Splits 1, 2, 3, 4 into 1 and 2, 3, 4; `a` and `b` are -1 where nothing is written."""
-    desc = {
-        X: tensor([4]),
-        "OutputCount": 2,
-        "OutputTensors": [tensor([1]), tensor([3])],
-        "Axis": 0,
-    }
-    split: Json = {"type": "SPLIT", "desc": desc}
-    if at_dispatchable is not None:
-        split["bindings"] = at_dispatchable
-    resources = {
-        "x": buffer([1, 2, 3, 4]),
-        "y": buffer([5, 6, 7, 8]),
-        "a": buffer([-1] * 8),
-        "b": buffer([-1] * 4),
-    }
-    return model_of(
-        resources,
-        {"split": split},
-        {"type": "dispatch", "dispatchable": "split", "bindings": bindings},
-        show("a"),
-        show("b"),
-    )
+SPLIT = {
+    "type": "SPLIT",
+    "desc": {X: tensor([4]), "OutputTensors": [tensor([1]), tensor([3])], "Axis": 0},
+}
 
 
 A, B = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1"
@@ -702,154 +637,136 @@ A, B = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1"
     ],
 )
 def test_bindings(bindings: Json, at_dispatchable: Json | None, a: str, b: str):
-    assert shown(split_model(bindings, at_dispatchable)) == {"a": a, "b": b}
+    """Splits 1, 2, 3, 4 into 1 and 2, 3, 4; `a` and `b` are -1 where nothing is written."""
+    values = {"x": [1, 2, 3, 4], "y": [5, 6, 7, 8], "a": [-1] * 8, "b": [-1] * 4}
+    resources = {name: buffer(v) for name, v in values.items()}
+    split = SPLIT if at_dispatchable is None else {**SPLIT, "bindings": at_dispatchable}
+    run_split = dispatch("split", **bindings)
+    if not bindings:
+        del run_split["bindings"]
+    found = shown(model_of(resources, {"split": split}, run_split, show("a"), show("b")))
+    assert found == {"a": a, "b": b}
 
 
-def test_no_bindings_at_the_dispatch_where_the_dispatchable_has_them_all():
-    model = split_model({}, {X: "x", "OutputTensors": ["a", "b"]})
-    del model["commands"][0]["bindings"]
-    assert shown(model) == {"a": A, "b": B}
+def part(offset: int, **fields: Any) -> Json:
+    return {"name": "x", "elementOffset": offset, **fields}
 
 
-def test_an_offset_counts_elements_of_the_resource():
-    # 16 bytes in: 16 UINT8, 8 FLOAT16, 2 UINT64.
-    for data_type, offset in (("UINT8", 16), ("FLOAT16", 8), ("FLOAT32", 4), ("UINT64", 2)):
-        values = {"valueCount": 2 * offset, "valueStart": 0, "valueDelta": 1}
-        model = model_of(
-            {"x": buffer(values, data_type), "y": buffer([0], data_type)},
-            {"copy": copying(tensor([1], data_type), tensor([1], data_type))},
-            dispatch("copy", InputTensor={"name": "x", "elementOffset": offset}, OutputTensor="y"),
-            show("y"),
-        )
-        assert shown(model) == {"y": str(offset)}
+COPY = copying(tensor([2]), tensor([2]))
+MIXED = buffer([{"type": "FLOAT32", "value": v} for v in range(8)], "UNKNOWN")
+LAST = part(4, elementCount=3)
+OWNED = {**copying(tensor([3], Flags="OWNED_BY_DML"), tensor([3])), "bindings": {X: "w"}}
+STRIDED = tensor([2, 2], Strides=[4, 1])
 
 
-def test_an_offset_into_a_list_has_a_size_of_its_own():
-    values = [{"type": "FLOAT32", "value": v} for v in range(8)]
-    source = {"name": "x", "elementOffset": 1, "elementSizeInBytes": 16}
-    model = model_of(
-        {"x": buffer(values, "UNKNOWN"), "y": buffer([0, 0])},
-        {"copy": copying(tensor([2]), tensor([2]))},
-        dispatch("copy", InputTensor=source, OutputTensor="y"),
-        show("y"),
-    )
-    assert shown(model) == {"y": "4, 5"}
+@pytest.mark.parametrize(
+    ("resources", "operator", "bindings", "left"),
+    [
+        pytest.param(
+            *({"x": [1] * 12}, DOUBLE, [{X: LAST, Y: LAST}]),
+            {"x": "1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1"},
+            id="in place on a part",
+        ),
+        pytest.param(
+            *({"x": [1, 2, 3, 4, 5, 6, 7]}, COPY, [{X: "x", Y: part(4)}]),
+            {"x": "1, 2, 3, 4, 1, 2, 7"},
+            id="input and output apart in one resource",
+        ),
+        pytest.param(
+            {"x": [1, 2], "y": [3, 4], "z": [0, 0]},
+            *(COPY, [{X: "x", Y: "z"}, {X: "y", Y: "x"}, {X: "z", Y: "y"}]),
+            {"x": "3, 4", "y": "1, 2", "z": "1, 2"},
+            id="three dispatches of one dispatchable",
+        ),
+        pytest.param(
+            *({"x": MIXED, "y": [0, 0]}, COPY, [{X: part(1, elementSizeInBytes=16), Y: "y"}]),
+            {
+                "x": "0, 0, 0, 0, 0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 64, 64, 0, 0, 128, 64, 0, 0, "
+                "160, 64, 0, 0, 192, 64, 0, 0, 224, 64",
+                "y": "4, 5",
+            },
+            id="an offset into a list has a size of its own",
+        ),
+        pytest.param(
+            *({"x": [1, 2, 3, 4, 5, 6]}, clip({X: STRIDED, Y: STRIDED}, 0, 1.5), [IN_PLACE]),
+            {"x": "1, 1.5, 3, 4, 1.5, 1.5"},
+            id="in place with strides",
+        ),
+        pytest.param(
+            {"x": [-5, 1, 5]},
+            clip({X: tensor([3]), Y: tensor([3])}, -2, 2.5, ScaleBias=None),
+            *([IN_PLACE], {"x": "-2, 1, 2.5"}),
+            id="optional fields may be null",
+        ),
+        pytest.param(
+            {"x": [1, 2, 3, 4], "y": buffer([9], sizeInBytes=16)},
+            copying(tensor([4]), tensor([4])),
+            [{X: "x", Y: "y"}, {X: "y", Y: "x"}],
+            {"x": "1, 2, 3, 4", "y": "1"},  # all is there, and what was initialised is printed
+            id="beyond what was initialised",
+        ),
+        pytest.param(
+            {
+                name: buffer([v], "FLOAT64", sizeInBytes=n)
+                for name, v, n in [("x", 1.5, 12), ("y", 0, 20)]
+            },
+            copying(tensor([1], "UINT64"), tensor([1], "UINT64")),
+            *([{X: "x", Y: "y"}], {"x": "1.5", "y": "1.5"}),
+            id="memory of no whole number of elements",
+        ),
+        pytest.param(
+            {"w": [1, 2, 3, 4, 5, 6, 7], "y": [0, 0, 0]},
+            {**OWNED, "bindings": {X: {"name": "w", "elementOffset": 4}}},
+            *([{Y: "y"}], {"w": "1, 2, 3, 4, 5, 6, 7", "y": "5, 6, 7"}),
+            id="owned at an offset",
+        ),
+    ],
+)
+def test_what_dispatches_leave(resources: Json, operator: Json, bindings: list[Json], left: Json):
+    assert after(resources, operator, *bindings) == left
 
 
-def test_in_place_on_a_part():
-    part = {"name": "x", "elementOffset": 4, "elementCount": 3}
-    model = model_of(
-        {"x": buffer([1] * 12)},
-        {"double": doubling()},
-        dispatch("double", InputTensor=part, OutputTensor=part),
-        show("x"),
-    )
-    assert shown(model) == {"x": "1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1"}
-
-
-def test_input_and_output_apart_in_one_resource():
-    model = model_of(
-        {"x": buffer([1, 2, 3, 4, 5, 6, 7, 8])},
-        {"copy": copying(tensor([3]), tensor([3]))},
-        dispatch("copy", InputTensor="x", OutputTensor={"name": "x", "elementOffset": 4}),
-        show("x"),
-    )
-    assert shown(model) == {"x": "1, 2, 3, 4, 1, 2, 3, 8"}
-
-
-def test_two_inputs_outputs_and_dispatches_of_one_dispatchable():
-    copy = {"copy": copying(tensor([2]), tensor([2]))}
-    resources = {name: buffer(v) for name, v in (("x", [1, 2]), ("y", [3, 4]), ("z", [0, 0]))}
-    model = model_of(
-        resources,
-        copy,
-        dispatch("copy", InputTensor="x", OutputTensor="z"),
-        dispatch("copy", InputTensor="y", OutputTensor="x"),
-        dispatch("copy", InputTensor="z", OutputTensor="y"),
-        show("x"),
-        show("y"),
-    )
-    assert shown(model) == {"x": "3, 4", "y": "1, 2"}
+@pytest.mark.parametrize(
+    ("data_type", "offset"), [("UINT8", 16), ("FLOAT16", 8), ("FLOAT32", 4), ("UINT64", 2)]
+)
+def test_an_offset_counts_elements_of_the_resource(data_type: str, offset: int):
+    """Each is 16 bytes in."""
+    values = {"valueCount": 2 * offset, "valueStart": 0, "valueDelta": 1}
+    resources = {"x": buffer(values, data_type), "y": buffer([0], data_type)}
+    copy = copying(tensor([1], data_type), tensor([1], data_type))
+    assert after(resources, copy, {X: part(offset), Y: "y"})["y"] == str(offset)
 
 
 # Strides, and types of memory.
 
 
-def copied(source: Json, target: Json, values: Sequence[int], count: int) -> list[float]:
-    """What a copy between tensors of these layouts leaves in a resource of `count` times -1."""
-    model = model_of(
-        {"x": buffer(list(values)), "y": buffer([-1] * count)},
-        {"copy": copying(source, target)},
-        dispatch("copy", InputTensor="x", OutputTensor="y"),
-        show("y"),
-    )
-    return numbers(shown(model)["y"])
-
-
-def test_transposed_input():
-    values = np.arange(6)
-    found = copied(tensor([2, 3], Strides=[1, 2]), tensor([2, 3]), values.tolist(), 6)
-    assert found == values.reshape(3, 2).T.reshape(-1).tolist()
-
-
-def test_transposed_output():
-    values = np.arange(6)
-    found = copied(tensor([2, 3]), tensor([2, 3], Strides=[1, 2]), values.tolist(), 6)
-    assert found == values.reshape(2, 3).T.reshape(-1).tolist()
-
-
-def test_broadcast_input():
-    found = copied(tensor([2, 3], Strides=[0, 1]), tensor([2, 3]), [7, 8, 9], 6)
-    assert found == [7, 8, 9, 7, 8, 9]
-    assert copied(tensor([3], Strides=[0]), tensor([3]), [7], 3) == [7, 7, 7]
-
-
-def test_overlapping_windows_as_input():
-    found = copied(tensor([3, 2], Strides=[1, 1]), tensor([3, 2]), [1, 2, 3, 4], 6)
-    assert found == [1, 2, 2, 3, 3, 4]
-
-
-def test_padding_is_skipped_and_kept():
-    source = tensor([2, 2], Strides=[3, 1])
-    target = tensor([2, 2], Strides=[4, 2])
-    found = copied(source, target, [1, 2, 99, 3, 4], 8)
-    assert found == [1, -1, 2, -1, 3, -1, 4, -1]
-
-
-def test_a_size_above_the_least_is_kept_too():
-    target = tensor([2], TotalTensorSizeInBytes=16)
-    assert copied(tensor([2]), target, [1, 2], 4) == [1, 2, -1, -1]
-
-
-def test_in_place_with_strides():
-    strided = tensor([2, 2], Strides=[4, 1])
-    model = model_of(
-        {"x": buffer([1, 2, 3, 4, 5, 6])},
-        {"cut": clip({X: strided, Y: strided}, 0, 1.5)},
-        dispatch("cut", InputTensor="x", OutputTensor="x"),
-        show("x"),
-    )
-    assert shown(model) == {"x": "1, 1.5, 3, 4, 1.5, 1.5"}
+@pytest.mark.parametrize(
+    ("source", "target", "values", "expected"),
+    [
+        (tensor([2, 3], Strides=[1, 2]), tensor([2, 3]), range(6), "0, 2, 4, 1, 3, 5"),
+        (tensor([2, 3]), tensor([2, 3], Strides=[1, 2]), range(6), "0, 3, 1, 4, 2, 5"),
+        (tensor([2, 3], Strides=[0, 1]), tensor([2, 3]), [7, 8, 9], "7, 8, 9, 7, 8, 9"),
+        (tensor([3], Strides=[0]), tensor([3]), [7], "7, 7, 7"),
+        (tensor([3, 2], Strides=[1, 1]), tensor([3, 2]), [1, 2, 3, 4], "1, 2, 2, 3, 3, 4"),
+        (
+            tensor([2, 2], Strides=[3, 1]),
+            tensor([2, 2], Strides=[4, 2]),
+            *([1, 2, 99, 3, 4], "1, -1, 2, -1, 3, -1, 4, -1"),
+        ),
+        (tensor([2]), tensor([2], TotalTensorSizeInBytes=16), [1, 2], "1, 2, -1, -1"),
+    ],
+    ids=["transposed", "transposes", "broadcast", "one element", "windows", "padding", "larger"],
+)
+def test_strides(source: Json, target: Json, values: Sequence[int], expected: str):
+    """What a copy between tensors of these layouts leaves in a resource that holds -1."""
+    resources = {"x": [*values], "y": [-1] * len(numbers(expected))}
+    assert after(resources, copying(source, target), {X: "x", Y: "y"})["y"] == expected
 
 
 def test_reduce_a_transposed_tensor():
     model = reduce_model()
     model["dispatchables"]["sum"]["desc"][X]["Strides"] = [9, 9, 1, 3]
     assert shown(model)["output"] == "12, 15, 18"  # the sums of the columns of 1..9
-
-
-def reinterpreted(
-    source: tuple[str, list[Any]], moved: tuple[str, int], target: tuple[str, list[Any]]
-) -> str:
-    """What `target` shows once elements of `moved`'s type are copied to it from `source`."""
-    described = tensor([moved[1]], moved[0])
-    model = model_of(
-        {"x": buffer(source[1], source[0]), "y": buffer(target[1], target[0])},
-        {"copy": copying(described, described)},
-        dispatch("copy", InputTensor="x", OutputTensor="y"),
-        show("y"),
-    )
-    return shown(model)["y"]
 
 
 @pytest.mark.parametrize(
@@ -877,95 +794,35 @@ def test_memory_bound_as_another_type(
     target: tuple[str, list[Any]],
     expected: str,
 ):
-    assert reinterpreted(source, moved, target) == expected
+    """What `target` shows once elements of `moved`'s type are copied to it from `source`."""
+    described = tensor([moved[1]], moved[0])
+    resources = {"x": buffer(source[1], source[0]), "y": buffer(target[1], target[0])}
+    assert after(resources, copying(described, described), {X: "x", Y: "y"})["y"] == expected
 
 
 def test_float64_in_memory_of_other_types():
-    desc = {
-        X: tensor([3], "FLOAT64"),
-        "OutputTensors": [tensor([1], "FLOAT64"), tensor([2], "FLOAT64")],
-        "Axis": 0,
-    }
-    model = model_of(
-        {
-            # 1, -2 and 0.5, as pairs of their halves.
-            "x": buffer([0, 0x3FF00000, 0, 0xC0000000, 0, 0x3FE00000], "UINT32"),
-            "y": buffer([0, 0], "FLOAT32"),
-            "z": buffer([0, 0, 9], "FLOAT64"),
-        },
-        {"split": {"type": "SPLIT", "desc": desc}},
-        dispatch("split", InputTensor="x", OutputTensors=["y", "z"]),
-        show("y"),
-        show("z"),
-    )
-    assert shown(model) == {"y": "0, 1.875", "z": "-2, 0.5, 9"}
+    outputs = [tensor([1], "FLOAT64"), tensor([2], "FLOAT64")]
+    desc = {X: tensor([3], "FLOAT64"), "OutputTensors": outputs, "Axis": 0}
+    # 1, -2 and 0.5, as pairs of their halves.
+    halves = buffer([0, 0x3FF00000, 0, 0xC0000000, 0, 0x3FE00000], "UINT32")
+    resources = {"x": halves, "y": [0, 0], "z": buffer([0, 0, 9], "FLOAT64")}
+    left = after(resources, {"type": "SPLIT", "desc": desc}, {X: "x", "OutputTensors": ["y", "z"]})
+    assert (left["y"], left["z"]) == ("0, 1.875", "-2, 0.5, 9")
 
 
-def test_memory_of_no_whole_number_of_elements():
-    model = model_of(
-        {
-            "x": buffer([1.5], "FLOAT64", sizeInBytes=12),
-            "y": buffer([0], "FLOAT64", sizeInBytes=20),
-        },
-        {"copy": copying(tensor([1], "UINT64"), tensor([1], "UINT64"))},
-        dispatch("copy", InputTensor="x", OutputTensor="y"),
-        show("x"),
-        show("y"),
-    )
-    assert shown(model) == {"x": "1.5", "y": "1.5"}
-
-
-def test_computing_beyond_what_was_initialised():
-    model = model_of(
-        {"x": buffer([1, 2, 3, 4]), "y": buffer([9], sizeInBytes=16)},
-        {"copy": copying(tensor([4]), tensor([4])), "back": copying(tensor([4]), tensor([4]))},
-        dispatch("copy", InputTensor="x", OutputTensor="y"),
-        dispatch("back", InputTensor="y", OutputTensor="x"),
-        show("x"),
-        show("y"),
-    )
-    # Only what was initialised is printed, but all of it is there.
-    assert shown(model) == {"x": "1, 2, 3, 4", "y": "1"}
-
-
-def test_owned_tensors_are_copied_when_the_operator_is_initialised():
-    owned = {**copying(tensor([3], Flags="OWNED_BY_DML"), tensor([3])), "bindings": {X: "w"}}
+@pytest.mark.parametrize("target", ["y", "w"])
+def test_owned_tensors_are_copied_when_the_operator_is_initialised(target: str):
+    """What is read is the copy, so that the output may be the owned memory itself."""
     model = model_of(
         {"w": buffer([1, 2, 3]), "y": buffer([0, 0, 0]), "z": buffer([0, 0, 0])},
-        {"owned": owned, "double": doubling(), "plain": copying(tensor([3]), tensor([3]))},
+        {"owned": OWNED, "double": DOUBLE, "plain": copying(tensor([3]), tensor([3]))},
         dispatch("double", InputTensor="w", OutputTensor="w"),
-        dispatch("owned", OutputTensor="y"),
         dispatch("plain", InputTensor="w", OutputTensor="z"),
-        show("w"),
-        show("y"),
-        show("z"),
+        dispatch("owned", OutputTensor=target),
+        *map(show, "wyz"),
     )
-    assert shown(model) == {"w": "2, 4, 6", "y": "1, 2, 3", "z": "2, 4, 6"}
-
-
-def test_owned_tensors_at_an_offset():
-    source = {"name": "w", "elementOffset": 4}
-    tensors = copying(tensor([2], Flags=["OWNED_BY_DML"]), tensor([2]))
-    model = model_of(
-        {"w": buffer([1, 2, 3, 4, 5, 6]), "y": buffer([0, 0])},
-        {"owned": {**tensors, "bindings": {X: source}}},
-        dispatch("owned", OutputTensor="y"),
-        show("y"),
-    )
-    assert shown(model) == {"y": "5, 6"}
-
-
-def test_owned_memory_may_be_the_output_too():
-    # What is read is the copy, so that no tensor overlaps another.
-    owned = {**copying(tensor([3], Flags="OWNED_BY_DML"), tensor([3])), "bindings": {X: "w"}}
-    model = model_of(
-        {"w": buffer([1, 2, 3]), "y": buffer([0, 0, 0])},
-        {"owned": owned, "double": doubling()},
-        dispatch("double", InputTensor="w", OutputTensor="w"),
-        dispatch("owned", OutputTensor="w"),
-        show("w"),
-    )
-    assert shown(model) == {"w": "1, 2, 3"}
+    doubled = {"w": "2, 4, 6", "y": "0, 0, 0", "z": "2, 4, 6"}
+    assert shown(model) == {**doubled, target: "1, 2, 3"}
 
 
 # The ways to write a dispatchable.
@@ -991,34 +848,36 @@ FULL_TENSOR = {
 }
 
 
+def reduce(**fields: Any) -> Json:
+    """A REDUCE with other fields in its description."""
+    return {"type": "REDUCE", "desc": {**REDUCED, **fields}}
+
+
 @pytest.mark.parametrize(
     "dispatchable",
     [
         {"type": "DML_OPERATOR_REDUCE", "desc": REDUCED},
-        {"type": "REDUCE", "desc": REDUCED},
         {"Type": "REDUCE", "Desc": REDUCED},
         {"type": "DML_OPERATOR_REDUCE", **REDUCED},
         {"Type": "DML_OPERATOR_REDUCE", **REDUCED},
         {"type": "REDUCE", **REDUCED, "bindings": {}, "dmlCompileType": "DmlCompileGraph"},
-        {"type": "REDUCE", "desc": {**REDUCED, "Function": "DML_REDUCE_FUNCTION_SUM"}},
         {"type": "REDUCE", "desc": {k: v for k, v in REDUCED.items() if k != "AxisCount"}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: FULL_TENSOR}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: FULL_TENSOR["Desc"]}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: {**tensor([1, 1, 3, 3]), "Type": "BUFFER"}}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: tensor([1, 1, 3, 3], Strides=None)}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: tensor([1, 1, 3, 3], Flags=["NONE"])}},
-        {"type": "REDUCE", "desc": REDUCED, "dmlCompileType": "DmlCompileOp"},
-        {"type": "REDUCE", "desc": REDUCED, "executionFlags": "DESCRIPTORS_VOLATILE"},
-        {
-            "type": "REDUCE",
-            "desc": REDUCED,
-            "executionFlags": ["DML_EXECUTION_FLAG_DISABLE_META_COMMANDS", "NONE"],
-        },
-        {"$note": "ours", "type": "REDUCE", "desc": REDUCED},
-        {"type": "REDUCE", "desc": {**REDUCED, "$note": "ours"}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: {**tensor([1, 1, 3, 3]), "$note": "ours"}}},
-        {"type": "REDUCE", "desc": {**REDUCED, X: {**FULL_TENSOR, "$note": "ours"}}},
+        reduce(),
+        reduce(Function="DML_REDUCE_FUNCTION_SUM"),
+        reduce(InputTensor=FULL_TENSOR),
+        reduce(InputTensor=FULL_TENSOR["Desc"]),
+        reduce(InputTensor=tensor([1, 1, 3, 3], Type="BUFFER")),
+        reduce(InputTensor=tensor([1, 1, 3, 3], Strides=None)),
+        reduce(InputTensor=tensor([1, 1, 3, 3], Flags=["NONE"])),
+        {**reduce(), "dmlCompileType": "DmlCompileOp"},
+        {**reduce(), "executionFlags": "DESCRIPTORS_VOLATILE"},
+        {**reduce(), "executionFlags": ["DML_EXECUTION_FLAG_DISABLE_META_COMMANDS", "NONE"]},
+        {"$note": "ours", **reduce()},
+        reduce(**{"$note": "ours"}),
+        reduce(InputTensor=tensor([1, 1, 3, 3], **{"$note": "ours"})),
+        reduce(InputTensor={**FULL_TENSOR, "$note": "ours"}),
     ],
+    ids=range(20),
 )
 def test_the_ways_to_write_a_dispatchable(dispatchable: Json):
     model = reduce_model()
@@ -1026,37 +885,19 @@ def test_the_ways_to_write_a_dispatchable(dispatchable: Json):
     assert shown(model)["output"] == "6, 15, 24"
 
 
-def test_optional_fields_may_be_null():
-    tensors = {X: tensor([3]), Y: tensor([3])}
-    model = model_of(
-        {"x": buffer([-5, 1, 5])},
-        {"cut": clip(tensors, -2, 2.5, ScaleBias=None)},
-        dispatch("cut", InputTensor="x", OutputTensor="x"),
-        show("x"),
-    )
-    assert shown(model) == {"x": "-2, 1, 2.5"}
-
-
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
-        ("DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW", "0, 2, 1, 3, 4, 6, 5, 7"),
-        ("COLUMN_ROW_DEPTH", "0, 4, 1, 5, 2, 6, 3, 7"),
+        ("DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW", "0, 2, 4, 6, 1, 3, 5, 7"),
+        ("COLUMN_ROW_DEPTH", "0, 1, 2, 3, 4, 5, 6, 7"),
     ],
 )
 def test_enumerations_by_name_and_by_suffix(order: str, expected: str):
     """[1, 8, 1, 1] -> [1, 2, 2, 2], by the page: channels are (i, j, c), or (c, i, j)."""
     desc = {X: tensor([1, 8, 1, 1]), Y: tensor([1, 2, 2, 2]), "BlockSize": 2, "Order": order}
-    values = np.arange(8)
-    planes = values.reshape((2, 2, 2))
-    by_page = planes if order == "COLUMN_ROW_DEPTH" else planes.transpose(2, 0, 1)
-    model = model_of(
-        {"x": buffer(values.tolist()), "y": buffer([0] * 8)},
-        {"d": {"type": "DEPTH_TO_SPACE1", "desc": desc}},
-        dispatch("d", InputTensor="x", OutputTensor="y"),
-        show("y"),
-    )
-    assert numbers(shown(model)["y"]) == by_page.reshape(-1).tolist()
+    resources = {"x": [*range(8)], "y": [0] * 8}
+    left = after(resources, {"type": "DEPTH_TO_SPACE1", "desc": desc}, {X: "x", Y: "y"})
+    assert left["y"] == expected
 
 
 @pytest.mark.parametrize("change", [str.upper, str.title, str.lower])
@@ -1112,13 +953,17 @@ def test_the_report():
     assert_matches(lines_of("-v", "0"), re.escape(RUNNING), summary, *DATA)
 
 
-def test_the_report_of_a_process():
-    Path("m.json").write_text(json.dumps(reduce_model()))
+def lines_of_a_process(model: Json) -> list[str]:
+    Path("m.json").write_text(json.dumps(model))
     command = [sys.executable, "-m", "dml_jax", "run", "m.json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_the_report_of_a_process():
     summary = rf"Dispatch 'sum': 1 iteration, {MS}"
-    assert_matches(done.stdout.splitlines(), re.escape(RUNNING), summary, *DATA)
+    assert_matches(lines_of_a_process(reduce_model()), re.escape(RUNNING), summary, *DATA)
 
 
 def test_64_bit_types_of_a_process():
@@ -1126,11 +971,8 @@ def test_64_bit_types_of_a_process():
     copies = {"c": copying(tensor([2], "INT64"), tensor([2], "INT64"))}
     double = dispatch("c", InputTensor="x", OutputTensor="z")
     resources = {**values, "z": buffer([0, 0], "INT64")}
-    Path("m.json").write_text(json.dumps(model_of(resources, copies, double, show("z"), show("y"))))
-    command = [sys.executable, "-m", "dml_jax", "run", "m.json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-2:] == [
+    model = model_of(resources, copies, double, show("z"), show("y"))
+    assert lines_of_a_process(model)[-2:] == [
         "Resource 'z': 4611686018427387904, -1",
         "Resource 'y': 0.1",
     ]
@@ -1145,12 +987,6 @@ def test_files_are_relative_to_the_model_and_to_the_current_directory(folder: Pa
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [RUNNING, "Resource 'r' written to 'out/r.npy'"]
     assert np.load(current / "out" / "r.npy").tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("option", ["-i", "--dispatch_iterations"])
-def test_iterations(option: str):
-    lines = lines_of(option, "7")
-    assert re.fullmatch(rf"Dispatch 'sum': 7 iterations, {MS} median", lines[1])
 
 
 def timings(part: str, count: int) -> str:
@@ -1169,25 +1005,17 @@ def timings(part: str, count: int) -> str:
         (["-i", "3", "-w", "5"], 2, 1),
         (["-i", "1"], 0, 1),
         (["-i", "2", "-r", "3"], 1, 1),
+        (["--dispatch_iterations", "3", "--timing_verbosity", "2"], 1, 2),
     ],
 )
 def test_cold_and_hot_timings(args: list[str], cold: int, hot: int):
     lines = lines_of("-v", "1", *args)
     parts = [timings("Cold", cold)] * (cold > 0) + [timings("Hot", hot)]
-    head = [
-        re.escape(RUNNING),
-        rf"Initialize 'sum': {MS}",
-        rf"Dispatch 'sum': {cold + hot} iterations?",
-    ]
-    assert_matches(lines, *head, *parts, *DATA)
-
-
-def test_the_timings_of_every_iteration():
-    lines = lines_of("--timing_verbosity", "2", "-i", "3")
-    each = [rf"iteration {index}: {MS}" for index in range(3)]
-    head = [re.escape(RUNNING), rf"Initialize 'sum': {MS}", "Dispatch 'sum': 3 iterations"]
-    parts = [timings("Cold", 1), timings("Hot", 2), "The timings of each iteration:"]
-    assert_matches(lines, *head, *parts, *each, *DATA)
+    if "2" in args[3:]:
+        parts += ["The timings of each iteration:"]
+        parts += [rf"iteration {index}: {MS}" for index in range(cold + hot)]
+    head = [rf"Initialize 'sum': {MS}", rf"Dispatch 'sum': {cold + hot} iterations?"]
+    assert_matches(lines, re.escape(RUNNING), *head, *parts, *DATA)
 
 
 def test_the_median_is_one_of_the_samples():
@@ -1208,38 +1036,45 @@ def iterations_of(*options: str) -> int:
     return int(match[1])
 
 
-def test_milliseconds_to_run():
+class Clock:
+    """Stands for the module `time`: an iteration takes a few ticks of 0.1 ms, whatever happens."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 1e-4
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("options", "iterations", "seconds"),
+    [
+        ("-t 0", 1, 0),
+        ("-t 0 -i 3", 3, 0),
+        ("-t 1 -I 10 -i 4", 4, 0.03),
+        ("-t 100 -I 10", 10, 0.09),
+        ("-t 50 -I 300", 1, 0),
+        ("-I 30 -i 4", 4, 0.09),  # three intervals from the first to the last
+    ],
+)
+def test_milliseconds_to_run(
+    options: str, iterations: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+):
     """DxDispatch's help: at least so many milliseconds, and at least so many iterations."""
-    assert iterations_of("-t", "0") == 1
-    assert iterations_of("-t", "0", "-i", "3") == 3
-    assert iterations_of("-t", "1", "-I", "10", "-i", "4") == 4
-    assert 2 <= iterations_of("-t", "100", "-I", "10") <= 10
-    assert iterations_of("-t", "50", "-I", "300") == 1
+    clock = Clock()
+    monkeypatch.setattr("dml_jax.dispatch.timing.time", clock)
+    assert iterations_of(*options.split()) == iterations
+    assert clock.now >= seconds
 
 
-def test_milliseconds_to_run_are_run():
-    start = time.perf_counter()
-    lines_of("-t", "200", "-i", "2")
-    assert time.perf_counter() - start >= 0.2
-
-
-def test_interval():
-    start = time.perf_counter()
-    lines = lines_of("-I", "30", "-i", "4")
-    assert time.perf_counter() - start >= 0.09  # three intervals from the first to the last
-    assert lines[1].startswith("Dispatch 'sum': 4 iterations")
-
-
-def test_interrupted():
-    Path("m.json").write_text(json.dumps(reduce_model()))
-    command = [sys.executable, "-m", "dml_jax", "run", "m.json", "-t", "1000000000"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"{RUNNING}\n"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "Interrupted.\n")
+def test_milliseconds_are_run_without_an_interval(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    monkeypatch.setattr("dml_jax.dispatch.timing.time", clock)
+    assert iterations_of("-t", "200", "-i", "2") > 2
+    assert clock.now >= 0.2
 
 
 def test_every_dispatch_reports():
@@ -1307,44 +1142,26 @@ def test_feature_level_that_takes_the_model(level: str):
     assert lines_of("--feature-level", level)[-1] == DATA[1]
 
 
+FLAT = reduce(InputTensor=tensor([9]), OutputTensor=tensor([1]), Axes=[0])
+INTEGERS = {X: tensor([1, 1, 3, 3], "INT32"), Y: tensor([1, 1, 3, 1], "INT32")}
+
+
 @pytest.mark.parametrize(
     ("dispatchable", "level", "fragments"),
     [
-        (
-            {"type": "REDUCE", "desc": {**REDUCED, "Function": "L1"}},
-            "1_0",
-            None,
-        ),
-        (
-            {"type": "REDUCE", "desc": {**REDUCED, X: tensor([9]), Y: tensor([1]), "Axes": [0]}},
-            "2_1",
-            ("InputTensor.DimensionCount", "be 4", "2_1", "got 1"),
-        ),
-        (
-            {"type": "REDUCE", "desc": {**REDUCED, X: tensor([9]), Y: tensor([1]), "Axes": [0]}},
-            "3_0",
-            None,
-        ),
-        (
-            {
-                "type": "REDUCE",
-                "desc": {
-                    **REDUCED,
-                    X: tensor([1, 1, 3, 3], "INT32"),
-                    Y: tensor([1, 1, 3, 1], "INT32"),
-                },
-            },
-            "1_0",
-            ("InputTensor.DataType", "FLOAT32, FLOAT16", "1_0", "got INT32"),
-        ),
+        (reduce(Function="L1"), "1_0", ()),
+        (FLAT, "2_1", ("InputTensor.DimensionCount", "be 4", "2_1", "got 1")),
+        (FLAT, "3_0", ()),
+        (reduce(**INTEGERS), "1_0", ("InputTensor.DataType", "FLOAT32, FLOAT16", "1_0", "INT32")),
     ],
+    ids=range(4),
 )
-def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...] | None):
+def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...]):
     model = reduce_model()
     model["dispatchables"]["sum"] = dispatchable
     result = invoke("--feature-level", level, model=model)
-    assert result.exit_code == (0 if fragments is None else 1)
-    if fragments is not None:
+    assert result.exit_code == (1 if fragments else 0)
+    if fragments:
         assert result.stdout == ""
         line = result.stderr.splitlines()[0]
         for fragment in ("Dispatchable 'sum'", "DML_OPERATOR_REDUCE", *fragments):
@@ -1353,10 +1170,9 @@ def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...
 
 def test_feature_level_of_every_dispatchable():
     """The first one's refusal stands, whatever the second is."""
-    flat = {"type": "REDUCE", "desc": {**REDUCED, X: tensor([9]), Y: tensor([1]), "Axes": [0]}}
     model = reduce_model()
-    for second, count in ((model["dispatchables"]["sum"], 1), (flat, 2)):
-        both = {**model, "dispatchables": {"flat": flat, "sum": second}}
+    for second, count in ((model["dispatchables"]["sum"], 1), (FLAT, 2)):
+        both = {**model, "dispatchables": {"flat": FLAT, "sum": second}}
         result = invoke("--feature-level", "2_1", model=both)
         assert result.exit_code == 1
         assert len([x for x in result.stderr.splitlines() if "InputTensor.Dim" in x]) == count
@@ -1385,18 +1201,6 @@ def test_paths_as_windows_has_them(folder: Path):
     np.testing.assert_array_equal(np.load(folder / "out" / "o.npy"), [0, 1, 2])
 
 
-@pytest.mark.parametrize("path", ["C:\\temp\\o.npy", "c:/temp/o.npy", "\\\\server\\o.npy"])
-def test_paths_of_another_machine(path: str, folder: Path):
-    source = model_of({"r": {"initialValues": {"sourcePath": path}}}, {})
-    write = {"type": "writeFile", "resource": "r", "targetPath": path}
-    target = model_of({"r": buffer([1])}, {}, write)
-    for model, field in ((source, "sourcePath"), (target, "targetPath")):
-        with pytest.raises(
-            DmlError, match=f"{field} .*to be a path of this machine, without a drive or a server"
-        ):
-            parse_model(model, folder)
-
-
 @pytest.mark.parametrize("target", ["./m.json", "x/../m.json", "link.json", "whole"])
 def test_a_model_is_not_written_over(target: str, folder: Path):
     path = folder / "m.json"
@@ -1411,23 +1215,6 @@ def test_a_model_is_not_written_over(target: str, folder: Path):
     assert json.loads(path.read_text())
 
 
-@pytest.mark.parametrize(
-    ("path", "rule"),
-    [
-        ("newdir/", "name a file, not a folder"),
-        ("newdir\\", "name a file, not a folder"),
-        ("a/..", "name a file, not a folder"),
-        (".", "name a file, not a folder"),
-        ("", "name a file, not a folder"),
-        ("C:x.npy", "be a path of this machine, without a drive or a server"),
-    ],
-)
-def test_targets_that_are_no_files(path: str, rule: str, folder: Path):
-    write = {"type": "writeFile", "resource": "r", "targetPath": path}
-    with pytest.raises(DmlError, match=f"expected targetPath to {rule}"):
-        parse_model(model_of({"r": buffer([1])}, {}, write), folder)
-
-
 def test_a_file_in_another_case_is_suggested(folder: Path):
     (folder / "below").mkdir()
     (folder / "below" / "input.bin").write_bytes(b"1")
@@ -1439,38 +1226,6 @@ def test_a_file_in_another_case_is_suggested(folder: Path):
             parse_model(model_of({"r": buffer({"sourcePath": name}, "UINT8")}, {}), folder)
 
 
-@pytest.mark.parametrize(
-    ("array", "got"),
-    [
-        (np.array([True]), "got bool (read as INT8)"),
-        (np.zeros(1, jax.numpy.bfloat16), "got elements of 16 bits without a type (bfloat16"),
-        (np.zeros(1, np.complex64), "got complex64"),
-        (np.zeros(1, "<i2"), "got INT16"),
-    ],
-)
-def test_types_of_files_have_the_names_of_their_authors(array: np.ndarray, got: str, folder: Path):
-    np.save(folder / "v.npy", array)
-    with pytest.raises(DmlError) as refused:
-        parse_model(model_of({"r": buffer({"sourcePath": "v.npy"}, "UINT8")}, {}), folder)
-    assert got in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "got"), [(None, "null"), (True, "true"), ([None, "x"], '[null, "x"]'), ("x", "'x'")]
-)
-def test_values_are_shown_as_json_has_them(value: Any, got: str):
-    with pytest.raises(DmlError, match=f"got {re.escape(got)}$"):
-        parse_model(model_of({"r": {"initialValues": [1], "sizeInBytes": value}}, {}), Path())
-
-
-@pytest.mark.parametrize("text", ["[1, 2]", "null", '{"Nodes": []}', '{"resource": {}}'])
-def test_the_name_of_a_file_that_holds_no_model(text: str, folder: Path):
-    (folder / "m.json").write_text(text)
-    with pytest.raises(DmlError) as refused:
-        load_model(folder / "m.json")
-    assert all(f.context == (f"Model '{folder / 'm.json'}'",) for f in refused.value.faults)
-
-
 def test_a_float_is_rounded_to_the_nearest():
     """As DxDispatch reads it; 2147483648 is the FLOAT nearest to 2147483647."""
     tensors = {X: tensor([2], "INT32"), Y: tensor([2], "INT32")}
@@ -1478,67 +1233,3 @@ def test_a_float_is_rounded_to_the_nearest():
     operator = parsed.dispatchables["c"].operator
     assert isinstance(operator, Operator)
     assert operator.to_json()["Desc"]["Max"] == 2147483648
-
-
-def test_names_of_operators():
-    def refusal(name: str) -> str:
-        with pytest.raises(DmlError) as refused:
-            parse_model(model_of({}, {"d": {"type": name, "desc": {}}}), Path())
-        return str(refused.value)
-
-    for name, near in (("REDUSE", "REDUCE"), ("gemm", "GEMM"), ("dml_operator_tile", "TILE")):
-        rule = f"expected type to be an operator of DirectML (did you mean '{near}'?)"
-        assert refusal(name) == f"Dispatchable 'd': {rule}, got '{name}'"
-
-
-# One mistake, one line.
-
-
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (
-            lambda m: m["commands"][0].update(bindings={"inputTensor": "input", Y: "output"}),
-            "bindings to name tensors of the operator (did you mean 'InputTensor'?)",
-        ),
-        (
-            lambda m: m["commands"][0]["bindings"].update(
-                OutputTensor={"name": "output", "elementOffset": 400, "elementCount": 3}
-            ),
-            "stay within the 12 bytes of 'output', got elements up to byte 1612",
-        ),
-        (
-            lambda m: m["dispatchables"]["sum"]["desc"].update(
-                outputTensor=m["dispatchables"]["sum"]["desc"].pop(Y)
-            ),
-            "outputTensor to be a field of DML_OPERATOR_REDUCE (did you mean 'OutputTensor'?)",
-        ),
-        (
-            lambda m: m["dispatchables"]["sum"]["desc"].update(Axes=[], AxisCount=1),
-            "AxisCount to be at least 1, got 0",
-        ),
-        (
-            lambda m: m["dispatchables"]["sum"]["desc"][X].update(DataType="FLOAT"),
-            "(did you mean 'FLOAT32'?), got 'FLOAT'",
-        ),
-        (
-            lambda m: m["dispatchables"]["sum"].update(type="dml_operator_reduce"),
-            "(did you mean 'REDUCE'?), got 'dml_operator_reduce'",
-        ),
-        (
-            lambda m: m["dispatchables"]["sum"].update(type="DML_GRAPH_DESC"),
-            '{"type": "graph", "sourcePath": ...}',
-        ),
-        (
-            lambda m: m["resources"]["input"].pop("initialValuesDataType"),
-            "initialValues to come with an initialValuesDataType, got nothing",
-        ),
-    ],
-)
-def test_a_mistake_is_said_once(edit: Callable[[Json], Any], message: str):
-    model = reduce_model()
-    edit(model)
-    with pytest.raises(DmlError) as refused:
-        parse_model(model, Path())
-    (line,) = str(refused.value).splitlines()
-    assert message in line

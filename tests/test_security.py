@@ -43,6 +43,32 @@ def test_a_model_writes_where_it_says_when_it_runs_and_only_then(tmp_path: Path)
     assert target.exists()
 
 
+@pytest.mark.parametrize(
+    "target", ["{outside}", "../x.npy", "in/../../x.npy", "link/x.npy", "x.npy"]
+)
+def test_a_model_writes_in_the_output_folder_alone(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """`x.npy` is a link to a file elsewhere."""
+    current, outside = tmp_path / "current", tmp_path / "x.npy"
+    (current / "in").mkdir(parents=True)
+    monkeypatch.chdir(current)
+    Path("link").symlink_to(tmp_path)
+    Path("x.npy").symlink_to(outside)
+    model = guide_model(target.format(outside=outside))
+    model["commands"].insert(0, {**model["commands"][-1], "targetPath": "first.npy"})
+    Path("m.json").write_text(json.dumps(model))
+    done = CliRunner().invoke(cli, ["run", "m.json"])
+    assert done.exit_code == 1
+    assert "targetPath to lie in the folder" in done.output and "--output_path" in done.output
+    with pytest.raises(DmlError, match="output_folder= of run_model"):
+        dml_jax.run_model("m.json", output_folder=current)
+    assert not outside.exists() and not Path("first.npy").exists()
+    if target == "{outside}":  # the folder that the user names may be this one
+        dml_jax.run_model("m.json", output_folder=tmp_path)
+        assert outside.exists()
+
+
 def test_check_does_not_run_a_program(tmp_path: Path):
     program, trace = tmp_path / "p.py", tmp_path / "ran"
     program.write_text(f"import pydirectml as dml\nopen({str(trace)!r}, 'w').close()\n")

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
-from dml_jax.cli.models import load, show_model
-from dml_jax.cli.networks import check_network, is_network, load_network, network_options
+from dml_jax.cli.models import show_model
+from dml_jax.cli.networks import check_network, is_network, load_file, network_options
 from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, inside, raise_if
@@ -63,14 +63,11 @@ def check(
                     show_folder(path, [file], as_json)
                     runs = runs and not file.faults
                     continue
-                if is_network(path):
-                    check_network(load_network(path, options, feature_level), as_json, name)
-                    continue
-                model = load(path, feature_level, options=options)
+                loaded = load_file(path, options, feature_level)
             except DmlError as error:  # the other models are checked all the same
                 faults += (error.within(name) if name else error).faults
             else:
-                show_model(model, as_json, name)
+                (check_network if is_network(path) else show_model)(loaded, as_json, name)
         raise_if(faults)
         if not runs:  # the table has said why
             sys.exit(1)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from dml_jax.cli.models import load, load_model_or_graph
-from dml_jax.cli.networks import load_network
+from dml_jax.cli.networks import load_file
 from dml_jax.cli.programs import read_program
 from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
 from dml_jax.enums import FeatureLevel
@@ -50,13 +49,12 @@ def checked(
                 if program is not None:
                     yield program
                 continue
-            if kind == "network":
-                network = load_network(path, replace(options, is_shared=True), feature_level)
-                yield Checked(name, kind, network.minimum_feature_level)
-                continue
-            kind, level = _level_of_json(path, options, feature_level)
+            if kind == "model":
+                kind = _kind_of_json(path)
             if kind:
-                yield Checked(name, kind, level)
+                known = replace(options, is_shared=True)
+                loaded = load_file(path, known, feature_level, takes_graphs=True)
+                yield Checked(name, kind, loaded.minimum_feature_level)
         except DmlError as error:
             yield Checked(name, kind, None, error.faults)
 
@@ -82,26 +80,13 @@ def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
     return [Fault("", "the feature level", f"be at least {lowest}", Unquoted(wanted))]
 
 
-def _level_of_json(
-    path: Path, options: NetworkOptions, feature_level: FeatureLevel | None
-) -> tuple[str, FeatureLevel | None]:
-    """Return the kind of a JSON file, and its level; "" where it is no model and no graph."""
+def _kind_of_json(path: Path) -> str:
+    """Return what a JSON file holds, "" for neither. Raises `DmlError` if it cannot be read."""
     from dml_jax.dispatch.reading import read_json
-    from dml_jax.graph import Graph
 
     value = read_json(path)
-    if not isinstance(value, dict) or not {"dispatchables", "Nodes"} & value.keys():
-        return "", None
-    if "Nodes" not in value:
-        model = load(path, feature_level, options=options)
-        operators = (d.operator for d in model.dispatchables.values())
-        levels = (operator.minimum_feature_level for operator in operators)
-        return "model", max(levels, default=min(FeatureLevel))
-    graph = load_model_or_graph(path)
-    assert isinstance(graph, Graph)
-    if feature_level is not None and graph.refused_at(feature_level):
-        raise DmlError(graph.refused_at(feature_level))
-    return "graph", graph.minimum_feature_level
+    keys = value.keys() if isinstance(value, dict) else ()
+    return "graph" if "Nodes" in keys else "model" if "dispatchables" in keys else ""
 
 
 def show_folder(folder: Path, files: list[Checked], as_json: bool) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
-from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Sentence, inside, printable, raise_if
-from dml_jax.onnx.options import NetworkOptions
+from dml_jax.errors import DmlError, Fault, Sentence, inside, printable
+from dml_jax.files import absolute
+from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model
@@ -19,39 +19,17 @@ if TYPE_CHECKING:
 
 def load(
     path: Path,
-    feature_level: FeatureLevel | None = None,
+    options: NetworkOptions = AS_THE_MODEL_SAYS,
     folder: Path | None = None,
-    options: NetworkOptions | None = None,
-) -> "Model":
-    """Return the model at `path`, or of standard input.
+    takes_graphs: bool = False,
+) -> Any:
+    """Return the model at `path`, or of standard input, or the graph.
 
     Args:
         path: the file.
-        feature_level: the level that must accept all operators; None is any.
+        options: the options of networks.
         folder: the folder of the model's files; None is the model's own.
-        options: the options of networks; None is as the model says.
-
-    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
-    """
-    from dml_jax.dispatch.model import load_model, parse_model
-
-    _check_kind(path)
-    shared = replace(options or NetworkOptions(), is_shared=True)
-    if path == STDIN:
-        model = parse_model(read_stdin(), folder or Path(), str(path), shared)
-    else:
-        model = load_model(path, folder, shared)
-    if feature_level is not None:
-        faults: list[Fault] = []
-        for dispatchable in model.dispatchables.values():
-            refusals = DmlError(dispatchable.operator.refused_at(feature_level))
-            faults += refusals.within(dispatchable.context).faults
-        raise_if(faults)
-    return model
-
-
-def load_model_or_graph(path: Path) -> "Model | Graph":
-    """Return the model or the graph at `path`, or of standard input.
+        takes_graphs: whether a graph is no mistake.
 
     Raises `DmlError` with all faults.
     """
@@ -59,26 +37,23 @@ def load_model_or_graph(path: Path) -> "Model | Graph":
     from dml_jax.dispatch.reading import folder_of, read_json
     from dml_jax.graph import Graph
 
-    if path.is_dir():
+    if takes_graphs and path.is_dir():
         raise DmlError([folder_fault(path)])
-    _check_kind(path)
+    if path.suffix.lower() == ".py":
+        text = f"'{path}' is a program: python -m dml_jax.pydirectml {path}"
+        raise DmlError([Fault("", "", Sentence(text), "")])
     value = read_stdin() if path == STDIN else read_json(path)
-    if not (isinstance(value, dict) and "Nodes" in value):
-        return parse_model(value, folder_of(path), str(path))
-    with inside(f"Graph '{path}'"):
-        return Graph.from_json(value, folder_of(path))
+    if takes_graphs and isinstance(value, dict) and "Nodes" in value:
+        with inside(f"Graph '{path}'"):
+            return Graph.from_json(value, folder_of(path))
+    shared = replace(options, is_shared=True)
+    model = parse_model(value, folder or folder_of(path), str(path), shared)
+    return model if path == STDIN else replace(model, path=absolute(path))
 
 
 def folder_fault(path: Path) -> Fault:
     """Return the fault of a folder where a file is wanted."""
     return Fault("", "", Sentence(f"'{path}' is a folder: dml-jax check {path}"), "")
-
-
-def _check_kind(path: Path) -> None:
-    """Raise `DmlError` where a path names a Python program, which another command runs."""
-    if path.suffix.lower() == ".py":
-        text = f"'{path}' is a program: python -m dml_jax.pydirectml {path}"
-        raise DmlError([Fault("", "", Sentence(text), "")])
 
 
 def show_model(model: "Model", as_json: bool, name: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.models import folder_fault, rows_of
+from dml_jax.cli.models import folder_fault, load, rows_of
 from dml_jax.cli.terminal import (
     as_values,
     level_of,
@@ -48,29 +48,6 @@ if TYPE_CHECKING:
     from dml_jax.operator.callable import BindPoint
 
 
-def is_network(path: Path) -> bool:
-    """Return whether a file is named as an ONNX model."""
-    return path.suffix.lower() == ".onnx"
-
-
-def _pairs(meaning: str, convert: Callable[[str], Any], mark: str = ":") -> Any:
-    """Return the callback of an option whose values are names and values with `mark` between."""
-
-    def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
-        found = {}
-        for value in values:
-            name, _, text = value.rpartition(mark)
-            try:
-                if not name:
-                    raise ValueError
-                found[name] = convert(text)
-            except ValueError:
-                raise click.BadParameter(f"{value!r} is not {meaning}.") from None
-        return found
-
-    return callback
-
-
 def _size(text: str) -> int:
     if not text.isdigit():
         raise ValueError
@@ -94,10 +71,24 @@ def _numbers(text: str) -> Any:
 
 def _of_pairs(names: str, meaning: str, convert: Callable[[str], Any], text: str) -> Any:
     """Return the option of `names` that takes names with values; `meaning` is how it looks."""
-    metavar, mark = meaning.partition(",")[0], "=" if "=" in meaning else ":"
-    callback = _pairs(meaning, convert, mark)
-    words = names.split()
-    return click.option(*words, metavar=metavar, multiple=True, callback=callback, help=text)
+    mark = "=" if "=" in meaning else ":"
+
+    def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
+        found = {}
+        for value in values:
+            name, _, word = value.rpartition(mark)
+            try:
+                if not name:
+                    raise ValueError
+                found[name] = convert(word)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} is not {meaning}.") from None
+        return found
+
+    metavar = meaning.partition(",")[0]
+    return click.option(
+        *names.split(), metavar=metavar, multiple=True, callback=callback, help=text
+    )
 
 
 _OPTIONS = (
@@ -171,6 +162,30 @@ def load_network(
     if feature_level is not None:
         network.validate(feature_level)
     return network
+
+
+def is_network(path: Path) -> bool:
+    """Return whether a file is named as an ONNX model."""
+    return path.suffix.lower() == ".onnx"
+
+
+def load_file(
+    path: Path,
+    options: NetworkOptions,
+    feature_level: FeatureLevel | None = None,
+    folder: Path | None = None,
+    takes_graphs: bool = False,
+) -> Any:
+    """Return the network at `path`, or the model or graph, as `load` takes its arguments.
+
+    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
+    """
+    if is_network(path):
+        return load_network(path, options, feature_level)
+    loaded = load(path, options, folder, takes_graphs)
+    if feature_level is not None:
+        raise_if(loaded.refused_at(feature_level))
+    return loaded
 
 
 def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.ndarray]":

@@ -3,7 +3,6 @@
 import ast
 import difflib
 import inspect
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +21,17 @@ class Program:
 
     Attributes:
         operators: the operators of the functions that it calls, by name.
-        faults: names that `dml_jax.pydirectml` lacks, and calls that do not fit a function.
+        lines: names that `dml_jax.pydirectml` lacks, and calls that do not fit a function, with the
+            line of each.
     """
 
     operators: set[str] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
+    lines: dict[Fault, int] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Return the faults in the order of their lines."""
+        return sorted(self.lines, key=lambda fault: self.lines[fault])
 
     @property
     def feature_level(self) -> FeatureLevel:
@@ -45,35 +50,24 @@ def read_program(path: Path) -> Program | None:
     tree = _parsed(path)
     if tree is None:
         return None
-    modules, names = dict[str, str](), dict[str, str]()
+    program, modules, names = Program(), set[str](), dict[str, str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name in _MODULES:
-                    modules[alias.asname or alias.name] = alias.name
+            modules |= {
+                alias.asname or alias.name for alias in node.names if alias.name in _MODULES
+            }
         elif isinstance(node, ast.ImportFrom) and node.module in _MODULES:
-            names |= {alias.asname or alias.name: alias.name for alias in node.names}
+            for alias in node.names:
+                names[alias.asname or alias.name] = alias.name
+                _look_up(program, alias.name, node.lineno)
     if not modules and not names:
         return None
-    program = Program()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in _MODULES:
-            for alias in node.names:
-                _look_up(program, alias.name, node.lineno)
-        elif isinstance(node, ast.Attribute):
-            path_of_node = _path(node, modules, names)
-            if path_of_node is not None:
-                _look_up(program, path_of_node, node.lineno)
-        elif isinstance(node, ast.Call):
-            path_of_node = _path(node.func, modules, names)
-            if path_of_node is not None:
-                _call(program, path_of_node, node)
-    program.faults = sorted(dict.fromkeys(program.faults), key=_line)
+        if isinstance(node, ast.Attribute) and (used := _path(node, modules, names)):
+            _look_up(program, used, node.lineno)
+        elif isinstance(node, ast.Call) and (called := _path(node.func, modules, names)):
+            _call(program, called, node)
     return program
-
-
-def _line(fault: Fault) -> int:
-    return int(fault.field.rpartition(" ")[2])
 
 
 def _parsed(path: Path) -> ast.Module | None:
@@ -91,7 +85,7 @@ def _parsed(path: Path) -> ast.Module | None:
         raise DmlError([Fault("", where, "be Python", text)]) from None
 
 
-def _path(node: ast.expr, modules: dict[str, str], names: dict[str, str]) -> str | None:
+def _path(node: ast.expr, modules: set[str], names: dict[str, str]) -> str | None:
     """Return the name that an expression has in PyDirectML: `TensorDataType.FLOAT32`."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -118,7 +112,7 @@ def _look_up(program: Program, path: str, line: int) -> None:
             other = pydirectml.elsewhere(name) if index == 0 else ""
             hint = f" ({other})" if other else suggested(_meant(name, known))
             text = f"line {line}: dml_jax.pydirectml has no {missing!r}{hint}"
-            program.faults.append(Fault("", f"line {line}", Sentence(text), missing))
+            program.lines[Fault("", f"line {line}", Sentence(text), missing)] = line
             return
         value = getattr(value, name, None)
         if not inspect.isclass(value):
@@ -147,14 +141,13 @@ def _case(name: str) -> int:
 def _call(program: Program, path: str, node: ast.Call) -> None:
     """Add the operator of a function that is called, and a fault if the arguments do not fit."""
     from dml_jax import pydirectml
-    from dml_jax.operator import OPERATORS
+    from dml_jax.pydirectml.expressions import OPERATORS
 
     function = getattr(pydirectml, path, None)
     if not inspect.isfunction(function):
         return
-    named = re.search(r": ([A-Z][A-Z_0-9]+)\.", inspect.getdoc(function) or "")
-    if named and f"{PREFIX}{named[1]}" in OPERATORS:
-        program.operators.add(named[1])
+    if path in OPERATORS:
+        program.operators.add(OPERATORS[path])
     if any(isinstance(a, ast.Starred) for a in node.args) or any(
         k.arg is None for k in node.keywords
     ):
@@ -164,4 +157,5 @@ def _call(program: Program, path: str, node: ast.Call) -> None:
     except TypeError as error:
         rule = f"fit {path}({', '.join(inspect.signature(function).parameters)})"
         text = Unquoted(str(error).removeprefix("got "))
-        program.faults.append(Fault("", f"the call in line {node.lineno}", rule, text))
+        fault = Fault("", f"the call in line {node.lineno}", rule, text)
+        program.lines[fault] = node.lineno

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.models import load, show_model
+from dml_jax.cli.models import show_model
 from dml_jax.cli.networks import (
     compiled_network,
     input_option,
     is_network,
-    load_network,
+    load_file,
     network_options,
     run_network,
     say_times,
@@ -127,7 +127,9 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
     "(default: the model's folder).",
     exists=True,
 )
-@_folder("--output_path", "Folder to write files to (default: the current folder).")
+@_folder(
+    "--output_path", "Folder to write files to, and to no other (default: the current folder)."
+)
 @click.option("--check", is_flag=True, help="Check only, as `dml-jax check` does.")
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
@@ -244,12 +246,8 @@ def run(
                 click.echo(f"'{name_of(found)}' has no tensorfloat32: float32", err=True)
         device = None if check else find_device(adapter, "--adapter")
         is_one, start = is_network(path), time.perf_counter()
-        loaded: Any
         with working(f"Loading {path.name}"), jax.default_device(device):
-            if is_one:
-                loaded = load_network(path, options, feature_level)
-            else:
-                loaded = load(path, feature_level, input_path, options)
+            loaded = load_file(path, options, feature_level, input_path)
         if device is None:
             (show_network if is_one else show_model)(loaded, as_json)
             return

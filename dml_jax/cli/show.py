@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.models import load_model_or_graph, rows_of, show_model
-from dml_jax.cli.networks import is_network, load_network, network_options, show_network
+from dml_jax.cli.models import rows_of, show_model
+from dml_jax.cli.networks import load_file, network_options, show_network
 from dml_jax.cli.terminal import (
     INPUT,
     PICTURE,
@@ -56,7 +56,7 @@ def show(
             from dml_jax.show.diagrams import check_diagram
 
             check_diagram(output)
-        loaded = load_network(file, options) if is_network(file) else load_model_or_graph(file)
+        loaded = load_file(file, options, takes_graphs=True)
         if as_python:
             text = _program(loaded, file)
             say_json({"python": text}) if as_json else click.echo(text, nl=False)

@@ -371,23 +371,17 @@ def progress(
     """Return a function that shows a progress bar after a second, on a terminal's stderr."""
 
     def track(iterations: Iterable[int], name: str) -> Iterator[int]:
-        if not sys.stderr.isatty():
-            yield from iterations
-            return
-        total = len(iterations) if isinstance(iterations, range) else milliseconds_to_run
+        count = len(iterations) if isinstance(iterations, range) else None
         begin, bar, task = time.perf_counter(), None, None
-        try:
+        with contextlib.ExitStack() as shown:
             for index in iterations:
                 yield index
                 elapsed = time.perf_counter() - begin
-                if bar is None and elapsed > 1:
-                    bar, task = _bar(name, total)
-                if bar is not None and task is not None:
-                    counted = isinstance(iterations, range)
-                    bar.update(task, completed=index + 1 if counted else elapsed * 1e3)
-        finally:
-            if bar is not None:
-                bar.stop()
+                if bar is None and elapsed > 1 and sys.stderr.isatty():
+                    bar, task = _bar(name, count or milliseconds_to_run)
+                    shown.callback(bar.stop)
+                if bar is not None:
+                    bar.update(task, completed=index + 1 if count else elapsed * 1e3)
 
     return track
 
@@ -398,21 +392,19 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("{task.description} ..."), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        shown.add_task(escape(printable(what)), total=None)
+    bar, _ = _bar(what, None, TextColumn("{task.description} ..."), TimeElapsedColumn())
+    with bar:
         yield
 
 
-def _bar(name: str, total: float | None) -> tuple[Any, Any]:
+def _bar(name: str, total: float | None, *columns: Any) -> tuple[Any, Any]:
+    """Return a bar with these columns, or with those of rich, and its task."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
     return bar, bar.add_task(escape(printable(name)), total=total)

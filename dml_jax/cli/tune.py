@@ -38,7 +38,7 @@ def tune(
     dml-jax tune network.onnx --forget   as without tuning again
     """  # noqa: D301
     with reporting(as_json):
-        loaded = load_network(network, options, None)
+        loaded = load_network(network, options)
         if forget:
             was_kept = loaded.untune()
             if as_json:

@@ -10,7 +10,7 @@ from dml_jax.description.fields import Integer, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
 from dml_jax.dispatch import serialized
 from dml_jax.dispatch.networks import NetworkFile
-from dml_jax.dispatch.reading import Reader, find_file, string
+from dml_jax.dispatch.reading import Reader, find_file, one_of, string
 from dml_jax.dispatch.resources import UINT64_MAX, Resource, reading, values_of_file
 from dml_jax.errors import (
     NOTHING,
@@ -226,7 +226,7 @@ _COMMON = ("bindings", "executionFlags", "dmlCompileType")
 def _take_bindings(fields: Reader) -> Bindings:
     bindings = fields.take("bindings", parse_bindings, {})
     fields.take("executionFlags", _execution_flags, None)
-    fields.take("dmlCompileType", _compile_type, None)
+    fields.take("dmlCompileType", one_of("DmlCompileOp", "DmlCompileGraph"), None)
     return bindings
 
 
@@ -235,11 +235,6 @@ def _execution_flags(value: Any) -> None:
         suffix = string(flag).removeprefix("DML_EXECUTION_FLAG_")
         if suffix not in _EXECUTION_FLAGS:
             raise refused(f"be one of {', '.join(_EXECUTION_FLAGS)}", flag)
-
-
-def _compile_type(value: Any) -> None:
-    if value not in ("DmlCompileOp", "DmlCompileGraph"):
-        raise refused("be DmlCompileOp or DmlCompileGraph", value)
 
 
 def as_object(value: Any, *context: str) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.dispatch.timing import ONCE, Timing, Track
 from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
-from dml_jax.files import check_writable, write_npy, write_whole
+from dml_jax.files import absolute, check_writable, write_npy, write_whole
 from dml_jax.memory import available
 from dml_jax.memory.available import Device
 from dml_jax.memory.binding import TensorInMemory
@@ -40,7 +40,7 @@ class Executor:
         timing: options for repetition and statistics.
         track: wraps the iterations of a dispatch, for a progress bar.
         record: a function of (kind, facts) of each result, for machines.
-        folder: the folder of the files that are written.
+        folder: the folder of the files that are written; no target may lie elsewhere.
         initial: the initial bytes of resources, by name, in place of those of the model.
         print_most: the number of elements of a printed resource that the report shows at most.
         print_commands: whether each command is reported before it is run.
@@ -78,7 +78,8 @@ class Executor:
         }
         # By name and tensors: dispatches with the same bindings share one program.
         self._tables: dict[Any, BindingTable] = {}
-        for name, dispatches in self._by_dispatchable():
+        for name in model.dispatchables:
+            dispatches = [d for d in model.dispatches if d.dispatchable.name == name]
             start = time.perf_counter()
             for dispatch in dispatches:
                 if (name, dispatch.tensors) not in self._tables:
@@ -89,10 +90,6 @@ class Executor:
                     self._tables[name, dispatch.tensors] = table
             if self.timing.verbosity > 0 and dispatches:
                 self.say(f"Initialize {_shown(name)}: {(time.perf_counter() - start) * 1e3:.4f} ms")
-
-    def _by_dispatchable(self) -> Iterator[tuple[str, list[Dispatch]]]:
-        for name in self.model.dispatchables:
-            yield name, [d for d in self.model.dispatches if d.dispatchable.name == name]
 
     def hlo(self) -> Iterator[tuple[str, str]]:
         """Yield (dispatchable, optimised HLO) of each program that a dispatch runs."""
@@ -126,9 +123,17 @@ class Executor:
 
     @contextlib.contextmanager
     def _writing(self, command: WriteFile) -> Iterator[Path]:
-        """Yield the path of the file to be written; put errors within its resource."""
+        """Yield the path of the file to be written; put errors within its resource.
+
+        A model writes nowhere but in the folder that its user chose, links followed.
+        """
         with inside(self.model.resources[command.resource].context):
-            target = self.folder / path_of(command.target_path)
+            name = path_of(command.target_path)
+            target = self.folder / name
+            if _leaves(self.folder, name):
+                rule = f"lie in the folder '{absolute(self.folder)}' (another one: --output_path "
+                rule += "FOLDER, or output_folder= of run_model)"
+                raise DmlError([Fault("", "targetPath", rule, command.target_path)])
             if self.model.path is not None and _is_same(target, self.model.path):
                 rule = "be another file than the model"
                 raise DmlError([Fault("", "targetPath", rule, command.target_path)])
@@ -204,6 +209,14 @@ def _described(command: Command) -> str:
 
 def _shown(name: object) -> str:
     return f"'{printable(str(name))}'"
+
+
+def _leaves(folder: Path, name: Path) -> bool:
+    """Return whether the path `name` leads out of `folder`, links followed."""
+    try:
+        return not (folder / name).resolve().is_relative_to(folder.resolve())
+    except OSError:  # the current folder has been removed
+        return name.is_absolute() or ".." in name.parts
 
 
 def _is_same(a: Path, b: Path) -> bool:

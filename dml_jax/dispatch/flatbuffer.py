@@ -1,12 +1,14 @@
 """Reads FlatBuffers, the format of serialized graphs, and checks every place before it is read.
 
+FlatBuffers' own package for Python checks no place, and these files come from strangers.
+
 A table holds a place for each field that it has, a vector its length and its elements; offsets lead
 forward from where they stand. Source: "FlatBuffer Internals" of FlatBuffers' documentation.
 """
 
-import struct
-from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 
@@ -31,30 +33,34 @@ class Flatbuffer:
             [Fault("", "the file", f"be {self.what}", Unquoted(f"{reason} at byte {place}"))]
         )
 
-    def unpack(self, form: str, place: int) -> tuple[Any, ...]:
-        """Return the numbers at a byte. Raises `DmlError` where they do not lie in the file."""
-        size = struct.calcsize(form)
-        self._left -= size
-        if not 0 <= place <= len(self.data) - size or self._left < 0:
+    def array(self, place: int, form: str, count: int) -> np.ndarray:
+        """Return the array of a form ("u4") at a byte.
+
+        Raises `DmlError` where it does not lie in the file.
+        """
+        dtype = np.dtype(f"<{form}")
+        self._left -= count * dtype.itemsize
+        if not 0 <= place <= len(self.data) - count * dtype.itemsize or self._left < 0:
             raise self.refusal(place, "numbers beyond its end")
-        return struct.unpack_from(form, self.data, place)
+        return np.frombuffer(self.data, dtype, count, place)
+
+    def numbers(self, place: int, form: str, count: int = 1) -> list[Any]:
+        """Return the numbers of a form at a byte."""
+        return self.array(place, form, count).tolist()
 
     def target(self, place: int) -> int:
         """Return the byte that the offset at a byte leads to."""
-        return place + self.unpack("<I", place)[0]
+        return place + self.numbers(place, "u4")[0]
 
-    def vector(self, place: int, form: str) -> Sequence[Any]:
+    def vector(self, place: int, form: str) -> list[Any]:
         """Return the elements of the vector at a byte."""
-        (count,) = self.unpack("<I", place)
-        size = count * struct.calcsize(f"<{form}")
-        if place + 4 + size > len(self.data):
-            raise self.refusal(place, f"a list of {count} elements")
-        return self.unpack(f"<{count}{form}", place + 4)
+        (count,) = self.numbers(place, "u4")
+        return self.numbers(place + 4, form, count)
 
     def bytes_at(self, place: int) -> bytes:
         """Return the bytes of the vector at a byte."""
-        (found,) = self.vector(place, "s")
-        return found
+        (count,) = self.numbers(place, "u4")
+        return self.array(place + 4, "u1", count).tobytes()
 
     def text(self, place: int) -> str:
         """Return the string at a byte."""
@@ -65,7 +71,7 @@ class Flatbuffer:
 
     def targets(self, place: int) -> list[int]:
         """Return the bytes that the vector of offsets at a byte leads to."""
-        starts = enumerate(self.vector(place, "I"))
+        starts = enumerate(self.vector(place, "u4"))
         return [place + 4 + 4 * index + offset for index, offset in starts]
 
     @property
@@ -84,25 +90,20 @@ class Table:
 
     def __init__(self, file: Flatbuffer, place: int):
         self.file, self.place = file, place
-        start = place - file.unpack("<i", place)[0]
-        size, _ = file.unpack("<HH", start)
+        start = place - file.numbers(place, "i4")[0]
+        (size,) = file.numbers(start, "u2")
         if size < 4 or size % 2:
             raise file.refusal(start, f"a table of {size} bytes")
-        self._places = file.unpack(f"<{size // 2 - 2}H", start + 4)
+        self._places = file.numbers(start + 4, "u2", size // 2 - 2)
 
     def _place(self, number: int) -> int | None:
         offset = self._places[number] if number < len(self._places) else 0
         return self.place + offset if offset else None
 
-    def byte(self, number: int) -> int:
-        """Return a byte, by default 0."""
-        place = self._place(number)
-        return 0 if place is None else self.file.unpack("<B", place)[0]
-
     def number(self, number: int, form: str) -> int:
         """Return a number of `form`, by default 0."""
         place = self._place(number)
-        return 0 if place is None else self.file.unpack(f"<{form}", place)[0]
+        return 0 if place is None else self.file.numbers(place, form)[0]
 
     def target(self, number: int) -> int | None:
         """Return the byte that a field leads to."""
@@ -137,4 +138,4 @@ class Table:
     def vector(self, number: int, form: str) -> list[Any] | None:
         """Return the elements of a vector; None where it is left out."""
         place = self.target(number)
-        return None if place is None else list(self.file.vector(place, form))
+        return None if place is None else self.file.vector(place, form)

@@ -7,7 +7,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from dml_jax.dispatch.resources import (
     Resource,
     parse_resource,
 )
-from dml_jax.enums import TensorDataType, TensorFlags
+from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import (
     FAULTS_MAX,
     NOTHING,
@@ -176,6 +176,20 @@ class Model:
             results |= self.results_of(dispatch)
 
     @property
+    def minimum_feature_level(self) -> FeatureLevel:
+        """Return the lowest feature level that accepts all dispatchables."""
+        levels = (d.operator.minimum_feature_level for d in self.dispatchables.values())
+        return max(levels, default=min(FeatureLevel))
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Return why a feature level refuses dispatchables; nothing where it accepts them all."""
+        faults: list[Fault] = []
+        for dispatchable in self.dispatchables.values():
+            refusals = DmlError(dispatchable.operator.refused_at(feature_level))
+            faults += refusals.within(dispatchable.context).faults
+        return tuple(faults)
+
+    @property
     def dispatches(self) -> list[Dispatch]:
         """Return the dispatches among the commands, in order."""
         return [command for command in self.commands if isinstance(command, Dispatch)]
@@ -286,25 +300,14 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
             if resource.size_in_bytes == 0
         ]
     raise_if(faults)
-    hidden = _hidden(dispatches, resources)
+    own = {r.name: r for d in dispatches for r in d.dispatchable.own.values()}
+    bound = dict.fromkeys(place.memory for d in dispatches for place in d.tensors)
+    hidden = {name: own[name] for name in bound if name not in resources}
     deferred = {n for n, item in resource_items.items() if item.get("initialValues") == DEFERRED}
     model = Model(resources, dispatchables, tuple(commands), None, hidden, deferred)
     faults += model.read_before_known()
     raise_if(faults)
     return model
-
-
-def _hidden(
-    dispatches: Iterable[Dispatch], resources: Mapping[str, Resource]
-) -> dict[str, Resource]:
-    """Return the memory of tensors that dispatches bind to no resource, by its name."""
-    found = {}
-    for dispatch in dispatches:
-        named = {own.name: own for own in dispatch.dispatchable.own.values()}
-        for place in dispatch.tensors:
-            if place.memory not in resources:
-                found[place.memory] = named[place.memory]
-    return found
 
 
 def _measured(

@@ -138,13 +138,9 @@ def _memory(title: str, network: "Network") -> dict[str, Resource]:
 
 
 def _random_bytes(tensor: TensorDesc, network: "Network", name: str) -> np.ndarray:
-    return _bytes_of(tensor, network.random_inputs()[name])
-
-
-def _bytes_of(tensor: TensorDesc, array: Any) -> np.ndarray:
-    """Return the elements of a packed tensor as they lie in memory."""
+    """Return random elements of a packed tensor as they lie in memory."""
+    values = np.asarray(network.random_inputs()[name]).astype(tensor.dtype, copy=False)
     if tensor.data_type.element_size:
-        return np.asarray(array).astype(tensor.dtype, copy=False)
+        return values
     memory = np.zeros(tensor.span_in_bytes, tensor.memory_dtype)
-    values = np.asarray(array).astype(tensor.dtype, copy=False).reshape(tensor.sizes)
-    return np.asarray(tensor.write(memory, values))
+    return np.asarray(tensor.write(memory, values.reshape(tensor.sizes)))

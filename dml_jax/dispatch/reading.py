@@ -180,6 +180,17 @@ def string(value: Any) -> str:
     return value
 
 
+def one_of(*words: str) -> Callable[[Any], str]:
+    """Return a function that returns its argument, and raises `DmlError` if it is no such word."""
+
+    def convert(value: Any) -> str:
+        if value not in words:
+            raise refused(f"be {' or '.join(map(repr, words))}", value)
+        return value
+
+    return convert
+
+
 def boolean(value: Any) -> bool:
     """Return `value`. Raises `DmlError` if it is no boolean."""
     if not isinstance(value, bool):

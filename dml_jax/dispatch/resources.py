@@ -2,10 +2,10 @@
 
 import contextlib
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
-from dml_jax.dispatch.reading import Reader, find_file, string
+from dml_jax.dispatch.reading import Reader, find_file, one_of, string
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import (
     NOTHING,
@@ -117,10 +117,10 @@ _FIELDS = (
 def parse_resource(name: str, value: Any, folder: Path) -> Resource:
     """Return the resource `name` of a model in `folder`. Raises `DmlError` with all its faults."""
     with Reader(value, _FIELDS, f"Resource '{name}'") as fields:
-        fields.take("type", _only("buffer"), "buffer")
+        fields.take("type", one_of("buffer"), "buffer")
         data_type = fields.take("initialValuesDataType", TensorDataType.of, UNKNOWN)
         resample = fields.take("resampleSize", _resample_size, None)
-        fields.take("resampleMode", _only("scale"), "scale")
+        fields.take("resampleMode", one_of("scale"), "scale")
         size = fields.take("sizeInBytes", Integer(1, UINT64_MAX).convert, None)
         offset = fields.take("initialValuesOffsetInBytes", Integer(0, UINT64_MAX).convert, 0)
         values = None
@@ -159,15 +159,6 @@ def _resample_size(value: Any) -> tuple[int, int, int]:
     return sizes[1], sizes[2], sizes[3]
 
 
-def _only(word: str) -> Callable[[Any], str]:
-    def convert(value: Any) -> str:
-        if value != word:
-            raise refused(f"be '{word}'", value)
-        return value
-
-    return convert
-
-
 def _parse_values(
     value: Any, data_type: TensorDataType, folder: Path, resample: tuple[int, int, int] | None
 ) -> Values:
@@ -175,9 +166,9 @@ def _parse_values(
         if not value:
             raise refused("have at least 1 element", value)
         array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
-        return Values(data_type, array.nbytes, functools.partial(_read_only, array))
+        return Values(data_type, array.nbytes, partial(read_only, array))
     if value == DEFERRED:
-        return Values(data_type, 0, functools.partial(np.zeros, 0, np.uint8))
+        return Values(data_type, 0, partial(np.zeros, 0, np.uint8))
     if not isinstance(value, Mapping):
         rule = "be a list, 'deferred', or an object with valueCount and value, valueStart or "
         raise refused(rule + "sourcePath", value)
@@ -186,13 +177,14 @@ def _parse_values(
     if "value" in value and "valueStart" in value:
         raise refused("have value, or valueStart and valueDelta", Unquoted("both"))
     if "valueStart" in value:
-        return _sequence(value, data_type)
+        return _counted(value, data_type, accumulated, ("valueStart", "valueDelta"))
     if "value" in value or "valueCount" in value:
-        return _constant(value, data_type)
+        return _counted(value, data_type, np.full, ("value",))
     raise refused("have valueCount and value, valueStart and valueDelta, or sourcePath", value)
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return `array`, which is written no more."""
     array.flags.writeable = False  # several buffers may begin with these values
     return array
 
@@ -207,27 +199,25 @@ def _with_size(data_type: TensorDataType) -> TensorDataType:
     return data_type
 
 
-def _constant(value: Any, data_type: TensorDataType) -> Values:
+def _counted(
+    value: Any, data_type: TensorDataType, make: Callable[..., np.ndarray], names: tuple[str, ...]
+) -> Values:
+    """Return the values of {"valueCount"} and of the fields `names`, which are numbers.
+
+    `make` is a function of the count, these numbers and the dtype.
+    """
     dtype = _with_size(data_type).dtype
-    with Reader(value, ("valueCount", "value"), beside=_FIELDS) as fields:
+    with Reader(value, ("valueCount", *names), beside=_FIELDS) as fields:
         count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
-        element = fields.take("value", lambda v: number(v, data_type))
-    make = functools.partial(np.full, count, element, dtype)
-    return Values(data_type, count * dtype.itemsize, make)
+        numbers = [fields.take(name, lambda v: number(v, data_type)) for name in names]
+    return Values(data_type, count * dtype.itemsize, partial(make, count, *numbers, dtype))
 
 
-def _sequence(value: Any, data_type: TensorDataType) -> Values:
-    dtype = _with_size(data_type).dtype
-    with Reader(value, ("valueCount", "valueStart", "valueDelta"), beside=_FIELDS) as fields:
-        count = fields.take("valueCount", Integer(1, UINT_MAX).convert)
-        start = fields.take("valueStart", lambda v: number(v, data_type))
-        delta = fields.take("valueDelta", lambda v: number(v, data_type))
-    make = functools.partial(_accumulated, count, start, delta, dtype)
-    return Values(data_type, count * dtype.itemsize, make)
+def accumulated(count: int, start: float, delta: float, dtype: np.dtype) -> np.ndarray:
+    """Return start, start + delta, ... summed in the type itself, as in DxDispatch.
 
-
-def _accumulated(count: int, start: float, delta: float, dtype: np.dtype) -> np.ndarray:
-    # Summed in the type itself, as in DxDispatch: floats round at each step, integers wrap.
+    Floats round at each step, and integers wrap.
+    """
     steps = np.full(count, delta, dtype)
     steps[0] = start
     with np.errstate(all="ignore"):
@@ -321,11 +311,12 @@ def values_of_file(
     parse = {".npy": _npy}.get(kind, _image if kind in IMAGE_TYPES else _raw)
     with reading(source, kind or "raw"):
         parsed = parse(find(), data_type, resample)
-    make = functools.partial(_read, source, kind or "raw", parsed.make)
+    make = partial(read_source, source, kind or "raw", parsed.make)
     return dataclasses.replace(parsed, make=make)
 
 
-def _read(source: str, kind: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+def read_source(source: str, kind: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """Return what `make` reads of a file. Raises `DmlError` that names `source`."""
     with reading(source, kind):
         return make()
 
@@ -345,11 +336,12 @@ def _npy(path: Path, data_type: TensorDataType, _: Any) -> Values:
         raise refused(rule, _name_in_file(mapped.dtype))
     if array.size == 0:
         raise refused("have at least 1 element", Unquoted(f"shape {list(array.shape)}"))
-    make = functools.partial(_read_npy, path, stored, array.shape)
+    make = partial(read_array, path, stored, array.shape)
     return Values(stored, array.nbytes, make, array.shape)
 
 
-def _read_npy(path: Path, stored: TensorDataType, shape: tuple[int, ...]) -> np.ndarray:
+def read_array(path: Path, stored: TensorDataType, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the array of a .npy file. Raises `DmlError` if type or shape are others by now."""
     values = _numeric(read_npy(path))
     if (values.shape, values.dtype) != (shape, stored.dtype):
         rule = f"hold {stored} {list(shape)}, as it did"
@@ -381,10 +373,11 @@ def _raw(path: Path, data_type: TensorDataType, _: Any) -> Values:
     if size == 0 or size % element:
         rule = f"hold a positive multiple of {element} bytes ({data_type})"
         raise refused(rule, Unquoted(f"{size} bytes"))
-    return Values(data_type, size, functools.partial(_read_raw, path, size))
+    return Values(data_type, size, partial(read_raw, path, size))
 
 
-def _read_raw(path: Path, size: int) -> np.ndarray:
+def read_raw(path: Path, size: int) -> np.ndarray:
+    """Return the first bytes of a file. Raises `DmlError` if there are fewer by now."""
     data = np.fromfile(path, np.uint8, count=size)
     if data.size != size:
         raise refused(f"hold {size} bytes, as it did", Unquoted(f"{data.size} bytes"))
@@ -401,7 +394,7 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
         channels, height, width = resample or (3, header.height, header.width)
     if most is not None and pixels > most:  # of which Pillow itself only warns
         raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
-    make = functools.partial(read_image, path, data_type.dtype, (channels, height, width))
+    make = partial(read_image, path, data_type.dtype, (channels, height, width))
     return Values(data_type, channels * height * width * data_type.element_size, make)
 
 

@@ -38,7 +38,8 @@ def run_model(
             model's initial values or as the result of this resource. The rest of the resource is
             zero.
         device: a `jax.Device`; None is the default device.
-        output_folder: the folder of the files that `writeFile` commands write; None writes none.
+        output_folder: the folder of the files that `writeFile` commands write; None writes none. A
+            `targetPath` outside of it is refused.
 
     Returns:
         The elements of each resource, by its name, as a copy. Their number is that of

@@ -34,9 +34,9 @@ _OPERATOR, _CONSTANT = 1, 2  # NodeDesc
 _NAMED, _RAW = 1, 2  # ConstantNodeDescDetail
 # AttributeFieldVariant; the structures among them have these members.
 _ACTIVATION, _ACTIVATIONS, _SCALAR_UNION = 1, 2, 12
-_NUMBERS = {3: "I", 4: "Q", 5: "i", 6: "f", 13: "B"}
-_ARRAYS = {7: "I", 8: "i", 9: "f"}
-_STRUCTURES = {10: ("Scale", "Bias", "f"), 11: ("Width", "Height", "I")}
+_NUMBERS = {3: "u4", 4: "u8", 5: "i4", 6: "f4", 13: "u1"}
+_ARRAYS = {7: "u4", 8: "i4", 9: "f4"}
+_STRUCTURES = {10: ("Scale", "Bias", "f4"), 11: ("Width", "Height", "u4")}
 _BYTES_OF_UNION = 8
 _NO_NAME_OF_A_FILE = re.compile(r'[\\/"|<>:?*\0]')
 
@@ -89,14 +89,14 @@ def parse(data: bytes, folder: Path) -> SerializedGraph:
 
 
 def _node(table: Table) -> _Node:
-    name, kind = table.text(2, "a name"), table.byte(0)
+    name, kind = table.text(2, "a name"), table.number(0, "u1")
     ends = table.texts(3), table.texts(4)
     if kind == _OPERATOR:
         return _Node(name, *ends, table=table.table(1, "an operator"))
     detail = table.table(1, "a constant") if kind == _CONSTANT else None
-    if detail is not None and detail.byte(0) == _NAMED:
+    if detail is not None and detail.number(0, "u1") == _NAMED:
         return _Node(name, *ends, constant=detail.table(1, "data").text(0, "the name of its data"))
-    if detail is not None and detail.byte(0) == _RAW:
+    if detail is not None and detail.number(0, "u1") == _RAW:
         raw = detail.table(1, "data")
         return _Node(name, *ends, raw=raw.file.bytes_at(raw.needed(0, "bytes")))
     raise table.file.refusal(table.place, "a node that is no operator and no constant")
@@ -224,9 +224,9 @@ def _tensor(table: Table) -> dict[str, Any]:
     """Return a tensor as JSON has it."""
     return {
         "DataType": table.text(0, "a type"),
-        "Sizes": table.vector(1, "I") or [],
-        "Strides": table.vector(2, "I") or [],
-        "TotalTensorSizeInBytes": table.number(3, "Q"),
+        "Sizes": table.vector(1, "u4") or [],
+        "Strides": table.vector(2, "u4") or [],
+        "TotalTensorSizeInBytes": table.number(3, "u8"),
     }
 
 
@@ -248,21 +248,21 @@ def _attributes(
 
 
 def _attribute(table: Table, known: Field | None, depth: int) -> Any:
-    kind, place = table.byte(1), table.needed(2, "a value")
+    kind, place = table.number(1, "u1"), table.needed(2, "a value")
     kinds = known.kind if known is not None else None
     element = kinds.element if isinstance(kinds, Array) else kinds
     if kind in _NUMBERS:
-        (value,) = table.file.unpack(f"<{_NUMBERS[kind]}", place)
+        (value,) = table.file.numbers(place, _NUMBERS[kind])
         return _member(element, value)
     if kind in _ARRAYS:
         values = Table(table.file, place).vector(0, _ARRAYS[kind]) or []
         return [_member(element, value) for value in values]
     if kind in _STRUCTURES:
         *members, form = _STRUCTURES[kind]
-        return dict(zip(members, table.file.unpack(f"<2{form}", place), strict=True))
+        return dict(zip(members, table.file.numbers(place, form, 2), strict=True))
     if kind == _SCALAR_UNION:
         data = Table(table.file, place).needed(1, "a number")
-        return bytes(table.file.unpack(f"<{_BYTES_OF_UNION}B", data))
+        return bytes(table.file.numbers(data, "u1", _BYTES_OF_UNION))
     if kind in (_ACTIVATION, _ACTIVATIONS) and isinstance(element, Fused) and not depth:
         if kind == _ACTIVATION:
             return _activation(Table(table.file, place))

@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dml_jax.dispatch import resources
 from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dispatch.resources import Resource
 from dml_jax.graph import Graph
@@ -120,26 +120,31 @@ def _contents(resource: Resource) -> str:
 def _values(make: Any) -> str | None:
     """Return initial values as Python, from the call that makes them; None where there are none."""
     assert isinstance(make, functools.partial)
-    name, arguments = make.func.__name__, make.args
-    if name == "_read_only":
-        return array_code(arguments[0])
-    if name == "zeros":
-        return None
-    if name == "full":
-        count, element, dtype = arguments
-        return f"np.full({count}, {_number(element)}, {dtype.name!r})"
-    if name == "_accumulated":
-        count, start, delta, dtype = arguments
-        steps = f"np.array([{_number(start)}] + [{_number(delta)}] * {count - 1}, {dtype.name!r})"
-        return f"np.add.accumulate({steps}, dtype={dtype.name!r})"
-    if name == "_read":  # a file; its own call has the path
-        return _values(arguments[2])
-    path = f"Path({Path(arguments[0]).as_posix()!r})"
-    if name == "_read_npy":
-        return f"np.load({path}).astype({arguments[1].dtype.name!r})"
-    if name == "_read_raw":
-        return f"np.fromfile({path}, 'uint8')"
-    return f"read_image({path}, np.dtype({arguments[1].name!r}), {arguments[2]})"
+    arguments = make.args
+    match make.func:
+        case resources.read_only:
+            return array_code(arguments[0])
+        case np.full:
+            count, element, dtype = arguments
+            return f"np.full({count}, {_number(element)}, {dtype.name!r})"
+        case resources.accumulated:
+            count, start, delta, dtype = arguments
+            steps = f"[{_number(start)}] + [{_number(delta)}] * {count - 1}"
+            return f"np.add.accumulate(np.array({steps}, {dtype.name!r}), dtype={dtype.name!r})"
+        case resources.read_source:  # a file; its own call has the path
+            return _values(arguments[2])
+        case resources.read_array:
+            return f"np.load({_path(arguments)}).astype({arguments[1].dtype.name!r})"
+        case resources.read_raw:
+            return f"np.fromfile({_path(arguments)}, 'uint8')"
+        case resources.read_image:
+            dtype = f"np.dtype({arguments[1].name!r})"
+            return f"read_image({_path(arguments)}, {dtype}, {arguments[2]})"
+    return None  # deferred
+
+
+def _path(arguments: Any) -> str:
+    return f"Path({arguments[0].as_posix()!r})"
 
 
 def _number(value: Any) -> str:

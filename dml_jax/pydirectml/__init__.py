@@ -20,133 +20,25 @@ Choices, where PyDirectML crashes, reads foreign memory or loses a value:
 import sys
 from typing import Any, NoReturn
 
-from dml_jax.pydirectml.arguments import (
-    PyDirectMLError,
-)
-from dml_jax.pydirectml.enumerations import (
-    ConvolutionDirection,
-    ConvolutionMode,
-    ExecutionFlags,
-    InterpolationMode,
-    MatrixTransform,
-    OperatorType,
-    OutputOptions,
-    PaddingMode,
-    RecurrentNetworkDirection,
-    TensorDataType,
-    TensorFlags,
-)
-from dml_jax.pydirectml.expressions import (
-    Expression,
-    FusedActivation,
-    Size2D,
-)
-from dml_jax.pydirectml.functions import (
-    GRUOutputs,
-    MaxPoolingOutputs,
-    activation_identity,
-    activation_linear,
-    activation_relu,
-    activation_sigmoid,
-    activation_soft_max,
-    activation_tanh,
-    add,
-    average_pooling,
-    batch_normalization,
-    convolution,
-    divide,
-    gather,
-    gemm,
-    gru,
-    input_tensor,
-    join,
-    local_response_normalization,
-    max_pooling,
-    mean_variance_normalization,
-    multiply,
-    padding,
-    reinterpret,
-    slice,
-    subtract,
-    up_sample_2d,
-    value_scale_2d,
-)
-from dml_jax.pydirectml.models import (
-    Binding,
-    Device,
-    GraphBuilder,
-    Model,
-)
-from dml_jax.pydirectml.tensors import (
-    Dimensions,
-    TensorData,
-    TensorDesc,
-    TensorPolicy,
-)
+from dml_jax.pydirectml import arguments, enumerations, expressions, functions, models, tensors
+from dml_jax.pydirectml.arguments import *  # noqa: F403
+from dml_jax.pydirectml.enumerations import *  # noqa: F403
+from dml_jax.pydirectml.expressions import *  # noqa: F403
+from dml_jax.pydirectml.functions import *  # noqa: F403
+from dml_jax.pydirectml.models import *  # noqa: F403
+from dml_jax.pydirectml.tensors import *  # noqa: F403
 
-__all__ = [
-    "Binding",
-    "ConvolutionDirection",
-    "ConvolutionMode",
-    "Device",
-    "Dimensions",
-    "ExecutionFlags",
-    "Expression",
-    "FusedActivation",
-    "GRUOutputs",
-    "GraphBuilder",
-    "InterpolationMode",
-    "MatrixTransform",
-    "MaxPoolingOutputs",
-    "Model",
-    "OperatorType",
-    "OutputOptions",
-    "PaddingMode",
-    "PyDirectMLError",
-    "RecurrentNetworkDirection",
-    "Size2D",
-    "TensorData",
-    "TensorDataType",
-    "TensorDesc",
-    "TensorFlags",
-    "TensorPolicy",
-    "activation_identity",
-    "activation_linear",
-    "activation_relu",
-    "activation_sigmoid",
-    "activation_soft_max",
-    "activation_tanh",
-    "add",
-    "average_pooling",
-    "batch_normalization",
-    "convolution",
-    "divide",
-    "gather",
-    "gemm",
-    "gru",
-    "input_tensor",
-    "join",
-    "local_response_normalization",
-    "max_pooling",
-    "mean_variance_normalization",
-    "multiply",
-    "padding",
-    "reinterpret",
-    "slice",
-    "subtract",
-    "up_sample_2d",
-    "value_scale_2d",
-]
+__all__: list[str] = []
+__all__ += arguments.__all__
+__all__ += enumerations.__all__
+__all__ += expressions.__all__
+__all__ += functions.__all__
+__all__ += models.__all__
+__all__ += tensors.__all__
 for _name in __all__:
     globals()[_name].__module__ = __name__  # as error messages and `help` shall name it
 
-# Their members are attributes of the module too: a later NONE, FORWARD or CONVOLUTION takes the
-# name, as in PyDirectML.
-_FLAT = (
-    *(TensorDataType, TensorFlags, MatrixTransform, RecurrentNetworkDirection, ConvolutionMode),
-    *(ConvolutionDirection, InterpolationMode, PaddingMode, ExecutionFlags, OperatorType),
-)
-for _enumeration in _FLAT:
+for _enumeration in enumerations.FLAT:
     globals().update(_enumeration.__members__)
 
 
@@ -156,7 +48,7 @@ def __getattr__(name: str) -> NoReturn:
     other = elsewhere(name)
     module: Any = sys.modules[__name__]
     if other:
-        raise AttributeError(f"{text} ({other})")
+        raise AttributeError(f"{text} ({other})", obj=module)
     raise AttributeError(text, name=name, obj=module)
 
 

@@ -13,9 +13,27 @@ import numpy as np
 from dml_jax.errors import DmlError, Fault
 from dml_jax.pydirectml.enumerations import Flags
 
+__all__ = ["PyDirectMLError"]
+
 
 class PyDirectMLError(DmlError, RuntimeError):
     """Carries every fault of a call, as `DmlError` does."""
+
+
+class ArgumentError(TypeError):
+    """Says what is wrong with a call.
+
+    Programs and tracebacks know it as `TypeError`, which pybind11 raises.
+
+    Args:
+        where: the function or class that is called.
+        text: what is wrong.
+    """
+
+    __module__, __qualname__ = "builtins", "TypeError"
+
+    def __init__(self, where: str, text: str):
+        super().__init__(f"pydirectml.{where}: {text}")
 
 
 def guarded(function: Callable[[], Any]) -> Any:
@@ -78,14 +96,14 @@ def checked(function: _Function) -> _Function:
         try:
             bound = signature.bind(*positional, **named)
         except TypeError as error:
-            raise TypeError(f"pydirectml.{where}: {error}") from None
+            raise ArgumentError(where, str(error)) from None
         for argument, value in bound.arguments.items():
             hint = hints.get(argument, Any)
             taken = _converted(value, hint)
             if taken is _MISFIT:
                 got = type(value).__name__
                 text = f"argument {argument!r} must be {_named(hint)}, not {got}"
-                raise TypeError(f"pydirectml.{where}: {text}")
+                raise ArgumentError(where, text)
             bound.arguments[argument] = taken
         return guarded(lambda: function(*bound.args, **bound.kwargs))
 

@@ -5,6 +5,20 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+__all__ = [
+    "ConvolutionDirection",
+    "ConvolutionMode",
+    "ExecutionFlags",
+    "InterpolationMode",
+    "MatrixTransform",
+    "OperatorType",
+    "OutputOptions",
+    "PaddingMode",
+    "RecurrentNetworkDirection",
+    "TensorDataType",
+    "TensorFlags",
+]
+
 
 class Member(enum.Enum):
     """An enumeration whose members are no integers, but convert to them."""
@@ -228,3 +242,11 @@ class OperatorType(Member):
     SCATTER = 94
     ONE_HOT = 95
     RESAMPLE = 96
+
+
+# Their members are attributes of the module too: a later NONE, FORWARD or CONVOLUTION takes the
+# name, as in PyDirectML.
+FLAT = (
+    *(TensorDataType, TensorFlags, MatrixTransform, RecurrentNetworkDirection, ConvolutionMode),
+    *(ConvolutionDirection, InterpolationMode, PaddingMode, ExecutionFlags, OperatorType),
+)

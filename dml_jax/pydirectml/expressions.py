@@ -1,19 +1,24 @@
 """Expressions, of which graphs are built, and the activations that operators apply."""
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from dml_jax import (
     functional,  # noqa: F401  (registers what the signs of expressions mean)
     graph,
 )
-from dml_jax.description.descriptor import ScaleBias
+from dml_jax.description import descriptor
 from dml_jax.errors import Unquoted
 from dml_jax.operator import FusedActivation as Fused
-from dml_jax.operator import operator_type
+from dml_jax.operator import Operator, operator_type
+from dml_jax.operators.windowed import Windowed
 from dml_jax.pydirectml.arguments import NUMBERS, checked, guarded, refuse
 from dml_jax.pydirectml.enumerations import Member, OperatorType
 from dml_jax.pydirectml.tensors import TensorDesc
+
+__all__ = ["Expression", "FusedActivation", "Size2D"]
 
 
 class Size2D:
@@ -52,7 +57,7 @@ def _calls(name: str, with_number: Callable[..., Any] | None = None) -> Any:
 
     def method(self: "Expression", other: Any) -> Any:
         if isinstance(other, Expression):
-            return node(name, {"a_tensor": self, "b_tensor": other})
+            return node(name, {"a": self, "b": other})
         if isinstance(other, NUMBERS) and with_number is not None:
             return with_number(self, float(other))
         return NotImplemented
@@ -64,8 +69,8 @@ def _scaled(scale: Callable[[float], float], bias: Callable[[float], float]) -> 
     """Return the function that computes x * scale(f) + bias(f) of an expression and a number."""
 
     def function(x: "Expression", f: float) -> "Expression":
-        pair = ScaleBias(scale=scale(f), bias=bias(f))
-        return node("ELEMENT_WISE_IDENTITY", {"input_tensor": x}, scale_bias=pair)
+        pair = descriptor.ScaleBias(scale=scale(f), bias=bias(f))
+        return node("ELEMENT_WISE_IDENTITY", {"input": x, "scale_bias": pair})
 
     return function
 
@@ -104,7 +109,7 @@ class Expression:
         return TensorDesc._of(self._there.desc)
 
     def __neg__(self) -> "Expression":
-        return node("ELEMENT_WISE_NEGATE", {"input_tensor": self})
+        return node("ELEMENT_WISE_NEGATE", {"input": self})
 
     def _reciprocal(self, f: float) -> "Expression":
         return Expression._of(guarded(lambda: f / self._there))
@@ -120,35 +125,111 @@ class Expression:
     __mod__ = _calls("ELEMENT_WISE_MODULUS_TRUNCATE")
 
 
-def node(name: str, inputs: Mapping[str, Any], **fields: Any) -> Any:
+def node(name: str, arguments: Mapping[str, Any], outputs: Sequence[str] | None = None) -> Any:
     """Return the output, or outputs, of an operator of expressions.
 
     Args:
         name: the operator.
-        inputs: its input tensors by field: an expression, a list of such, or None.
-        fields: its attributes; `output_sizes` and `outputs` as of `Operator.infer`.
+        arguments: its inputs and attributes: `a` is the field `a`, or the tensor of the field
+            `a_tensor` or `a_tensors`.
+        outputs: the fields of the outputs to make; None makes all.
     """
-    given: list[graph.Expression] = []
-    for f, value in inputs.items():
-        listed = value if isinstance(value, list) else [value]
-        if not isinstance(value, list) and (value is None or value._source is None):
-            if not any(f == field.name and field.optional for field in operator_type(name).fields):
-                raise refuse("Expression", f, "be computed", Unquoted("an empty expression"))
-            fields[f] = None
-            continue
-        sources = [expression._there for expression in listed]
-        descs = [source.desc for source in sources]
-        fields[f] = descs if isinstance(value, list) else descs[0]
-        given += sources
-    return guarded(lambda: _applied(name, given, fields))
+    kind, given = operator_type(name), list[graph.Expression]()
+    known, fields = {f.name: f for f in kind.fields}, dict[str, Any]()
+    for argument, value in arguments.items():
+        spellings = (
+            argument,
+            f"{argument}_tensor",
+            f"{argument}_tensors",
+            argument.removesuffix("s"),
+        )
+        f = next((known[spelling] for spelling in spellings if spelling in known), None)
+        if f is None:  # the sizes of the output, where [] lets them follow
+            fields[argument] = value or None
+        elif f.tensor is None:
+            fields[f.name] = value
+        elif f.optional and (value is None or value._source is None):
+            fields[f.name] = None
+        else:
+            sources = _sources(f.name, value if f.is_array else [value])
+            descs = [source.desc for source in sources]
+            fields[f.name] = descs if f.is_array else descs[0]
+            given += sources
+    return guarded(lambda: _applied(kind, given, fields, outputs))
 
 
-def _applied(name: str, given: Sequence[graph.Expression], fields: dict[str, Any]) -> Any:
-    for field, value in fields.items():
-        if isinstance(value, Member):
-            fields[field] = value.name
-        elif isinstance(value, FusedActivation):
-            fields[field] = value._fused()
-    made = given[0].builder.apply(operator_type(name).infer(**fields), *given)
+def _sources(field: str, expressions: Sequence["Expression | None"]) -> list[graph.Expression]:
+    """Return the expressions of a graph. Raises `PyDirectMLError` where one is empty."""
+    found = [e._source for e in expressions if e is not None and e._source is not None]
+    if not found or len(found) < len(expressions):
+        raise refuse("Expression", field, "be computed", Unquoted("an empty expression"))
+    return found
+
+
+def _applied(
+    kind: type[Operator],
+    given: Sequence[graph.Expression],
+    fields: Mapping[str, Any],
+    outputs: Sequence[str] | None,
+) -> Any:
+    described = {name: _as_described(value) for name, value in fields.items()}
+    if issubclass(kind, Windowed):
+        described = kind.filled(described)
+    made = given[0].builder.apply(kind.infer(**described, outputs=outputs), *given)
     several = isinstance(made, tuple)
     return tuple(map(Expression._of, made)) if several else Expression._of(made)
+
+
+def _as_described(value: Any) -> Any:
+    """Return the value of a field as descriptors take it."""
+    match value:
+        case Member():
+            return value.name
+        case FusedActivation():
+            return value._fused()
+        case Size2D():
+            return descriptor.Size2D(width=value.width, height=value.height)
+        case list():
+            return [_as_described(item) for item in value]
+    return value
+
+
+OPERATORS: dict[str, str] = {}
+"""The operator that each function of PyDirectML adds, by the function's name."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def adds(
+    name: str,
+    results: Callable[..., Any] | None = None,
+    option: str = "",
+    outputs: Mapping[Any, Sequence[str]] = {},
+) -> Callable[[_Function], _Function]:
+    """Return the decorator that turns a signature into the function that adds an operator.
+
+    Args:
+        name: the operator, whose `node` takes the arguments of the signature.
+        results: makes the result of several outputs; an output that is not asked for is empty.
+        option: the argument that chooses the outputs.
+        outputs: the fields of the outputs, for each value of this argument.
+    """
+
+    def decorated(signature: _Function) -> _Function:
+        @functools.wraps(signature)
+        def function(*positional: Any, **named: Any) -> Any:
+            bound = inspect.signature(signature).bind(*positional, **named)
+            bound.apply_defaults()
+            arguments = bound.arguments
+            if results is None:
+                return node(name, arguments)
+            chosen = outputs[arguments.pop(option)]
+            made = node(name, arguments, chosen)
+            found = dict(zip(chosen, made if isinstance(made, tuple) else (made,), strict=True))
+            fields = [f.name for f in operator_type(name).outputs_of()]
+            return results(*(found.get(field, Expression()) for field in fields))
+
+        OPERATORS[signature.__name__] = name
+        return checked(cast(_Function, function))
+
+    return decorated

@@ -1,11 +1,13 @@
 """The functions of PyDirectML: each adds an operator to a graph."""
 
+# The decorator `adds` makes the bodies.
+# pyright: reportReturnType=false
+
 import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.description.descriptor import Size2D as _Size2D
-from dml_jax.pydirectml.arguments import checked, guarded, refuse
+from dml_jax.pydirectml.arguments import checked, refuse
 from dml_jax.pydirectml.enumerations import (
     ConvolutionDirection,
     ConvolutionMode,
@@ -16,9 +18,42 @@ from dml_jax.pydirectml.enumerations import (
     RecurrentNetworkDirection,
     TensorDataType,
 )
-from dml_jax.pydirectml.expressions import NO_ACTIVATION, Expression, FusedActivation, Size2D, node
+from dml_jax.pydirectml.expressions import NO_ACTIVATION, Expression, FusedActivation, Size2D, adds
 from dml_jax.pydirectml.models import GraphBuilder
 from dml_jax.pydirectml.tensors import TensorDesc
+
+__all__ = [
+    "GRUOutputs",
+    "MaxPoolingOutputs",
+    "activation_identity",
+    "activation_linear",
+    "activation_relu",
+    "activation_sigmoid",
+    "activation_soft_max",
+    "activation_tanh",
+    "add",
+    "average_pooling",
+    "batch_normalization",
+    "convolution",
+    "divide",
+    "gather",
+    "gemm",
+    "gru",
+    "input_tensor",
+    "join",
+    "local_response_normalization",
+    "max_pooling",
+    "mean_variance_normalization",
+    "multiply",
+    "padding",
+    "reinterpret",
+    "slice",
+    "subtract",
+    "up_sample_2d",
+    "value_scale_2d",
+]
+
+_REQUIRED: Any = inspect.Parameter.empty  # after arguments with defaults, as pybind11 allows
 
 
 class MaxPoolingOutputs:
@@ -45,12 +80,7 @@ def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc)
     return Expression._of(scope._input(input_index, tensor_desc._desc))
 
 
-def _spatial(input: Expression, values: Sequence[int], default: int) -> Sequence[int]:
-    """Return one value for each spatial dimension."""
-    return values or [default] * (len(input._there.sizes) - 2)
-
-
-@checked
+@adds("CONVOLUTION")
 def convolution(
     input: Expression,
     filter: Expression,
@@ -67,100 +97,68 @@ def convolution(
     output_sizes: Sequence[int] = [],
 ) -> Expression:
     """Convolve with a filter: CONVOLUTION."""
-    return node(
-        "CONVOLUTION",
-        {"input_tensor": input, "filter_tensor": filter, "bias_tensor": bias},
-        mode=mode,
-        direction=direction,
-        strides=_spatial(input, strides, 1),
-        dilations=_spatial(input, dilations, 1),
-        start_padding=_spatial(input, start_padding, 0),
-        end_padding=_spatial(input, end_padding, 0),
-        output_padding=_spatial(input, output_padding, 0),
-        group_count=group_count,
-        fused_activation=fused_activation,
-        output_sizes=output_sizes or None,
-    )
 
 
-@checked
+@adds("UPSAMPLE_2D")
 def up_sample_2d(
     input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode
 ) -> Expression:
     """Enlarge by whole factors: UPSAMPLE_2D."""
-    size = _Size2D(width=scale_size.width, height=scale_size.height)
-    return node(
-        "UPSAMPLE_2D",
-        {"input_tensor": input},
-        scale_size=size,
-        interpolation_mode=interpolation_mode,
-    )
 
 
-@checked
+@adds("ACTIVATION_RELU")
 def activation_relu(input: Expression) -> Expression:
     """Compute max(0, x): ACTIVATION_RELU."""
-    return node("ACTIVATION_RELU", {"input_tensor": input})
 
 
-@checked
+@adds("ACTIVATION_SIGMOID")
 def activation_sigmoid(input: Expression) -> Expression:
     """Compute 1 / (1 + exp(-x)): ACTIVATION_SIGMOID."""
-    return node("ACTIVATION_SIGMOID", {"input_tensor": input})
 
 
-@checked
+@adds("ACTIVATION_IDENTITY")
 def activation_identity(input: Expression) -> Expression:
     """Copy: ACTIVATION_IDENTITY."""
-    return node("ACTIVATION_IDENTITY", {"input_tensor": input})
 
 
-@checked
+@adds("ACTIVATION_TANH")
 def activation_tanh(input: Expression) -> Expression:
     """Compute tanh(x): ACTIVATION_TANH."""
-    return node("ACTIVATION_TANH", {"input_tensor": input})
 
 
-@checked
+@adds("ACTIVATION_SOFTMAX")
 def activation_soft_max(input: Expression) -> Expression:
     """Compute exp(x) by its sum over the last dimension: ACTIVATION_SOFTMAX."""
-    return node("ACTIVATION_SOFTMAX", {"input_tensor": input})
 
 
-@checked
+@adds("ACTIVATION_LINEAR")
 def activation_linear(input: Expression, alpha: float, beta: float) -> Expression:
     """Compute alpha * x + beta: ACTIVATION_LINEAR."""
-    return node("ACTIVATION_LINEAR", {"input_tensor": input}, alpha=alpha, beta=beta)
 
 
-@checked
+@adds("ELEMENT_WISE_ADD1")
 def add(
     a: Expression, b: Expression, fused_activation: FusedActivation = NO_ACTIVATION
 ) -> Expression:
     """Add, and apply an activation: ELEMENT_WISE_ADD1."""
-    inputs = {"a_tensor": a, "b_tensor": b}
-    return node("ELEMENT_WISE_ADD1", inputs, fused_activation=fused_activation)
 
 
-@checked
+@adds("ELEMENT_WISE_SUBTRACT")
 def subtract(a: Expression, b: Expression) -> Expression:
     """Subtract: ELEMENT_WISE_SUBTRACT."""
-    return node("ELEMENT_WISE_SUBTRACT", {"a_tensor": a, "b_tensor": b})
 
 
-@checked
+@adds("ELEMENT_WISE_MULTIPLY")
 def multiply(a: Expression, b: Expression) -> Expression:
     """Multiply: ELEMENT_WISE_MULTIPLY."""
-    return node("ELEMENT_WISE_MULTIPLY", {"a_tensor": a, "b_tensor": b})
 
 
-@checked
+@adds("ELEMENT_WISE_DIVIDE")
 def divide(a: Expression, b: Expression) -> Expression:
     """Divide: ELEMENT_WISE_DIVIDE."""
-    return node("ELEMENT_WISE_DIVIDE", {"a_tensor": a, "b_tensor": b})
 
 
-@checked
+@adds("PADDING")
 def padding(
     input: Expression,
     padding_mode: PaddingMode,
@@ -169,20 +167,9 @@ def padding(
     end_padding: Sequence[int],
 ) -> Expression:
     """Add elements at the ends of dimensions: PADDING."""
-    return node(
-        "PADDING",
-        {"input_tensor": input},
-        padding_mode=padding_mode,
-        padding_value=padding_value,
-        start_padding=start_padding,
-        end_padding=end_padding,
-    )
 
 
-_REQUIRED: Any = inspect.Parameter.empty  # after arguments with defaults, as pybind11 allows
-
-
-@checked
+@adds("MEAN_VARIANCE_NORMALIZATION1")
 def mean_variance_normalization(
     input: Expression,
     scale: Expression | None = None,
@@ -193,17 +180,9 @@ def mean_variance_normalization(
     fused_activation: FusedActivation = NO_ACTIVATION,
 ) -> Expression:
     """Subtract the mean and divide by the deviation: MEAN_VARIANCE_NORMALIZATION1."""
-    return node(
-        "MEAN_VARIANCE_NORMALIZATION1",
-        {"input_tensor": input, "scale_tensor": scale, "bias_tensor": bias},
-        axes=axes,
-        normalize_variance=normalize_variance,
-        epsilon=epsilon,
-        fused_activation=fused_activation,
-    )
 
 
-@checked
+@adds("SLICE1")
 def slice(
     input: Expression,
     input_window_offsets: Sequence[int],
@@ -211,22 +190,14 @@ def slice(
     input_window_strides: Sequence[int],
 ) -> Expression:
     """Take a window, with steps that may be negative: SLICE1."""
-    return node(
-        "SLICE1",
-        {"input_tensor": input},
-        input_window_offsets=input_window_offsets,
-        input_window_sizes=input_window_sizes,
-        input_window_strides=input_window_strides,
-    )
 
 
-@checked
+@adds("VALUE_SCALE_2D")
 def value_scale_2d(input: Expression, scale: float, bias: Sequence[float]) -> Expression:
     """Multiply by a number, and add one of each channel: VALUE_SCALE_2D."""
-    return node("VALUE_SCALE_2D", {"input_tensor": input}, scale=scale, bias=bias)
 
 
-@checked
+@adds("BATCH_NORMALIZATION")
 def batch_normalization(
     input: Expression,
     mean: Expression,
@@ -238,39 +209,16 @@ def batch_normalization(
     fused_activation: FusedActivation = NO_ACTIVATION,
 ) -> Expression:
     """Normalize with means and variances that are given: BATCH_NORMALIZATION."""
-    inputs = {
-        "input_tensor": input,
-        "mean_tensor": mean,
-        "variance_tensor": variance,
-        "scale_tensor": scale,
-        "bias_tensor": bias,
-    }
-    return node(
-        "BATCH_NORMALIZATION",
-        inputs,
-        spatial=spatial,
-        epsilon=epsilon,
-        fused_activation=fused_activation,
-    )
 
 
-@checked
+@adds("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(
     input: Expression, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
 ) -> Expression:
     """Divide by a sum of squares of neighbours: LOCAL_RESPONSE_NORMALIZATION."""
-    return node(
-        "LOCAL_RESPONSE_NORMALIZATION",
-        {"input_tensor": input},
-        cross_channel=cross_channel,
-        local_size=local_size,
-        alpha=alpha,
-        beta=beta,
-        bias=bias,
-    )
 
 
-@checked
+@adds("GEMM")
 def gemm(
     a: Expression,
     b: Expression,
@@ -282,18 +230,9 @@ def gemm(
     fused_activation: FusedActivation = NO_ACTIVATION,
 ) -> Expression:
     """Compute alpha * a * b + beta * c of matrices: GEMM."""
-    return node(
-        "GEMM",
-        {"a_tensor": a, "b_tensor": b, "c_tensor": c},
-        trans_a=trans_a,
-        trans_b=trans_b,
-        alpha=alpha,
-        beta=beta,
-        fused_activation=fused_activation,
-    )
 
 
-@checked
+@adds("AVERAGE_POOLING")
 def average_pooling(
     input: Expression,
     strides: Sequence[int],
@@ -303,18 +242,15 @@ def average_pooling(
     include_padding: bool,
 ) -> Expression:
     """Take the mean of windows: AVERAGE_POOLING."""
-    return node(
-        "AVERAGE_POOLING",
-        {"input_tensor": input},
-        strides=strides,
-        window_size=window_sizes,
-        start_padding=start_padding,
-        end_padding=end_padding,
-        include_padding=include_padding,
-    )
 
 
-@checked
+_POOLED = {
+    False: ["output_tensor"],
+    True: ["output_tensor", "output_indices_tensor"],
+}
+
+
+@adds("MAX_POOLING2", MaxPoolingOutputs, "output_indices", _POOLED)
 def max_pooling(
     input: Expression,
     window_sizes: Sequence[int],
@@ -325,18 +261,6 @@ def max_pooling(
     output_indices: bool = False,
 ) -> MaxPoolingOutputs:
     """Take the greatest element of windows, and where it lies: MAX_POOLING2."""
-    made = node(
-        "MAX_POOLING2",
-        {"input_tensor": input},
-        window_size=window_sizes,
-        strides=_spatial(input, strides, 1),
-        start_padding=_spatial(input, start_padding, 0),
-        end_padding=_spatial(input, end_padding, 0),
-        dilations=_spatial(input, dilations, 1),
-        outputs=["output_tensor", "output_indices_tensor"][: 1 + output_indices],
-    )
-    values, *indices = made if isinstance(made, tuple) else (made,)
-    return MaxPoolingOutputs(values, *(indices or [Expression()]))
 
 
 @checked
@@ -350,15 +274,19 @@ def reinterpret(
     return Expression._of(input._there.reinterpret(new_size, new_strides, new_type.name))
 
 
-@checked
+@adds("JOIN")
 def join(input: Sequence[Expression], axis: int) -> Expression:
     """Put tensors one after the other: JOIN."""
-    if not input:
-        raise refuse("join", "input", "have at least 1 expression", [])
-    return node("JOIN", {"input_tensors": list(input)}, axis=axis)
 
 
-@checked
+_STATES = {
+    OutputOptions.Both: ["output_sequence_tensor", "output_single_tensor"],
+    OutputOptions.Sequence: ["output_sequence_tensor"],
+    OutputOptions.Single: ["output_single_tensor"],
+}
+
+
+@adds("GRU", GRUOutputs, "output_options", _STATES)
 def gru(
     input: Expression,
     weight: Expression,
@@ -372,33 +300,8 @@ def gru(
     output_options: OutputOptions = _REQUIRED,
 ) -> GRUOutputs:
     """Run gated recurrent units: GRU."""
-    fields = ["output_sequence_tensor", "output_single_tensor"]
-    chosen = {"Both": fields, "Sequence": fields[:1], "Single": fields[1:]}[output_options.name]
-    made = node(
-        "GRU",
-        {
-            "input_tensor": input,
-            "weight_tensor": weight,
-            "recurrence_tensor": recurrence,
-            "bias_tensor": bias,
-            "hidden_init_tensor": hidden_init,
-            "sequence_lengths_tensor": sequence_lengths,
-        },
-        activation_descs=[guarded(activation._fused) for activation in activation_descs],
-        direction=direction,
-        linear_before_reset=linear_before_reset,
-        outputs=chosen,
-    )
-    results = dict(zip(chosen, made if isinstance(made, tuple) else (made,), strict=True))
-    return GRUOutputs(*(results.get(f, Expression()) for f in fields))
 
 
-@checked
+@adds("GATHER")
 def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Expression:
     """Take elements along an axis by their indices: GATHER."""
-    return node(
-        "GATHER",
-        {"input_tensor": input, "indices_tensor": indices},
-        axis=axis,
-        index_dimensions=index_dimensions,
-    )

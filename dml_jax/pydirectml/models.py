@@ -10,10 +10,12 @@ from dml_jax import graph
 from dml_jax.description import tensor
 from dml_jax.errors import Unquoted
 from dml_jax.memory import compiled
-from dml_jax.pydirectml.arguments import checked, refuse
+from dml_jax.pydirectml.arguments import ArgumentError, checked, refuse
 from dml_jax.pydirectml.enumerations import ExecutionFlags
 from dml_jax.pydirectml.expressions import Expression
 from dml_jax.pydirectml.tensors import TensorData, TensorPolicy
+
+__all__ = ["Binding", "Device", "GraphBuilder", "Model"]
 
 
 class Device:
@@ -101,7 +103,7 @@ def _bytes_of(desc: tensor.TensorDesc, data: Any) -> np.ndarray:
     """Return the elements of a tensor, flat and in the tensor's type, as a copy."""
     array = np.asarray(data)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"pydirectml.Binding: argument 'data' must hold numbers, not {array.dtype}")
+        raise ArgumentError("Binding", f"argument 'data' must hold numbers, not {array.dtype}")
     flat = array.reshape(-1)
     if flat.size < desc.span:
         rule = f"hold {desc.span} elements ({desc.shown()})"
@@ -130,7 +132,7 @@ class Model:
     _programs: dict[Any, "_Program"]
 
     def __init__(self) -> None:
-        raise TypeError("pydirectml.Model: no constructor (GraphBuilder.build makes it)")
+        raise ArgumentError("Model", "no constructor (GraphBuilder.build makes it)")
 
     @classmethod
     def _of(cls, builder: GraphBuilder, outputs: list[graph.Expression]) -> "Model":

@@ -5,19 +5,20 @@ import sys
 from collections.abc import Sequence
 
 from dml_jax import running
-from dml_jax.pydirectml.arguments import PyDirectMLError
+from dml_jax.pydirectml.arguments import ArgumentError, PyDirectMLError
 
-_STARTS = ("pydirectml.", "module 'dml_jax.pydirectml' has no")  # of errors about its arguments
+PACKAGE = "dml_jax.pydirectml"
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run a program as `python PROGRAM.py ARGUMENTS` does; it finds this module as `pydirectml`."""
-    running.run("dml_jax.pydirectml", arguments, _install, _is_usage)
+    running.run(PACKAGE, arguments, _install, _is_usage)
 
 
 def _install() -> None:
-    sys.modules["pydirectml"] = importlib.import_module("dml_jax.pydirectml")
+    sys.modules["pydirectml"] = importlib.import_module(PACKAGE)
 
 
 def _is_usage(error: BaseException) -> bool:
-    return isinstance(error, PyDirectMLError) or str(error).startswith(_STARTS)
+    is_name = getattr(error, "obj", None) is sys.modules[PACKAGE]  # which the module lacks
+    return is_name or isinstance(error, (PyDirectMLError, ArgumentError))

@@ -7,8 +7,10 @@ import numpy as np
 
 from dml_jax import graph
 from dml_jax.description import tensor
-from dml_jax.pydirectml.arguments import checked
+from dml_jax.pydirectml.arguments import ArgumentError, checked
 from dml_jax.pydirectml.enumerations import TensorDataType, TensorFlags
+
+__all__ = ["Dimensions", "TensorData", "TensorDesc", "TensorPolicy"]
 
 
 class TensorPolicy:
@@ -18,7 +20,7 @@ class TensorPolicy:
     interleaved_channel: "TensorPolicy"
 
     def __init__(self) -> None:
-        raise TypeError("pydirectml.TensorPolicy: no constructor (see its attributes)")
+        raise ArgumentError("TensorPolicy", "no constructor (see its attributes)")
 
     @classmethod
     def _of(cls, policy: graph.TensorPolicy) -> "TensorPolicy":
@@ -37,7 +39,7 @@ class Dimensions:
     """The sizes of a tensor; lists of integers are used in its place."""
 
     def __init__(self) -> None:
-        raise TypeError("pydirectml.Dimensions: no constructor (give a list of integers)")
+        raise ArgumentError("Dimensions", "no constructor (give a list of integers)")
 
 
 def _by_policy(
@@ -70,8 +72,7 @@ class TensorDesc:
                 continue
         given = [type(v).__name__ for v in positional]
         given += [f"{name}: {type(v).__name__}" for name, v in named.items()]
-        text = f"no constructor takes ({', '.join(given)})"
-        raise TypeError(f"pydirectml.TensorDesc: {text}")
+        raise ArgumentError("TensorDesc", f"no constructor takes ({', '.join(given)})")
 
     @classmethod
     def _of(cls, desc: tensor.TensorDesc) -> "TensorDesc":

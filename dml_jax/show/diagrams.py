@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
@@ -300,22 +302,17 @@ class Layout:
     def _apart(self, row: list[int], targets: list[float]) -> list[float]:
         """Return the places nearest to `targets` (least squares) at which no vertices overlap.
 
-        This is isotonic regression by pooling, after the widths of earlier vertices are subtracted.
-        Bends weigh more, which keeps long lines straight.
+        Without the widths of earlier vertices, places only have to rise. Bends weigh more, which
+        keeps long lines straight.
         """
+        from scipy.optimize import isotonic_regression
+
         halves = [self.widths[v] / 2 for v in row]
         rooms = (a + b + _BETWEEN for a, b in itertools.pairwise(halves))
-        offsets = list(itertools.accumulate(rooms, initial=0.0))
-        pools: list[tuple[float, float, int]] = []  # weighted sum, weight, members
-        for v, place, offset in zip(row, targets, offsets, strict=False):
-            weight = 1.0 if self.boxes[v] else 4.0
-            pool = (weight * (place - offset), weight, 1)
-            while pools and pools[-1][0] / pools[-1][1] > pool[0] / pool[1]:
-                total, heavy, members = pools.pop()
-                pool = (total + pool[0], heavy + pool[1], members + pool[2])
-            pools.append(pool)
-        places = [total / weight for total, weight, members in pools for _ in range(members)]
-        return [place + offset for place, offset in zip(places, offsets, strict=False)]
+        offsets = np.array([*itertools.accumulate(rooms, initial=0.0)])
+        weights = [1.0 if self.boxes[v] else 4.0 for v in row]
+        places = isotonic_regression(np.array(targets) - offsets, weights=weights).x + offsets
+        return places.tolist()
 
 
 def _mean(values: Iterable[float], otherwise: float) -> float:
