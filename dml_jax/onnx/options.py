@@ -24,6 +24,7 @@ class NetworkOptions:
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
+        bounds: the largest sizes of what data decides.
         fallback: whether functions of JAX compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's; None is
             `dml_jax.rewrite.DEFAULT`, which `layout` and `prepare` choose of.
@@ -44,6 +45,7 @@ class NetworkOptions:
     denotations: Sizes = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Sizes = field(default_factory=dict)
     fallback: bool = False
     rewrites: "Sequence[Rewrite | GraphRewrite] | None" = None
     layout: str | None = None
