@@ -415,6 +415,41 @@ class TestGpus:
         session.run_with_iobinding(binding)
         (result,) = binding.get_outputs()
         assert result.device_name() == "cuda" and result.numpy().tolist() == (X + 1).tolist()
+        value.update_inplace(2 * X)
+        session.run_with_iobinding(binding)
+        assert binding.copy_outputs_to_cpu()[0].tolist() == (2 * X + 1).tolist()
+        with pytest.raises(own_state.NotImplemented, match="bind_ortvalue_input"):
+            binding.bind_input("x", "cuda", 0, np.float32, [2, 3], value.data_ptr())
+
+    def test_values_on_a_gpu(self):
+        value = own.OrtValue.ortvalue_from_numpy(PLACES, "cuda", 0)
+        assert (value.device_name(), value.data_type()) == ("cuda", "tensor(int64)")
+        copy = value.numpy()
+        copy[0] = 0
+        assert value.numpy().tolist() == PLACES.tolist()
+        session = own.InferenceSession(BYTES, providers=["CUDAExecutionProvider"])
+        on_gpu = {"x": own.OrtValue.ortvalue_from_numpy(X, "cuda", 0), "i": value}
+        z, j = session.run_with_ort_values(None, on_gpu)
+        assert z.numpy().tolist() == (X + 1).tolist() and j.numpy().tolist() == PLACES.tolist()
+        on_cpu = own.InferenceSession(BYTES, providers=["CPUExecutionProvider"])
+        assert on_cpu.run_with_ort_values(["j"], on_gpu)[0].numpy().tolist() == PLACES.tolist()
+
+    def test_memory_is_shared_with_torch(self):
+        torch = pytest.importorskip("torch")
+        if not torch.cuda.is_available():
+            pytest.skip("torch has no GPU")
+        tensor = torch.arange(6, dtype=torch.float32, device="cuda").reshape(2, 3)
+        value = own.OrtValue.from_dlpack(tensor)
+        assert (value.device_name(), value.data_ptr()) == ("cuda", tensor.data_ptr())
+        back = torch.from_dlpack(value)
+        assert back.device.type == "cuda" and back.data_ptr() == tensor.data_ptr()
+        session = own.InferenceSession(BYTES, providers=["CUDAExecutionProvider"])
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_cpu_input("i", PLACES)
+        binding.bind_output("z", "cuda")
+        session.run_with_iobinding(binding)
+        assert torch.from_dlpack(binding.get_outputs()[0]).tolist() == (X + 1).tolist()
 
 
 class TestValues:

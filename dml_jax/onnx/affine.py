@@ -127,8 +127,8 @@ def part(node: Node) -> Terms | None:
     if terms is None or node.rank() != 1 or node.version < 10 or None in map(type, given[:2]):
         return None
     places = [None if array is None else int(array.reshape(-1)[0]) for array in given]
-    is_told = all(array is not None or not node.has(k) for k, array in zip((1, 2, 4), given))
-    return terms[slice(*places)] if is_told and all(n is not None for n in places[:2]) else None
+    is_told = given[2] is not None or not node.has(4)
+    return terms[slice(*places)] if is_told else None
 
 
 def constant(node: Node) -> Terms | None:

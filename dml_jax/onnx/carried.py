@@ -7,7 +7,7 @@ NonZero, or `load_onnx(bounds=...)` says it. Each op type's record names its rul
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,11 @@ import numpy as np
 import onnx
 
 from dml_jax import functional as dml
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
 from dml_jax.onnx.affine import Term, number, terms_of
-from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.counts import same_terms, scaled
+from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Tensor, Type, index_type
 
@@ -47,24 +47,30 @@ class SizeBounds:
     """The bounds of the sizes that data decides, as `load_onnx` is told them.
 
     Args:
-        given: the bounds by name: of a tensor, of a dimension in the file, or of any other name
-            for a size that has none of these.
+        given: the bounds by name: of the tensor whose size it is, of its dimension in the file, of
+            the tensor that says the size, or any other name for a size that has none of these.
         graph: the graph of the file.
 
     Attributes:
-        met: the bound and the size of each one that was needed, by name.
+        met: the sizes that each bound was needed for, by its name.
+
+    Raises `DmlError` for a bound below 1.
     """
 
     def __init__(self, given: Mapping[str, int], graph: onnx.GraphProto):
-        self.given, self.met = {k: int(n) for k, n in given.items()}, dict[str, Any]()
+        expect = Expect("load_onnx")
+        for name, most in given.items():
+            is_size = isinstance(most, (int, np.integer)) and most >= 1
+            expect(is_size, f"bounds['{name}']", "be a size of at least 1", most)
+        expect.check()
+        self.given, self.met = {k: int(n) for k, n in given.items()}, dict[str, list[Tensor]]()
         self._dims = {
             v.name: [d.dim_param for d in v.type.tensor_type.shape.dim]
             for v in (*graph.value_info, *graph.output)
         }
-        named = {name for names in self._dims.values() for name in names}
-        self._known = named | {name for node in graph.node for name in node.output}
-        self._free = [name for name in self.given if name not in self._known]
+        self._tensors = {name for node in graph.node for name in node.output}
         self._numbers: dict[tuple[int, int], int] = {}  # the largest value of a number in a sum
+        self._sizes: dict[Any, Tensor] = {}  # by the sum that each one is
 
     def upper(self, term: Term) -> int | None:
         """Return the largest value of a sum, as far as it follows from sizes that have a bound."""
@@ -85,20 +91,40 @@ class SizeBounds:
         found = [name, *([dims[axis]] if axis < len(dims) else [])]
         return next((key for key in found if key in self.given), None)
 
-    def most(self, node: Node, axis: int, term: Term, size: Tensor) -> int:
-        """Return the largest size of a dimension of a node's output.
+    def size(
+        self, node: Node, axis: int, term: Term, make: Callable[[], Tensor]
+    ) -> tuple[int, Tensor]:
+        """Return the largest size of a dimension of a node's output, and the size as a tensor.
 
         Args:
             node: the node.
             axis: the dimension.
-            term: the size as a sum.
-            size: the size.
+            term: the size as a sum, which may be negative: then the size is 0.
+            make: makes the tensor.
 
         Raises `DmlError` where nothing bounds it.
         """
+        known = self._sizes.get(_key(term))
+        if known is not None and known.bounds is not None:
+            return known.bounds[1], known
+        size = make()
+        most = self._most(node, axis, term, size)
+        size.bounds = 0, most
+        if term.bounds and term.bounds[0] >= 0:
+            size.terms = [term._replace(bounds=(term.bounds[0], most))]
+        self._sizes[_key(term)] = size
+        return most, size
+
+    def is_size(self, term: Term, count: Tensor) -> bool:
+        """Return whether a sum is the count of a padded tensor at all times."""
+        return self._sizes.get(_key(term)) is count or same_terms([term], terms_of(count))
+
+    def _most(self, node: Node, axis: int, term: Term, size: Tensor) -> int:
         upper, key = self.upper(term), self.named(node.outputs[0], axis)
-        if key is None and upper is None and self._free:
-            key = self._free.pop(0)
+        key = key or next((name for name in node.proto.input if name in self.given), None)
+        free = self.given.keys() - self._tensors - self.met.keys()
+        if key is None and upper is None and len(free) == 1:
+            (key,) = free
         if key is not None:
             upper = self.given[key] if upper is None else min(upper, self.given[key])
             self.meet(key, size)
@@ -117,14 +143,17 @@ class SizeBounds:
         self.met.setdefault(key, []).append(size)
 
     def faults(self) -> list[Fault]:
-        """Return the faults of bounds that no size needed, and of bounds below 1."""
-        unused = [name for name in self.given if name not in self.met]
+        """Return the faults of bounds that no size needed."""
+        known = {name for names in self._dims.values() for name in names} | self._tensors
         rule = "name a size that data decides"
-        found = [
-            Fault("load_onnx", "bounds", f"{rule}{nearest(n, self._known)}", n) for n in unused
+        return [
+            Fault("load_onnx", "bounds", rule + nearest(name, known), name)
+            for name in self.given.keys() - self.met.keys()
         ]
-        low = [name for name, most in self.given.items() if most < 1]
-        return found + [Fault("load_onnx", f"bounds['{n}']", "be 1 or more", 0) for n in low]
+
+
+def _key(term: Term) -> Any:
+    return frozenset(term.factors.items()), term.rest
 
 
 def one_of(node: Node, index: int, place: int) -> Tensor:
@@ -137,16 +166,12 @@ def one_of(node: Node, index: int, place: int) -> Tensor:
         x = x if x.desc.data_type == index_type() else dml.cast(x, index_type())
         return dml.max(x, 0)
 
-    return Tensor(f"{tensor.name}[{place}]", COUNT, value)
+    return Tensor(node.outputs[0], COUNT, value)
 
 
 def _count(node: Node, index: int, place: int, axis: int, term: Term) -> tuple[int, Tensor]:
     """Return the largest size, and the size, that an element of an input says."""
-    size = one_of(node, index, place)
-    assert node.bounds is not None
-    most = node.bounds.most(node, axis, term, size)
-    size.bounds, size.terms = (0, most), [term]
-    return most, size
+    return node.bounds.size(node, axis, term, lambda: one_of(node, index, place))
 
 
 def _placed(
@@ -174,7 +199,7 @@ def expanded(node: Node) -> Sized | None:
         return None
     rank = max(len(terms), len(shape))
     terms = [number(1)] * (rank - len(terms)) + terms
-    own: list[int | Padding | None] = [1] * (rank - len(shape)) + [*shape]
+    own: list[int | Padding | None] = [*[1] * (rank - len(shape)), *shape]
     if padding is not None:
         own[padding.axis + rank - len(shape)] = padding
     return _of_terms(node, 1, terms, own)
@@ -188,8 +213,7 @@ def _of_terms(
     missing = len(terms) - len(terms_of(node.tensor(index)) or ())
     for axis, (term, size) in enumerate(zip(terms, own, strict=True)):
         if isinstance(size, Padding):
-            is_same = same_terms([term], terms_of(size.count)) or term.known == 1
-            if not is_same:
+            if term.known != 1 and not node.bounds.is_size(term, size.count):
                 return None
             sizes.append(node.shape()[size.axis])
             found.append((axis, size.count))
@@ -223,21 +247,22 @@ def viewed(node: Node) -> Sized | None:
             for k, n in enumerate(sizes)
         ]
     for axis, size in enumerate(sizes):
-        head, tail = sizes[:axis], sizes[axis + 1 :]
+        head, tail = sizes[:axis], [*sizes[axis + 1 :]]
+        if -1 in tail and size != -1:  # the rest of a row
+            others = math.prod(_ints(tail)) * -1
+            tail[tail.index(-1)] = behind // others if others else 0
         if None in (*head, *tail) or -1 in (*head, *tail) or math.prod(_ints(head)) != before:
             continue
         rest = math.prod(_ints(tail))
         if not rest or behind % rest:
             continue
         factor = behind // rest
-        counted = terms_of(padding.count) or []
-        is_kept = size == 0 and is_zero_kept and axis == padding.axis and factor == 1
-        is_same = size is None and same_terms([terms[axis]], [t.times(factor) for t in counted])
-        if not (is_kept or is_same or size == -1):
-            continue
         count = scaled(padding.count, factor, 0, 1)
-        whole = [*_ints(head), shape[padding.axis] * factor, *_ints(tail)]
-        return Sized(1, np.array(whole, np.int64), axis, count)
+        is_kept = size == 0 and is_zero_kept and axis == padding.axis and factor == 1
+        is_same = size is None and node.bounds.is_size(terms[axis], count)
+        if is_kept or is_same or size == -1:
+            whole = [*_ints(head), shape[padding.axis] * factor, *_ints(tail)]
+            return Sized(1, np.array(whole, np.int64), axis, count)
     return None
 
 
@@ -255,10 +280,9 @@ def counted(node: Node) -> Sized | None:
     if whole is None:
         return None
     term = (terms_of(whole) or [number(0)])[0]
-    size = Tensor(f"{end.name}[0]", COUNT, lambda: _non_negative(whole))
-    assert node.bounds is not None
-    most = node.bounds.most(node, 0, term, size)
-    size.bounds, size.terms = (0, most), [term]
+    most, size = node.bounds.size(
+        node, 0, term, lambda: Tensor(node.outputs[0], COUNT, lambda: _non_negative(whole))
+    )
     return Sized(1, np.array(most, end.type.dtype), 0, size)
 
 
@@ -267,8 +291,10 @@ def _whole(tensor: Tensor) -> Tensor | None:
     if not tensor.type.is_floating:
         return tensor
     node = tensor.made_by
-    is_cast = node is not None and node.op_type == "Cast" and not node.type().is_floating
-    return node.tensor(0) if is_cast else None
+    if node is None or node.op_type != "Cast" or node.type().is_floating:
+        return None
+    found: Tensor = node.tensor(0)
+    return found
 
 
 def _non_negative(tensor: Tensor) -> Expression:
@@ -323,7 +349,8 @@ def _largest(key: str, met: Sequence[Tensor]) -> Tensor:
 
 
 def _guarded(tensor: Tensor, fits: Expression) -> Tensor:
-    if tensor.is_known and not tensor.is_weight or not tensor.type.has_inner:
+    is_fixed = tensor.is_known and not tensor.is_weight and tensor.padding is None
+    if is_fixed or not tensor.type.has_inner:
         return tensor
     dtype = tensor.type.inner.dtype
     if tensor.type.name == "BOOL":

@@ -1,7 +1,7 @@
 """Counts of padded tensors: whether two are equal, and what follows from one."""
 
-from dml_jax.graph import Expression
 from dml_jax import functional as dml
+from dml_jax.graph import Expression
 from dml_jax.onnx.affine import Terms, number, terms_of
 from dml_jax.onnx.tensors import COUNT, Padding, Tensor
 

@@ -24,7 +24,6 @@ class NetworkOptions:
         denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
-        bounds: the largest sizes of what data decides.
         fallback: whether functions of JAX compute the nodes that DirectML has no operator for.
         rewrites: what the program's graph is made by of the file's; None is
             `dml_jax.rewrite.DEFAULT`, which `layout` and `prepare` choose of.
@@ -39,13 +38,13 @@ class NetworkOptions:
             weights alone and is computed once. An array that is larger is computed at each call.
         folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
+        bounds: the largest sizes of what data decides, by name.
     """
 
     names: Sizes = field(default_factory=dict)
     denotations: Sizes = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
-    bounds: Sizes = field(default_factory=dict)
     fallback: bool = False
     rewrites: "Sequence[Rewrite | GraphRewrite] | None" = None
     layout: str | None = None
@@ -56,6 +55,7 @@ class NetworkOptions:
     growth: float = 1.0
     folder: Path | None = None
     is_shared: bool = False
+    bounds: Sizes = field(default_factory=dict)
 
     @property
     def is_tunable(self) -> bool:

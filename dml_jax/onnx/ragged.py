@@ -233,7 +233,9 @@ def surrounded(node: Node, index: int, axis: int) -> Passing | int | None:
         return None
     places = [*range(node.rank())] if axes is None else axes.tolist()
     along = [k for k, a in enumerate(places) if node.from_start(int(a), node.rank()) == axis]
-    low, high = (int(pads.reshape(-1)[k + n]) for k in along for n in (0, len(places))) if along else (0, 0)
+    low, high = (
+        (int(pads.reshape(-1)[k + n]) for k in along for n in (0, len(places))) if along else (0, 0)
+    )
     if not (low or high):
         return axis
     value = node.attribute("value", 0.0) if node.version < 11 else node.known(2)

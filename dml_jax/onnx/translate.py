@@ -370,6 +370,7 @@ class Translation:
         if schema is not None:
             check_attributes(proto, schema)
             check_lists(record, schema, inputs)
+        inputs = [*inputs]
         stated = self._stated(proto, record, version, schema, inputs, opsets)
         types = output_types(proto, record, schema, inputs, opsets, self._ir)
         node = Node(proto, record, version, schema, inputs, types, self.builder, opsets)

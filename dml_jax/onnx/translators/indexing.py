@@ -53,7 +53,9 @@ def _places(node: Node, batch: int = 0) -> Expression:
     if padding is None or not batch <= padding.axis < batch + depth:
         return indices
     is_own = np.arange(depth) == padding.axis - batch
-    own = on_axis(node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1))
+    own = on_axis(
+        node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1)
+    )
     return dml.if_(dml.equals(own, 1), ragged.from_the_start(node, padding.axis), indices)
 
 
@@ -98,11 +100,11 @@ def _scatter_nd(node: Node) -> Any:
         behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
         last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
         indices = dml.if_(ragged.is_there(node.tensor(1)), indices, last)
-    arrays = (_to_rank(x, rank) for x in (data, indices, node[2]))
-    made = dml.scatter_nd(*arrays, *ranks)
+    data, indices, updates = (_to_rank(x, rank) for x in (data, indices, node[2]))
+    made = dml.scatter_nd(data, indices, updates, *ranks)
     if padding is None:
         return made
-    made = reshaped(made, data.sizes)
+    made = reshaped(made, (node.shape()[0] + 1, *node.shape()[1:]))
     return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])
 
 
