@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib
 import json
 import threading
+import time
 import warnings
 from typing import Any
 
@@ -626,6 +627,38 @@ class TestSizes:
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             assert all(pool.map(run, range(200)))
+
+
+class TestQuickPrograms:
+    def test_a_good_program_follows_a_quick_one(self):
+        session = own.InferenceSession(BYTES)
+        (stage,) = _stages_after(session, 1)
+        assert not stage._program.is_good
+        deadline = time.monotonic() + 60
+        while not stage._program.is_good and time.monotonic() < deadline:
+            assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
+        assert stage._program.is_good
+        assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
+
+    @pytest.mark.parametrize("how", ["entry", "use_deterministic_compute"])
+    def test_all_programs_may_be_good(self, how):
+        options = own.SessionOptions()
+        if how == "entry":
+            options.add_session_config_entry("session.dml_jax_quick_compile", "0")
+        else:
+            options.use_deterministic_compute = True
+        session = own.InferenceSession(BYTES, options)
+        (stage,) = _stages_after(session, 1)
+        assert stage._program.is_good
+        options.add_session_config_entry("session.dml_jax_quick_compile", "no")
+        with pytest.raises(ValueError, match="to be '0' or '1', got 'no'"):
+            own.InferenceSession(BYTES, options)
+
+
+def _stages_after(session, count):
+    for _ in range(count):
+        session.run(None, FEEDS)
+    return session._programs._stages.values()
 
 
 class TestProfiles:

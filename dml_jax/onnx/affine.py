@@ -124,7 +124,8 @@ def part(node: Node) -> Terms | None:
     """Return elements of a list between places that are known."""
     terms = same(node)
     given = [node.known(k) if node.has(k) else None for k in (1, 2, 4)]
-    if terms is None or node.rank() != 1 or node.version < 10 or None in map(type, given[:2]):
+    is_given = given[0] is not None and given[1] is not None
+    if terms is None or node.rank() != 1 or node.version < 10 or not is_given:
         return None
     places = [None if array is None else int(array.reshape(-1)[0]) for array in given]
     is_told = given[2] is not None or not node.has(4)

@@ -683,6 +683,12 @@ class Network(Bindable):
         """Return the outputs by name, of all inputs by name in their types; nothing is narrowed."""
         return self._results_of(self.constants, inputs)
 
+    def lowered(self, inputs: Arrays) -> Any:
+        """Return the program that `run` computes, before XLA compiles it."""
+        program = self._program if self._alone is None else self._alone
+        with chosen(self.precision):
+            return program.lower(self.constants, inputs)
+
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
         for name in ("_program", "_alone"):
