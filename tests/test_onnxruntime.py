@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib
 import json
 import threading
+import time
 import warnings
 from typing import Any
 
@@ -415,6 +416,41 @@ class TestGpus:
         session.run_with_iobinding(binding)
         (result,) = binding.get_outputs()
         assert result.device_name() == "cuda" and result.numpy().tolist() == (X + 1).tolist()
+        value.update_inplace(2 * X)
+        session.run_with_iobinding(binding)
+        assert binding.copy_outputs_to_cpu()[0].tolist() == (2 * X + 1).tolist()
+        with pytest.raises(own_state.NotImplemented, match="bind_ortvalue_input"):
+            binding.bind_input("x", "cuda", 0, np.float32, [2, 3], value.data_ptr())
+
+    def test_values_on_a_gpu(self):
+        value = own.OrtValue.ortvalue_from_numpy(PLACES, "cuda", 0)
+        assert (value.device_name(), value.data_type()) == ("cuda", "tensor(int64)")
+        copy = value.numpy()
+        copy[0] = 0
+        assert value.numpy().tolist() == PLACES.tolist()
+        session = own.InferenceSession(BYTES, providers=["CUDAExecutionProvider"])
+        on_gpu = {"x": own.OrtValue.ortvalue_from_numpy(X, "cuda", 0), "i": value}
+        z, j = session.run_with_ort_values(None, on_gpu)
+        assert z.numpy().tolist() == (X + 1).tolist() and j.numpy().tolist() == PLACES.tolist()
+        on_cpu = own.InferenceSession(BYTES, providers=["CPUExecutionProvider"])
+        assert on_cpu.run_with_ort_values(["j"], on_gpu)[0].numpy().tolist() == PLACES.tolist()
+
+    def test_memory_is_shared_with_torch(self):
+        torch = pytest.importorskip("torch")
+        if not torch.cuda.is_available():
+            pytest.skip("torch has no GPU")
+        tensor = torch.arange(6, dtype=torch.float32, device="cuda").reshape(2, 3)
+        value = own.OrtValue.from_dlpack(tensor)
+        assert (value.device_name(), value.data_ptr()) == ("cuda", tensor.data_ptr())
+        back = torch.from_dlpack(value)
+        assert back.device.type == "cuda" and back.data_ptr() == tensor.data_ptr()
+        session = own.InferenceSession(BYTES, providers=["CUDAExecutionProvider"])
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_cpu_input("i", PLACES)
+        binding.bind_output("z", "cuda")
+        session.run_with_iobinding(binding)
+        assert torch.from_dlpack(binding.get_outputs()[0]).tolist() == (X + 1).tolist()
 
 
 class TestValues:
@@ -591,6 +627,38 @@ class TestSizes:
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             assert all(pool.map(run, range(200)))
+
+
+class TestQuickPrograms:
+    def test_a_good_program_follows_a_quick_one(self):
+        session = own.InferenceSession(BYTES)
+        (stage,) = _stages_after(session, 1)
+        assert not stage._program.is_good
+        deadline = time.monotonic() + 60
+        while not stage._program.is_good and time.monotonic() < deadline:
+            assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
+        assert stage._program.is_good
+        assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
+
+    @pytest.mark.parametrize("how", ["entry", "use_deterministic_compute"])
+    def test_all_programs_may_be_good(self, how):
+        options = own.SessionOptions()
+        if how == "entry":
+            options.add_session_config_entry("session.dml_jax_quick_compile", "0")
+        else:
+            options.use_deterministic_compute = True
+        session = own.InferenceSession(BYTES, options)
+        (stage,) = _stages_after(session, 1)
+        assert stage._program.is_good
+        options.add_session_config_entry("session.dml_jax_quick_compile", "no")
+        with pytest.raises(ValueError, match="to be '0' or '1', got 'no'"):
+            own.InferenceSession(BYTES, options)
+
+
+def _stages_after(session, count):
+    for _ in range(count):
+        session.run(None, FEEDS)
+    return session._programs._stages.values()
 
 
 class TestProfiles:

@@ -30,6 +30,7 @@ def load_onnx(
     tuned: bool = True,
     cache: bool | str | Path = False,
     precision: str | None = None,
+    bounds: Mapping[str, int] | None = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -60,6 +61,12 @@ def load_onnx(
             "tensorfloat32" is faster on GPUs that have it, and "float32" elsewhere. "bfloat16"
             rounds their operands to bfloat16 and sums in FLOAT32, on every device. None is as
             `jax_default_matmul_precision` says, and "float32" where that says nothing.
+        bounds: the largest sizes of what data decides while the network runs, as the frames of a
+            voice: by the name of the tensor whose size it is, or of its dimension. Where one size
+            needs a bound, any name will do. Arrays have the largest sizes, and `NAME.count` of an
+            output says how many elements are there. A call whose size exceeds its bound raises
+            `DmlError`. In a program of your own, floats are NaN then, and the output `NAME.size`
+            says the size.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -71,6 +78,7 @@ def load_onnx(
     folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
         *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
+        bounds=bounds or {},
         fallback=fallback,
         rewrites=rewrites,
         layout=layout,

@@ -7,6 +7,7 @@ between both has a size that is known. Each op type's record names its rule (`Op
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 from onnx import TensorProto
 
 from dml_jax.onnx.nodes import Bounds, Node
@@ -64,10 +65,16 @@ def number(value: int) -> Term:
 
 def terms_of(tensor: Tensor) -> Terms | None:
     """Return the elements of a tensor of integers as sums; None where there are too many."""
-    if tensor.type.is_empty or tensor.type.element_count > _MOST or tensor.type.is_floating:
+    if tensor.type.element_count > _MOST or tensor.type.is_floating:
         return None
     if tensor.is_known:
         return [number(int(n)) for n in tensor.array.reshape(-1)]
+    if tensor.terms is None:
+        tensor.terms = _terms_of(tensor)
+    return tensor.terms
+
+
+def _terms_of(tensor: Tensor) -> Terms:
     node = tensor.made_by
     found = node.record.terms(node) if node is not None and node.record.terms else None
     if found is not None:
@@ -111,6 +118,59 @@ def picked(node: Node) -> Terms | None:
     if terms is None or places is None or node.rank() != 1:
         return None
     return [terms[int(place)] for place in places.reshape(-1)]
+
+
+def part(node: Node) -> Terms | None:
+    """Return elements of a list between places that are known."""
+    terms = same(node)
+    given = [node.known(k) if node.has(k) else None for k in (1, 2, 4)]
+    is_given = given[0] is not None and given[1] is not None
+    if terms is None or node.rank() != 1 or node.version < 10 or not is_given:
+        return None
+    places = [None if array is None else int(array.reshape(-1)[0]) for array in given]
+    is_told = given[2] is not None or not node.has(4)
+    return terms[slice(*places)] if is_told else None
+
+
+def constant(node: Node) -> Terms | None:
+    """Return a list of one integer, whose length is known."""
+    length, value = node.known(0), node.attribute("value")
+    if length is None or length.size != 1 or value is None or value.dtype.kind not in "iu":
+        return None
+    return [number(int(value.reshape(-1)[0]))] * min(int(length.reshape(-1)[0]), _MOST + 1)
+
+
+def compared(node: Node) -> Terms | None:
+    """Return 1 where two integers are equal, 0 where they never are; None where data decides."""
+    pair = [terms_of(node.tensor(k)) for k in (0, 1)]
+    if pair[0] is None or pair[1] is None or max(len(t.shape) for t in node.inputs if t) > 1:
+        return None
+    size = max(map(len, (pair[0], pair[1])))
+    one, other = (terms * size if len(terms) == 1 else terms for terms in (pair[0], pair[1]))
+    found = [_is_equal(a, b) for a, b in zip(one, other, strict=True)]
+    return None if None in found else [number(int(bool(x))) for x in found]
+
+
+def _is_equal(one: Term, other: Term) -> bool | None:
+    difference = one.plus(other, -1)
+    if difference.known is not None:
+        return difference.known == 0
+    bounds = difference.bounds
+    return False if bounds and (bounds[0] > 0 or bounds[1] < 0) else None
+
+
+def chosen(node: Node) -> Terms | None:
+    """Return elements of the second or third input, as a condition that is known says."""
+    condition = node.known(0)
+    pair = [terms_of(node.tensor(k)) for k in (1, 2)]
+    if condition is None or pair[0] is None or pair[1] is None:
+        return None
+    if max(len(t.shape) for t in node.inputs if t) > 1:
+        return None
+    size = max(condition.size, len(pair[0]), len(pair[1]))
+    one, other = (terms * size if len(terms) == 1 else terms for terms in (pair[0], pair[1]))
+    flags = np.broadcast_to(condition.reshape(-1), (size,))
+    return [a if flag else b for flag, a, b in zip(flags, one, other, strict=True)]
 
 
 def negated(node: Node) -> Terms | None:

@@ -28,6 +28,7 @@ from dml_jax.memory.programs import Kept
 from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arrays import inner, outer
+from dml_jax.onnx.carried import SizeBounds, checked_outputs, expect_within
 from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
@@ -87,10 +88,13 @@ class Network(Bindable):
         is_tuned: whether layout and kernels are those that `tune` chose.
         precision: how products are computed, as `load_onnx` was told.
         free: the name of each dimension of an input, None for one whose size is fixed.
+        bounds: the bounds of sizes that data decides, by name. The output 'NAME.size' says the
+            size that a call had.
     """
 
     c_name = "ONNX"
     precision: str | None = None
+    bounds: Mapping[str, int] = {}
 
     def __init__(
         self,
@@ -397,7 +401,13 @@ class Network(Bindable):
 
     def _by_name(self, results: Sequence[Any]) -> dict[str, jax.Array]:
         pairs = zip(self._results.items(), results, strict=True)
-        return {name: outer(array, kind) for (name, kind), array in pairs}
+        return self._within({name: outer(array, kind) for (name, kind), array in pairs})
+
+    def _within(self, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        """Return results. Raises `DmlError` where a size exceeds its bound, unless JAX traces."""
+        if self.bounds and not any(isinstance(x, Tracer) for x in results.values()):
+            expect_within(self.bounds, results)
+        return results
 
     def report(self) -> str:
         """Return what the network is made of: operators, weights, and narrowed integers.
@@ -666,11 +676,18 @@ class Network(Bindable):
         network = self.taking(self._replaced(inputs))
         checked = {n: _checked(n, x, self.inputs.get(n)) for n, x in inputs.items()}
         results = network._results_of(network.constants, checked)
-        return {name: results[name] for name in self._results}  # jax.jit sorts the names
+        results = {name: results[name] for name in self._results}  # jax.jit sorts the names
+        return self._within(results)
 
     def run(self, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name, of all inputs by name in their types; nothing is narrowed."""
         return self._results_of(self.constants, inputs)
+
+    def lowered(self, inputs: Arrays) -> Any:
+        """Return the program that `run` computes, before XLA compiles it."""
+        program = self._program if self._alone is None else self._alone
+        with chosen(self.precision):
+            return program.lower(self.constants, inputs)
 
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
@@ -815,6 +832,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
+    translation.bounds = bounds = SizeBounds(options.bounds, graph)
     scope: Scope = {}
     defaults: dict[str, tuple[Type, np.ndarray]] = {}
     translation.fixed |= {*read.defaults} - {*read.replaceable}
@@ -858,6 +876,8 @@ def load(model: Any, options: NetworkOptions) -> Network:
         elif not translation.faults:
             rule = "be given by its node"
             translation.faults.append(Fault("", f"the output '{name}'", rule, Unquoted("nothing")))
+    if not translation.faults:
+        translation.faults += bounds.faults()
     if translation.faults and translation.curable:
         shown = Unquoted(", ".join(translation.curable))
         translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))
@@ -865,6 +885,8 @@ def load(model: Any, options: NetworkOptions) -> Network:
         raise DmlError(translation.faults)
     free = models.free_names(read.proto)
     path = model if isinstance(model, (str, Path)) else None
+    outputs = checked_outputs(outputs, bounds)
     network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
+    network.bounds = {name: bounds.given[name] for name in bounds.met}
     network.programs, network.precision = programs_of(model, read, options), options.precision
     return network

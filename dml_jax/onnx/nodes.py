@@ -51,6 +51,8 @@ class OpType:
             `Site`; returns the outputs.
         padded: returns what a node does with inputs whose size depends on data
             (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
+        sized: returns the largest sizes of an output whose sizes come while the program runs
+            (`dml_jax.onnx.carried`); None where they are known, or cannot be had.
         terms: returns the elements of the first output as sums of integers that are not known at
             load (`dml_jax.onnx.affine`).
         counted: the input whose elements other than 0 are counted: what is padded by one tensor has
@@ -75,6 +77,7 @@ class OpType:
     fallbacks: dict[int, Callable[..., Any]] = field(default_factory=dict)
     inlined: dict[int, Callable[..., Any]] = field(default_factory=dict)
     padded: "Callable[[Node, Sequence[Place]], Any] | None" = None
+    sized: "Callable[[Node], Any] | None" = None
     terms: "Callable[[Node], Any] | None" = None
     counted: int | None = None
     range: "Callable[[Node, int], Bounds | None] | None" = None
@@ -164,7 +167,11 @@ class Node:
 
     Attributes:
         translator: the translator of the node's version.
+        bounds: the bounds of sizes that data decides (`dml_jax.onnx.carried`); None where a network
+            is computed in stages, each with its own sizes, and for graphs within nodes.
     """
+
+    bounds: Any = None
 
     def __init__(
         self,

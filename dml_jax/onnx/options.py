@@ -38,6 +38,7 @@ class NetworkOptions:
             weights alone and is computed once. An array that is larger is computed at each call.
         folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
+        bounds: the largest sizes of what data decides, by name.
     """
 
     names: Sizes = field(default_factory=dict)
@@ -54,6 +55,7 @@ class NetworkOptions:
     growth: float = 1.0
     folder: Path | None = None
     is_shared: bool = False
+    bounds: Sizes = field(default_factory=dict)
 
     @property
     def is_tunable(self) -> bool:

@@ -16,7 +16,8 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.affine import terms_of
+from dml_jax.onnx.affine import Term, terms_of
+from dml_jax.onnx.counts import same_count, same_terms, scaled
 from dml_jax.onnx.nodes import Node, Place
 from dml_jax.onnx.reshapes import on_axis, reshaped
 from dml_jax.onnx.tensors import Padding, Tensor, Type
@@ -32,12 +33,14 @@ class Passing:
         place: the input whose count the outputs have. Without it all padded inputs must have one.
         fill: what the padding holds while the node reads it: a number, or a function of the type.
         is_resized: whether ONNX's inference, which counts the padding, says other sizes.
+        resized: what the count is multiplied by, what is added, and what it is divided by then.
     """
 
     axis: int | None = None
     place: Place | None = None
     fill: "Fill | None" = None
     is_resized: bool = False
+    resized: tuple[int, int, int] = (1, 0, 1)
 
 
 Fill = float | Callable[[Type], float]
@@ -69,13 +72,10 @@ def passed(node: Node) -> Padding | None:
         node.inputs = [_filled(t, found.fill) if t and t.padding else t for t in node.inputs]
     if found.is_resized:
         node.types = [kind and Type(kind.element, None) for kind in node.types]
-    place = found.place or places[0]
-    return None if found.axis is None else replace(place.padding, axis=found.axis)
-
-
-def same_count(one: Padding, other: Padding) -> bool:
-    """Return whether two tensors have as many elements along the dimensions that are padded."""
-    return one.count is other.count or terms_of(one.count) == terms_of(other.count)
+    padding = (found.place or places[0]).padding
+    if found.axis is None:
+        return None
+    return replace(padding, axis=found.axis, count=scaled(padding.count, *found.resized))
 
 
 def refusal(node: Node, tensor: Tensor, padding: Padding) -> DmlError:
@@ -90,15 +90,19 @@ def refusal(node: Node, tensor: Tensor, padding: Padding) -> DmlError:
 def _filled(tensor: Tensor, fill: Fill) -> Tensor:
     """Return a padded tensor whose padding is filled."""
     value = fill(tensor.type) if callable(fill) else fill
+    x = dml.if_(is_there(tensor), tensor.expression, value)
+    made = Tensor(tensor.name, tensor.type, lambda: x)
+    made.padding = tensor.padding
+    return made
+
+
+def is_there(tensor: Tensor) -> Expression:
+    """Return 1 for what a padded tensor has, and 0 for its padding, along its dimension."""
     padding, builder = tensor.padding, tensor.expression.builder
     assert padding is not None
     count, rank = padding.count.expression, len(tensor.shape)
     places = builder.constant(np.arange(tensor.shape[padding.axis]).astype(count.dtype))
-    is_there = dml.less_than(places, reshaped(count, (1,)))
-    x = dml.if_(on_axis(is_there, padding.axis, rank), tensor.expression, value)
-    made = Tensor(tensor.name, tensor.type, lambda: x)
-    made.padding = padding
-    return made
+    return on_axis(dml.less_than(places, reshaped(count, (1,))), padding.axis, rank)
 
 
 def from_the_start(node: Node, axis: int) -> Expression:
@@ -185,6 +189,84 @@ def batch(node: Node, index: int, axis: int) -> int | None:
     return 0 if index == axis == 0 and not node.attribute("training_mode", 0) else None
 
 
+@single
+def moved(node: Node, index: int, axis: int) -> Passing | int | None:
+    """Pass the padding of a convolution or a pool, which reads neighbours.
+
+    The padding is filled with what stands around an image, so the last elements are those of a
+    shorter one. Networks in one program alone do this: stages have no padding there.
+    """
+    if index == axis == 0:
+        return 0
+    if index or axis < 2 or node.bounds is None:
+        return None
+    place, auto = axis - 2, node.attribute("auto_pad", "NOTSET")
+    window = node.attribute("kernel_shape") or node.shape(1)[2:]
+    step, gap, more = (
+        (node.attribute(name) or [default] * len(window))[place]
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    extent, pads = (window[place] - 1) * gap + 1, node.attribute("pads") or [0] * 2 * len(window)
+    around, behind = pads[place] + pads[place + len(window)], pads[place + len(window)]
+    if auto == "VALID":
+        around = behind = 0
+    elif auto.startswith("SAME") and step == 1 and node.op_type != "ConvTranspose":
+        around, behind = extent - 1, extent // 2
+    elif auto not in ("NOTSET", "") or node.attribute("output_shape"):
+        return None
+    if node.op_type == "ConvTranspose":
+        return Passing(axis, fill=0, resized=(step, extent - step + more - around, 1))
+    is_average = node.op_type == "AveragePool" and not node.attribute("count_include_pad", 0)
+    if node.attribute("ceil_mode", 0) or (is_average and behind):
+        return None  # the last window would end elsewhere, or be divided by another number
+    fill = least if node.op_type == "MaxPool" else 0
+    return Passing(axis, fill=fill, resized=(1, around - extent + step, step))
+
+
+@single
+def surrounded(node: Node, index: int, axis: int) -> Passing | int | None:
+    """Pass the padding of a Pad: along its dimension, what is added goes behind the count."""
+    pads, axes = node.known(1), node.known(3)
+    if node.version < 11:
+        pads = np.array(node.attribute("pads") or node.attribute("paddings"))
+    if index or pads is None or (axes is None and node.has(3)):
+        return None
+    places = [*range(node.rank())] if axes is None else axes.tolist()
+    along = [k for k, a in enumerate(places) if node.from_start(int(a), node.rank()) == axis]
+    low, high = (
+        (int(pads.reshape(-1)[k + n]) for k in along for n in (0, len(places))) if along else (0, 0)
+    )
+    if not (low or high):
+        return axis
+    value = node.attribute("value", 0.0) if node.version < 11 else node.known(2)
+    is_plain = node.attribute("mode", "constant") == "constant" and min(low, high) >= 0
+    if node.bounds is None or not is_plain or (value is None and node.has(2)):
+        return None
+    fill = 0 if value is None or not np.size(value) else np.ravel(value)[0].item()
+    return Passing(axis, fill=fill, resized=(1, low + high, 1))
+
+
+def like(node: Node, places: Sequence[Place]) -> int | None:
+    """Pass the padding of what has the sizes of an input."""
+    return None if node.bounds is None else places[0].padding.axis
+
+
+def scattered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
+    """Pass the padding of the data; updates without an index are left out by the translator."""
+    of = {p.index: p for p in places}
+    if node.bounds is None or {1, 2} & of.keys() not in (set(), {1, 2}):
+        return None
+    if 1 in of:
+        is_one = of[1].padding.axis == of[2].padding.axis < node.rank(1) - 1
+        if not is_one or not same_count(of[1].padding, of[2].padding):
+            return None
+    if 0 not in of:
+        return OWN
+    along = of[0].padding.axis
+    is_whole = 2 not in of or along < node.shape(1)[-1]
+    return Passing(along, of[0]) if is_whole else None
+
+
 def batches(node: Node, places: Sequence[Place]) -> int | None:
     """Pass samples of several inputs, of which each is computed by itself."""
     return 0 if all(place.padding.axis == 0 for place in places) else None
@@ -257,8 +339,28 @@ def sliced(node: Node, index: int, axis: int) -> Passing | int | None:
     if index or (axes is None and node.version >= 10 and node.has(3)):
         return None
     axes = range(len(starts)) if axes is None else axes
-    is_along = axis in [node.from_start(int(a), node.rank()) for a in axes]
-    return Passing(is_resized=True) if is_along else axis
+    along = [k for k, a in enumerate(axes) if node.from_start(int(a), node.rank()) == axis]
+    if not along or (node.version >= 10 and _ends_with(node, axis, along[0])):
+        return axis
+    return Passing(is_resized=True)
+
+
+def _ends_with(node: Node, axis: int, place: int) -> bool:
+    """Return whether a Slice takes all elements that a padded dimension has."""
+    ends, steps = [terms_of(node.tensor(k)) for k in (1, 2)], node.known(4)
+    if not ends[0] or not ends[1] or (steps is None and node.has(4)):
+        return False
+    step = 1 if steps is None else int(steps[place])
+    return is_whole(node, axis, (ends[0][place], ends[1][place]), step)
+
+
+def is_whole(node: Node, axis: int, ends: Sequence[Term], step: int) -> bool:
+    """Return whether all elements that a padded dimension has lie between two places."""
+    padding, end = node.tensor(0).padding, ends[1].known
+    if padding is None or padding.axis != axis or ends[0].known != 0 or step != 1:
+        return False
+    is_far = end is not None and end >= node.shape()[axis]
+    return is_far or same_terms([ends[1]], terms_of(padding.count))
 
 
 def _kept(node: Node, index: int, axis: int) -> int | None:

@@ -26,6 +26,7 @@ from dml_jax.onnx.external import Folder, with_inner_elements
 from dml_jax.onnx.network import Network, Store, load_translators
 from dml_jax.onnx.nodes import domain_of, label_of
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS
+from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.schemas import schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
@@ -53,7 +54,10 @@ class Source:
         initializers: the array and the type of elements of each initializer, by name.
         nodes: those that the outputs depend on, each after those that it reads from.
         store: the arrays on the device.
+        is_quick: whether the first calls of a program have one that was compiled quickly.
     """
+
+    is_quick = True
 
     def __init__(self, proto: onnx.ModelProto, folder: Folder):
         self.proto, self.folder, self.store = proto, folder, Store()
@@ -196,6 +200,7 @@ class Stage:
         self.hosted, self.left = list[onnx.NodeProto](), list[onnx.NodeProto]()
         self.is_compiled = False
         self.before: Stage | None = None
+        self._program: QuickProgram | None = None
         self._lists: dict[str, int] = {}
         self.tries = dict(plan.tries)
         ir = source.proto.ir_version
@@ -338,7 +343,7 @@ class Stage:
         network = self.network
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
-            results: Values = {**network.run(given)}
+            results: Values = {**self._program_of(network).run(given)}
             for name, axis in network.padded.items():
                 count = int(results.pop(f"{name}.count"))
                 results[name] = np.asarray(results[name]).take(range(count), axis)
@@ -349,10 +354,15 @@ class Stage:
             self._host(node, values)
         self.is_compiled = True
 
+    def _program_of(self, network: Network) -> QuickProgram:
+        if self._program is None:
+            self._program = QuickProgram(network, self.source.is_quick)
+        return self._program
+
     def drop(self) -> None:
-        """Forget the compiled program."""
-        if self.network is not None:
-            self.network.forget()
+        """Forget the compiled programs."""
+        if self._program is not None:
+            self._program.forget()
 
     def _host(self, node: onnx.NodeProto, values: Values) -> None:
         """Compute a node by ONNX's reference implementation."""

@@ -279,6 +279,7 @@ class Tensor:
 
     Attributes:
         padding: how it is padded, where its size depends on data.
+        terms: its elements as sums of integers (`dml_jax.onnx.affine`), once they were asked for.
     """
 
     def __init__(
@@ -293,6 +294,7 @@ class Tensor:
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
         self.padding: Padding | None = None
         self.made_by: Any = None  # the `Node` that has it as an output
+        self.terms: Any = None
         self._make_value, self._make_array = make_value, make_array
 
     @property
@@ -307,6 +309,11 @@ class Tensor:
         tensor = Tensor(name, self.type, lambda: self.value, known, self.is_weight, bounds)
         tensor.padding = self.padding
         return tensor
+
+    def replace(self, type: Type, value: Expression) -> None:  # noqa: A002
+        """Let the tensor be another one, which is computed."""
+        self.type, self._make_value, self._make_array = type, lambda: value, None
+        vars(self).pop("value", None)
 
     @property
     def is_known(self) -> bool:

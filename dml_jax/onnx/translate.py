@@ -23,7 +23,10 @@ from dml_jax.enums import TensorFlags
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
+from dml_jax.onnx.affine import terms_of
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
+from dml_jax.onnx.carried import SizeBounds, cut
+from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.functions import (
     FunctionKey,
@@ -37,6 +40,7 @@ from dml_jax.onnx.functions import (
 )
 from dml_jax.onnx.nodes import (
     Node,
+    OpType,
     Site,
     attribute_value,
     inlines,
@@ -89,6 +93,7 @@ class Translation:
         beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
             by its identity.
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
+        bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
     """
 
     def __init__(
@@ -107,9 +112,10 @@ class Translation:
         self.beyond: dict[int, tuple[str, str]] = {}
         self.fixed: set[str] = set()
         self.fallback = fallback
+        self.bounds: SizeBounds | None = None
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
-        self._counts: dict[Tensor, Tensor] = {}  # by what is counted
+        self._counts: dict[int, tuple[Any, Tensor]] = {}  # by the identity of what is counted
         self._taken: set[str] = set()
         self._made: dict[str, list[Tensor]] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
@@ -364,19 +370,61 @@ class Translation:
         if schema is not None:
             check_attributes(proto, schema)
             check_lists(record, schema, inputs)
+        inputs = [*inputs]
+        stated = self._stated(proto, record, version, schema, inputs, opsets)
         types = output_types(proto, record, schema, inputs, opsets, self._ir)
         node = Node(proto, record, version, schema, inputs, types, self.builder, opsets)
+        node.bounds = self.bounds
         body = None if node.translator else body_of(node)
         if body is not None:
             return self._call(body, proto, inputs)
-        padding = passed(node)
+        padding = stated or passed(node)
         results = self._outputs(node)
         for result in filter(None, results):
             result.made_by = node
-            if padding and result.padding and result.padding != padding:
+            if padding and result.padding and not same_padding(result.padding, padding):
                 raise refusal(node, node.tensor(0), padding)
             result.padding = padding or result.padding
-        return results
+        return results if self.bounds is None else [self._settled(t) for t in results]
+
+    def _stated(
+        self,
+        proto: onnx.NodeProto,
+        record: OpType,
+        version: int,
+        schema: Any,
+        inputs: list[Tensor | None],
+        opsets: Opsets,
+    ) -> Padding | None:
+        """Return the padding of the output where sizes come while the program runs, else None.
+
+        Its largest sizes take the place of the inputs that decide them.
+        """
+        if self.bounds is None or record.sized is None:
+            return None
+        kinds: list[Type | None] = [None] * len(proto.output)
+        node = Node(proto, record, version, schema, inputs, kinds, self.builder, opsets)
+        node.bounds = self.bounds
+        found = record.sized(node)
+        if found is None:
+            return None
+        inputs[found.index] = self.constant(node.tensor(found.index).name, found.array)
+        return Padding(found.axis, found.count, node.label)
+
+    def _settled(self, tensor: Tensor | None) -> Tensor | None:
+        """Return an output: known where its elements follow from sizes, cut to its bound."""
+        if tensor is None or self.bounds is None:
+            return tensor
+        if tensor.padding is not None:
+            cut(tensor, self.bounds)
+            return tensor
+        is_small = tensor.type.dtype.kind in "ib" and not tensor.is_known
+        terms = terms_of(tensor) if is_small and not tensor.type.is_empty else None
+        numbers = [term.known for term in terms or ()]
+        if not numbers or None in numbers:
+            return tensor
+        array = np.array(numbers).reshape(tensor.shape).astype(tensor.type.dtype)
+        return self.constant(tensor.name, array, tensor.type.element)
 
     def _function_of(self, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
         """Return the function of the model that a node calls; None where it calls none."""
@@ -580,7 +628,8 @@ class Translation:
         if isinstance(result, Padded):
             tensor = self._tensor(name, result.value, node, index)
             if tensor is not None:
-                count = Tensor(f"{name}.count", COUNT, lambda: result.count, bounds=(0, 2**31 - 1))
+                most = tensor.shape[result.axis]
+                count = Tensor(f"{name}.count", COUNT, lambda: result.count, bounds=(0, most))
                 tensor.padding = self._padding(result.axis, count, node)
             return tensor
         if isinstance(result, Tensor):
@@ -607,7 +656,8 @@ class Translation:
     def _padding(self, axis: int, count: Tensor, node: Node) -> Padding:
         """Return how an output of a node is padded; what counts the same tensor has one count."""
         if node.record.counted is not None:
-            count = self._counts.setdefault(node.tensor(node.record.counted), count)
+            value = node.tensor(node.record.counted).value
+            _, count = self._counts.setdefault(id(value), (value, count))
         return Padding(axis, count, node.label)
 
     def initializers(self, proto: onnx.GraphProto, scope: Scope) -> None:

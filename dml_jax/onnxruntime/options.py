@@ -12,6 +12,7 @@ from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, Grap
 from dml_jax.onnxruntime.errors import sentence
 
 PROGRAMS_ENTRY = "session.dml_jax_programs"
+QUICK_ENTRY = "session.dml_jax_quick_compile"
 """The session config entry that says how many programs a session keeps."""
 
 
@@ -124,7 +125,12 @@ class SessionOptions(_Fields):
         self.sizes_by_denotation[denotation] = operator.index(size)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Add an entry; `session.dml_jax_programs` is the number of programs that are kept."""
+        """Add an entry.
+
+        `session.dml_jax_programs` is the number of programs that are kept. "0" for
+        `session.dml_jax_quick_compile` compiles all programs well before they answer, as
+        `use_deterministic_compute` does.
+        """
         self._add(key, value)
 
     def get_session_config_entry(self, key: str) -> str:
@@ -164,6 +170,18 @@ class SessionOptions(_Fields):
         if not text.isdecimal() or int(text) < 1:
             raise sentence(f"expected {PROGRAMS_ENTRY} to be a number of at least 1, got {text!r}")
         return int(text)
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether the first calls of a program may have one that was compiled quickly.
+
+        Raises `ValueError` where the entry is neither "0" nor "1".
+        """
+        text = self._entries.get(QUICK_ENTRY, "1")
+        if text not in ("0", "1"):
+            raise sentence(f"expected {QUICK_ENTRY} to be '0' or '1', got {text!r}")
+        is_plain = not self.enable_profiling and not self.use_deterministic_compute
+        return text == "1" and is_plain
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays that stand in place of initializers, by name."""

@@ -65,6 +65,7 @@ class InferenceSession:
         prefix, provider = options.profile_file_prefix, self._providers.names[0]
         self._profile = Profile(prefix, provider) if options.enable_profiling else None
         self._source = _source(path_or_bytes, options)
+        self._source.is_quick = options.is_quick
         graph = self._source.proto.graph
         names, denoted = options.sizes_by_name, options.sizes_by_denotation
         defaults = {t.name: t for t in graph.initializer}

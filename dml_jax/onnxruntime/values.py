@@ -121,10 +121,11 @@ class OrtValue:
     @staticmethod
     def from_dlpack(data: Any, /) -> "OrtValue":
         """Return the value of a tensor of another library, whose memory it shares."""
-        if data.__dlpack_device__()[0] == 1:  # the CPU
+        kind, index = data.__dlpack_device__()
+        if kind == 1:  # the CPU
             return OrtValue(np.from_dlpack(data))
         with jax.enable_x64(True):
-            return OrtValue(jax.dlpack.from_dlpack(data), OrtDevice("cuda"))
+            return OrtValue(jax.dlpack.from_dlpack(data), OrtDevice("cuda", index))
 
     def __dlpack__(self, **arguments: Any) -> Any:
         """Return the capsule by which another library shares the memory."""
@@ -149,10 +150,11 @@ class OrtValue:
         return self._value
 
     def numpy(self) -> Any:
-        """Return the elements; on the CPU they share the value's memory."""
+        """Return the elements; on the CPU they share the value's memory, else they are copied."""
         if isinstance(self._value, list):
             return [np.asarray(x) for x in self._value]
-        return np.asarray(self._tensor())
+        own = self._tensor()
+        return own if isinstance(own, np.ndarray) else np.array(own)
 
     def update_inplace(self, data: Any) -> None:
         """Copy the elements of an array of this type and shape into the value."""
@@ -164,7 +166,9 @@ class OrtValue:
         if isinstance(own, np.ndarray):
             own[...] = array
         else:
-            self._value = OrtValue.ortvalue_from_numpy(array, self._device.name)._value
+            device = self._device
+            made = OrtValue.ortvalue_from_numpy(array, device.name, device.device_id())
+            self._value = made._value
 
     def shape(self) -> list[int]:
         """Return the sizes."""

@@ -73,6 +73,7 @@ def _sign(node: Node) -> Expression:
 @translates("Add", range=ranges.added, terms=affine.summed(1))
 @translates("Sub", range=ranges.subtracted, terms=affine.summed(-1))
 @translates("Mul", range=ranges.multiplied, terms=affine.scaled)
+@translates("Equal", terms=affine.compared)
 @translates(*BINARY, padded=ragged.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
     return _function(BINARY[node.op_type])(*operands(node))
@@ -158,7 +159,7 @@ def _shift(node: Node) -> Expression:
     return dml.cast(shifted ^ mask, node.output_type())
 
 
-@translates("Where", padded=ragged.by_element)
+@translates("Where", padded=ragged.by_element, terms=affine.chosen)
 def _where(node: Node) -> Expression:
     return dml.if_(node[0], node[1], node[2])
 

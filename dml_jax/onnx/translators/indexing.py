@@ -40,19 +40,23 @@ def gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
-    padding, indices = node.tensor(0).padding, node[1]
-    if padding is not None and batch <= padding.axis < batch + node.shape(1)[-1]:
-        is_own = np.arange(node.shape(1)[-1]) == padding.axis - batch
-        own = node.builder.constant(is_own.astype(indices.dtype))
-        back = ragged.from_the_start(node, padding.axis)
-        indices = dml.if_(
-            dml.equals(on_axis(own, node.rank(1) - 1, node.rank(1)), 1), back, indices
-        )
-    data, indices = _to_rank(node[0], rank), _to_rank(indices, rank)
+    data, indices = _to_rank(node[0], rank), _to_rank(_places(node, batch), rank)
     found = dml.gather_nd(data, indices, *ranks, batch)
     if not made and node.types[0]:  # inference leaves out that it is a scalar
         node.types = [Type(node.types[0].element, ())]
     return found
+
+
+def _places(node: Node, batch: int = 0) -> Expression:
+    """Return the second input, places in the first: negative ones count from the last element."""
+    padding, indices, depth = node.tensor(0).padding, node[1], node.shape(1)[-1]
+    if padding is None or not batch <= padding.axis < batch + depth:
+        return indices
+    is_own = np.arange(depth) == padding.axis - batch
+    own = on_axis(
+        node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1)
+    )
+    return dml.if_(dml.equals(own, 1), ragged.from_the_start(node, padding.axis), indices)
 
 
 def _check_reduction(node: Node) -> None:
@@ -84,14 +88,24 @@ def _scatter_elements(node: Node) -> Any:
     return dml.scatter_nd(_to_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
-@translates("ScatterND")
+@translates("ScatterND", padded=ragged.scattered_nd)
 def _scatter_nd(node: Node) -> Any:
     _check_reduction(node)
     if node.type(1).is_empty:
         return node.tensor(0)
-    rank = max(node.rank(k) for k in range(3))
-    data, indices, updates = (_to_rank(node[k], rank) for k in range(3))
-    return dml.scatter_nd(data, indices, updates, node.rank(0), node.rank(1))
+    rank, ranks = max(node.rank(k) for k in range(3)), (node.rank(0), node.rank(1))
+    data, indices, padding = node[0], _places(node), node.tensor(1).padding
+    if padding is not None:  # what has no index goes behind the data, and is cut off
+        data = dml.padding(data, "CONSTANT", 0.0, [0] * ranks[0], [1, *[0] * (ranks[0] - 1)])
+        behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
+        last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
+        indices = dml.if_(ragged.is_there(node.tensor(1)), indices, last)
+    data, indices, updates = (_to_rank(x, rank) for x in (data, indices, node[2]))
+    made = dml.scatter_nd(data, indices, updates, *ranks)
+    if padding is None:
+        return made
+    made = reshaped(made, (node.shape()[0] + 1, *node.shape()[1:]))
+    return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])
 
 
 @translates("TopK", padded=ragged.ranked, range=ranges.ranked)

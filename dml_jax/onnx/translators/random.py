@@ -13,6 +13,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
+from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import reshaped
 
@@ -39,13 +40,13 @@ def _typed(node: Node, x: Expression) -> Expression:
     return x if x.desc.data_type == node.output_type() else dml.cast(x, node.output_type())
 
 
-@translates("RandomUniform", "RandomUniformLike", is_random=True)
+@translates("RandomUniform", "RandomUniformLike", is_random=True, padded=ragged.like)
 def _random_uniform(node: Node) -> Expression:
     low, high = node.attribute("low"), node.attribute("high")
     return _typed(node, _uniform(node, node.output_shape()) * (high - low) + low)
 
 
-@translates("RandomNormal", "RandomNormalLike", is_random=True)
+@translates("RandomNormal", "RandomNormalLike", is_random=True, padded=ragged.like)
 def _random_normal(node: Node) -> Expression:
     radius, turn = (_uniform(node, node.output_shape(), stream) for stream in (0, 1))
     radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)  # Box and Muller

@@ -8,7 +8,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, older, ragged, ranges
+from dml_jax.onnx import affine, carried, older, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
@@ -42,7 +42,7 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
-@translates("Reshape", written_as=older.RESHAPE)
+@translates("Reshape", written_as=older.RESHAPE, sized=carried.viewed)
 @translates("Squeeze", "Unsqueeze", takes_scalars=True)
 @translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=ragged.viewed, terms=affine.same)
 def _view(node: Node) -> Expression:
@@ -58,9 +58,11 @@ def _transpose(node: Node) -> Expression:
     return dml.identity(transposed(node[0], order))
 
 
-@translates("Expand", range=ranges.first)
-def _expand(node: Node) -> Expression:
+@translates("Expand", range=ranges.first, sized=carried.expanded)
+def _expand(node: Node) -> Expression | Tensor:
     node.constant(1)
+    if node.output_shape() == node.shape():
+        return node.tensor(0)
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
@@ -94,7 +96,7 @@ def _split(node: Node) -> Any:
     return [next(made) if piece else None for piece in pieces]
 
 
-@translates("Pad", range=ranges.first)
+@translates("Pad", range=ranges.first, padded=ragged.surrounded)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
     return padded(node, pads, float(node.attribute("value")))
@@ -162,7 +164,7 @@ def _reverse(node: Node) -> Expression:
     return dml.reverse_subsequences(node[0], spread(lengths, sizes), time)
 
 
-@translates("ConstantOfShape")
+@translates("ConstantOfShape", sized=carried.filled, terms=affine.constant)
 def _constant_of_shape(node: Node) -> Expression:
     node.constant(0)
     value = node.attribute("value")
@@ -175,7 +177,7 @@ def _filled(node: Node, value: float) -> Expression:
     return dml.fill_value_constant(sizes, node.output_type(), value, graph=node.builder)
 
 
-@translates("Range")
+@translates("Range", sized=carried.counted)
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
     known = node.made().shape  # ONNX does not infer that of 16-bit floats

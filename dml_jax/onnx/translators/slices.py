@@ -16,7 +16,7 @@ from dml_jax.onnx.tensors import Padded, index_type
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 
-@translates("Slice", padded=ragged.sliced, range=ranges.first)
+@translates("Slice", padded=ragged.sliced, range=ranges.first, terms=affine.part)
 def _slice(node: Node) -> Any:
     if node.version < 10:
         starts, ends = ([*map(affine.number, node.attribute(name))] for name in ("starts", "ends"))
@@ -45,6 +45,8 @@ def _sliced(
         d = node.from_start(int(axis), len(shape), "axes")
         if not step:
             raise node.refusal("steps", "be other than 0", 0)
+        if ragged.is_whole(node, d, (start, end), int(step)):
+            continue
         is_known = start.known is not None and end.known is not None
         if not is_known or (padding is not None and padding.axis == d):
             moving.append((k, d, int(step)))

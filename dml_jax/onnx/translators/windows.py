@@ -97,7 +97,7 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
-@translates("Conv", padded=ragged.batch, must_fit=True)
+@translates("Conv", padded=ragged.moved, must_fit=True)
 def _conv(node: Node) -> Expression:
     x, weights = planes(node[0]), planes(node[1])
     window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
@@ -147,7 +147,7 @@ def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | No
 
 @translates(
     "ConvTranspose",
-    padded=ragged.batch,
+    padded=ragged.moved,
     must_fit=True,
     misread_before=MISREAD,
     inferred_as=_with_same_sizes,
@@ -228,7 +228,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", padded=ragged.batch, misread_before=7, inferred_since=_INFERRED)
+@translates("AveragePool", padded=ragged.moved, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
@@ -250,7 +250,7 @@ def _lp_pool(node: Node) -> Expression:
 
 @translates(
     "MaxPool",
-    padded=ragged.batch,
+    padded=ragged.moved,
     misread_before=MISREAD,
     inferred_since=_INFERRED,
     range=ranges.ranked,

@@ -1,0 +1,114 @@
+"""Programs that answer soon: compiled quickly for their first calls, and well in a thread.
+
+A new size costs a compile, most of which makes the program fast. A size that comes once or twice is
+answered sooner without that. Once the quick program has taken a part of the time that it took to
+compile, a thread compiles the good one, which takes its place. It rounds as XLA's optimizations
+have it, so the last digits of an answer may be others from there on.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from dml_jax.onnx.kernels import platform
+from dml_jax.onnx.network import Arrays, Network
+from dml_jax.operator.callable import are_refused
+
+QUICK = {"xla_backend_optimization_level": 0}
+_PART = 0.1  # of the seconds of the quick compile, spent in calls, after which the good one pays
+
+
+class _Worker:
+    """A thread that compiles one program after the other; the end of Python waits for one alone."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Let the thread do something, after what it was given before."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dml_jax compiles")
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting or not threading.main_thread().is_alive():
+                    self._thread = None
+                    return
+                work = self._waiting.popleft()
+            work()
+
+
+_WORKER = _Worker()
+
+
+class QuickProgram:
+    """The program of a network, for arrays of its types.
+
+    Args:
+        network: the network.
+        is_quick: whether the first calls have a program that was compiled quickly. GPUs have none.
+    """
+
+    def __init__(self, network: Network, is_quick: bool = True):
+        self._network, self._lock = network, threading.Lock()
+        self._lowered: Any = None
+        self._program: Any = None
+        self._compiled = self._spent = 0.0
+        self.is_good = not is_quick or platform() != "cpu"
+
+    def run(self, inputs: Arrays) -> dict[str, Any]:
+        """Return the outputs by name, of all inputs by name in their types."""
+        if self.is_good:
+            return self._network.run(inputs)
+        if self._program is None and not self._compile(inputs):
+            return self._network.run(inputs)
+        start = time.perf_counter()
+        results = self._program(self._network.constants, inputs)
+        for result in results.values():
+            result.block_until_ready()
+        self._settle(time.perf_counter() - start)
+        return results
+
+    def _compile(self, inputs: Arrays) -> bool:
+        """Compile quickly; return whether XLA knows the options."""
+        start = time.perf_counter()
+        try:
+            self._lowered = self._network.lowered(inputs)
+            self._program = self._lowered.compile(QUICK)
+        except (ValueError, RuntimeError) as error:
+            if not are_refused(error):
+                raise
+            self.is_good = True
+        self._compiled = time.perf_counter() - start
+        return not self.is_good
+
+    def _settle(self, seconds: float) -> None:
+        """Let the thread compile the good program, once that pays."""
+        with self._lock:
+            self._spent += seconds
+            if self._lowered is None or self._spent < _PART * self._compiled:
+                return
+            lowered, self._lowered = self._lowered, None
+
+        def work() -> None:
+            try:
+                lowered.compile()  # calls of the jitted function find it
+            finally:
+                self.is_good = True
+
+        _WORKER.add(work)
+
+    def forget(self) -> None:
+        """Drop the compiled programs; the next run compiles again."""
+        with self._lock:
+            self._lowered = self._program = None
+            self._spent = 0.0
+        self._network.forget()
