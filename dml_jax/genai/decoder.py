@@ -20,7 +20,7 @@ from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.rewrite import DEFAULT, PRODUCTS
+from dml_jax.rewrite import DEFAULT, PRODUCTS, QUANTIZED
 
 CHUNKS = (256, 32, 1)
 """The lengths of programs: tokens of a prompt are padded to one of these."""
@@ -154,8 +154,8 @@ class Decoder:
         proto = self.folder.proto
         if is_last:
             proto = _of_one_token(proto, names["logits"], batch)
-        growth = _GROWTH if self._unpacks else 0.0  # else nothing of weights is kept
-        rewrites = (*DEFAULT, *([PRODUCTS] if self._unpacks else []))
+        growth = _GROWTH if self._unpacks else 1.0  # else nothing is kept that takes more memory
+        rewrites = (*DEFAULT, PRODUCTS) if self._unpacks else (QUANTIZED, *DEFAULT)
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
         )

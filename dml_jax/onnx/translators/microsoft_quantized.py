@@ -203,6 +203,8 @@ def _product_of_bits(node: Node) -> Expression:
         rule = "be 0, since 1 and 2 are layouts of one graphics card"
         raise node.refusal("weight_prepacked", rule, node.attribute("weight_prepacked"))
     blocks = -(-inner // block)
+    if bits == 4 and not node.has(4) and not (node.has(3) and node.type(3).name != "UINT8"):
+        return _by_rows(node, _of_four_bits(node, (columns, blocks), block), inner)
     whole = _unpacked(reshaped(node[1], (columns, blocks, block * bits // 8)), bits)
     zero = _zero_points(node, 3, (columns, blocks), bits)
     scale = reshaped(node[2], (columns, blocks, 1))
@@ -220,8 +222,28 @@ def _product_of_bits(node: Node) -> Expression:
         real = _real_of(packed(whole), scale, zero)
     else:
         real = reshaped(_real_of(whole, scale, zero), (columns, blocks * block))
-        if real.sizes[1] != inner:
-            real = dml.slice(real, (0, 0), (columns, inner), (1, 1))
+    return _by_rows(node, real, inner)
+
+
+def _of_four_bits(node: Node, sizes: tuple[int, int], block: int) -> Expression:
+    """Return the matrix of integers of 4 bits, [columns, blocks * block]."""
+    columns, blocks = sizes
+    whole = packed(node[1]).reinterpret((columns, blocks * block), None, "UINT4")
+    scale = reshaped(node[2], sizes)
+    if node.has(3):  # each row is padded to whole bytes
+        strides = (blocks + blocks % 2, 1)
+        zero = packed(node[3]).reinterpret(sizes, strides if blocks % 2 else None, "UINT4")
+    else:
+        zero = node.builder.constant(np.full(1, 0x88, np.uint8))
+        zero = zero.reinterpret(sizes, (0, 0), "UINT4")
+    return dml.dequantize(whole, [scale, zero], "SCALE_ZERO_POINT")
+
+
+def _by_rows(node: Node, real: Expression, inner: int) -> Expression:
+    """Return the product of the rows of the first input and a matrix [columns, inner or more]."""
+    columns = real.sizes[0]
+    if real.sizes[1] != inner:
+        real = dml.slice(real, (0, 0), (columns, inner), (1, 1))
     rows = reshaped(node[0], (int(np.prod(node.shape()[:-1])), inner))
     bias = reshaped(node[5], (1, columns)) if node.has(5) else None
     made = dml.gemm(rows, real, None, "NONE", "TRANSPOSE")
