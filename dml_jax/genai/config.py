@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.genai.decoder import Decoder
@@ -93,8 +94,16 @@ class Model:
 
     @functools.cached_property
     def step(self) -> Any:
-        """Return the compiled step of the decoder, which takes over the memory of the cache."""
-        return jax.jit(self.decoder.step, static_argnames="width", donate_argnames="cache")
+        """Return the compiled step of the decoder, which takes over the memory of the cache.
+
+        It gives the logits, the most likely tokens [batch, 1], and the cache.
+        """
+
+        def step(held: Any, cache: Any, tokens: Any, counts: Any, width: int) -> Any:
+            logits, after = self.decoder.step(held, cache, tokens, counts, width)
+            return logits, jnp.argmax(logits, -1, keepdims=True).astype(np.int32), after
+
+        return jax.jit(step, static_argnames="width", donate_argnames="cache")
 
     def report(self) -> str:
         """Return what the model is made of, once it has run."""

@@ -154,8 +154,11 @@ class Decoder:
         proto = self.folder.proto
         if is_last:
             proto = _of_one_token(proto, names["logits"], batch)
-        growth = _GROWTH if self._unpacks else 1.0  # else nothing is kept that takes more memory
-        rewrites = (*DEFAULT, PRODUCTS) if self._unpacks else (QUANTIZED, *DEFAULT)
+        rewrites, growth = DEFAULT, 0.0  # nothing of weights is kept
+        if self._unpacks:
+            rewrites, growth = (*DEFAULT, PRODUCTS), _GROWTH
+        elif jax.default_backend() != "cpu":
+            rewrites, growth = (QUANTIZED, *DEFAULT), 1.0
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
         )
