@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.search import most_likely
 
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
@@ -101,7 +101,7 @@ class Model:
 
         def step(held: Any, cache: Any, tokens: Any, counts: Any, width: int) -> Any:
             logits, after = self.decoder.step(held, cache, tokens, counts, width)
-            return logits, jnp.argmax(logits, -1, keepdims=True).astype(np.int32), after
+            return logits, most_likely(logits)[:, None], after
 
         return jax.jit(step, static_argnames="width", donate_argnames="cache")
 
