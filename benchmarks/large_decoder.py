@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper
 
 MICROSOFT = "com.microsoft"
@@ -146,9 +145,7 @@ def _graph(w: _Writer) -> None:
         made = w.product(wide, f"{name}/mlp/down_proj", shape.inner, width)
         given = f"{x} {made} {w.weight(f'{name}/norm_after', ones)}"
         out = "-" if k == shape.layers - 1 else f"{name}/layer"
-        read = w.node(
-            "SkipSimplifiedLayerNormalization", given, f"{name}/normed - - {out}", **skip
-        )
+        read = w.node("SkipSimplifiedLayerNormalization", given, f"{name}/normed - - {out}", **skip)
         x = out
     w.product(read, "/lm_head", width, shape.vocabulary)
     w.nodes[-1].output[0] = "logits"

@@ -147,16 +147,13 @@ class Generator:
                 [c and c == len(w) for c, w in zip(counts, self._waiting, strict=True)]
             )
             self._waiting = [w[c:] for c, w in zip(counts, self._waiting, strict=True)]
-            before, was_best = self._logits, self._best
-            self._run(tokens, counts, width)
+            before, logits = self._logits, self._run(tokens, counts, width)
             if before is not None and not is_last.all():
-                self._logits = jnp.where(is_last[:, None], self._logits, before)
-                is_known = self._best is not None and was_best is not None
-                self._best = (
-                    jnp.where(is_last[:, None], self._best, was_best) if is_known else None
-                )
+                self._logits = jnp.where(is_last[:, None], logits, before)
+                self._best = None
 
-    def _run(self, tokens: Any, counts: np.ndarray, width: int) -> None:
+    def _run(self, tokens: Any, counts: np.ndarray, width: int) -> jax.Array:
+        """Run tokens through the model, and keep the logits and the most likely tokens."""
         batch, length = tokens.shape
         with raised():
             if (length, width) not in self._held:
@@ -170,6 +167,8 @@ class Generator:
                 width=width,
             )
         self._filled = [f + int(c) for f, c in zip(self._filled, counts, strict=True)]
+        assert self._logits is not None
+        return self._logits
 
     def generate_next_token(self) -> None:
         """Append the next token to each sequence; the pad_token_id to one that has ended.

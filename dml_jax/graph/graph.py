@@ -44,7 +44,6 @@ from dml_jax.lowering.by_platform import stored
 from dml_jax.operator import Operator
 from dml_jax.operator.callable import Bindable, BindPoint
 
-
 _REPEATED = 8  # equal nodes
 
 

@@ -54,9 +54,7 @@ def unpacked(words: jax.Array, bits: int) -> jax.Array:
     return parts.reshape(*words.shape[:-1], -1).astype(np.uint8)
 
 
-def dequantized(
-    words: jax.Array, scale: jax.Array, zero: jax.Array | None, bits: int
-) -> jax.Array:
+def dequantized(words: jax.Array, scale: jax.Array, zero: jax.Array | None, bits: int) -> jax.Array:
     """Return the matrix [N, K] that words [N, blocks, n] stand for, in the type of the scale.
 
     Args:
@@ -72,7 +70,7 @@ def dequantized(
 
 
 def form_of(rows: int, words: jax.Array, bits: int, x: jax.Array) -> Any:
-    """Return the function of `x`, words, scale and zero point that suits a GPU; None: the plain one.
+    """Return the function of `x`, words, scale and zero point that suits a GPU; None: the plain.
 
     Args:
         rows: the number of rows of `x`.
