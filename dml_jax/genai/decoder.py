@@ -20,7 +20,7 @@ from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.rewrite import DEFAULT, PRODUCTS, QUANTIZED
+from dml_jax.rewrite import DEFAULT, MATRICES, PRODUCTS, QUANTIZED, ROWS
 
 CHUNKS = (256, 32, 1)
 """The lengths of programs: tokens of a prompt are padded to one of these."""
@@ -158,7 +158,8 @@ class Decoder:
         if self._unpacks:
             rewrites, growth = (*DEFAULT, PRODUCTS), _GROWTH
         elif jax.default_backend() != "cpu":
-            rewrites, growth = (QUANTIZED, *DEFAULT), 1.0
+            others = (rewrite for rewrite in DEFAULT if rewrite is not MATRICES)
+            rewrites, growth = (QUANTIZED, *others, ROWS), 1.0
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
         )

@@ -159,7 +159,7 @@ class Generator:
             if (length, width) not in self._held:
                 network = self._decoder.network(batch, length, self._rows, width, True)
                 self._held[length, width] = self._decoder.held(network)
-            self._logits, self._best, self._cache = self._model.step(
+            self._logits, self._best, self._cache = self._model.step(batch)(
                 held=self._held[length, width],
                 cache=self._cache,
                 tokens=jnp.asarray(tokens),  # as those that come from the device: one program

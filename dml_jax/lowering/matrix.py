@@ -56,7 +56,7 @@ def gemm(
 
 def quantized_gemm(
     a: jax.Array,
-    words: jax.Array,
+    packed: jax.Array,
     scale: jax.Array,
     zero: jax.Array | None,
     c: jax.Array | None,
@@ -69,7 +69,7 @@ def quantized_gemm(
 
     Args:
         a: rows, [.., M, K].
-        words: the integers, as for `few_rows.dequantized`.
+        packed: the integers, as for `few_rows.dequantized`.
         scale: likewise.
         zero: likewise.
         c: as for `gemm`, as are the others.
@@ -80,13 +80,14 @@ def quantized_gemm(
     """
     rows = a.reshape(-1, a.shape[-1])
 
-    def plain(x: jax.Array, words: jax.Array, scale: jax.Array, *zero: jax.Array) -> jax.Array:
-        b = few_rows.dequantized(words, scale, zero[0] if zero else None, bits)
+    def plain(x: jax.Array, packed: jax.Array, scale: jax.Array, *zero: jax.Array) -> jax.Array:
+        b = few_rows.dequantized(packed, scale, zero[0] if zero else None, bits)
         return product(x, b, np.float32, (False, True))
 
-    arrays = (rows, words, scale) if zero is None else (rows, words, scale, zero)
-    form = few_rows.form_of(rows.shape[0], words, bits, rows)
-    y = plain(*arrays) if form is None else placed(plain, cuda=form)(*arrays)
+    arrays = (rows, packed, scale) if zero is None else (rows, packed, scale, zero)
+    is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= few_rows.LARGE
+    of_one_row = functools.partial(few_rows.of_one_row, bits=bits)
+    y = placed(plain, cuda=of_one_row)(*arrays) if is_one else plain(*arrays)
     return _finished(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
 
 

@@ -1,8 +1,8 @@
-"""Products of quantized weights read these as they are: integers of 4 bits, in words of 32 bits.
+"""Products of quantized weights read these as they are: bytes of two integers of 4 bits.
 
 A matrix that a DEQUANTIZE makes of a weight would be stored as floats at each call. A product that
-reads the integers itself needs as little memory as the file, and a GPU has a form of it for few
-rows that takes no longer than the integers take to be read.
+reads the integers itself needs no more memory than the file, and a GPU has a form of it for one row
+that stores nothing.
 """
 
 import functools
@@ -15,7 +15,7 @@ from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering import matrix
 from dml_jax.rewrite.matching import Copy, Found
 
-_BITS, _PER_WORD = 4, 8
+_BITS, _PER_BYTE = 4, 2
 
 
 class QuantizedProducts:
@@ -57,7 +57,7 @@ def _weight(graph: Graph, index: int) -> int:
     is_read = gemm.b_tensor.is_packed and gemm.b_tensor.sizes[-2:] == x.sizes
     if not (is_turned and is_matrix and is_read and x.is_packed and x.data_type.suffix == "UINT4"):
         return -1
-    in_rows = scale.sizes[0] == x.sizes[0] and x.sizes[1] // scale.sizes[1] % _PER_WORD == 0
+    in_rows = scale.sizes[0] == x.sizes[0] and x.sizes[1] // scale.sizes[1] % _PER_BYTE == 0
     return source if in_rows else -1
 
 
@@ -67,10 +67,10 @@ def _node(product: Found, weight: Found, name: str | None) -> tuple[FunctionNode
     integers, scale, *zero = weight.inputs
     rows, width = integers.sizes
     blocks = scale.sizes[1]
-    sizes = (rows, blocks, width // blocks // _PER_WORD)
-    words = dml.identity(integers.reinterpret(sizes, None, "UINT32"))  # of the weights alone
+    sizes = (rows, blocks, width // blocks // _PER_BYTE)
+    packed = integers.reinterpret(sizes, None, "UINT8")
     c = product["c_tensor"]
-    given: list[Expression | None] = [product["a_tensor"], words, c, scale, *zero]
+    given: list[Expression | None] = [product["a_tensor"], packed, c, scale, *zero]
     run = functools.partial(
         matrix.quantized_gemm,
         bits=_BITS,
@@ -79,8 +79,8 @@ def _node(product: Found, weight: Found, name: str | None) -> tuple[FunctionNode
         activation=gemm.fused_activation,
     )
 
-    def function(_: Any, a: Any, words: Any, c: Any, scale: Any, zero: Any = None) -> list[Any]:
-        return [run(a, words, scale, zero, c)]
+    def function(_: Any, a: Any, packed: Any, c: Any, scale: Any, zero: Any = None) -> list[Any]:
+        return [run(a, packed, scale, zero, c)]
 
     descs = tuple(None if x is None else x.desc for x in given)
     node = FunctionNode(function, descs, (product.output,), "GEMM of 4 bits", name=name)
