@@ -59,17 +59,17 @@ def dequantized(
     Args:
         packed: the integers, [N, blocks, n], as for `unpacked`.
         scale: of each block, [N, blocks].
-        zero: the integers that stand for 0, likewise; None is the middle.
+        zero: the integers that stand for 0, likewise; None is 0.
         bits: of an integer.
     """
-    real = (unpacked(packed, bits).astype(np.float32) - _start(zero, bits)) * wide(scale)[..., None]
+    real = (unpacked(packed, bits).astype(np.float32) - _start(zero)) * wide(scale)[..., None]
     return as_float(real.reshape(packed.shape[0], -1), scale.dtype)
 
 
-def _start(zero: jax.Array | None, bits: int) -> Any:
+def _start(zero: jax.Array | None) -> Any:
     """Return what stands for 0 in each block as FLOAT32, [N, blocks, 1], or one number."""
     if zero is None:
-        return np.float32(1 << (bits - 1))
+        return np.float32(0)
     return zero[..., None].astype(np.uint8).astype(np.float32)
 
 
@@ -87,7 +87,7 @@ def of_one_row(
     """
     _, blocks, count = packed.shape
     per, most = packed.dtype.itemsize * 8 // bits, packed.dtype.type((1 << bits) - 1)
-    parts, start = wide(x).reshape(1, blocks, count, per), _start(zero, bits)
+    parts, start = wide(x).reshape(1, blocks, count, per), _start(zero)
     total: Any = np.float32(0)
     for k in range(per):
         number = (packed >> packed.dtype.type(k * bits)) & most

@@ -9,7 +9,8 @@ import functools
 import math
 from typing import Any
 
-from dml_jax import functional as dml
+import jax
+
 from dml_jax.enums import MatrixTransform
 from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering import matrix
@@ -61,6 +62,13 @@ def _weight(graph: Graph, index: int) -> int:
     return source if in_rows else -1
 
 
+@functools.lru_cache(maxsize=64)
+def _product(alpha: float, beta: float, activation: Any) -> Any:
+    """Return the function of arrays that JAX traces once for equal products."""
+    given = {"bits": _BITS, "alpha": alpha, "beta": beta, "activation": activation}
+    return jax.jit(functools.partial(matrix.quantized_gemm, **given))
+
+
 def _node(product: Found, weight: Found, name: str | None) -> tuple[FunctionNode, dict[int, Any]]:
     """Return the node of both, and its inputs by their place."""
     gemm = product.operator
@@ -71,13 +79,7 @@ def _node(product: Found, weight: Found, name: str | None) -> tuple[FunctionNode
     packed = integers.reinterpret(sizes, None, "UINT8")
     c = product["c_tensor"]
     given: list[Expression | None] = [product["a_tensor"], packed, c, scale, *zero]
-    run = functools.partial(
-        matrix.quantized_gemm,
-        bits=_BITS,
-        alpha=gemm.alpha,
-        beta=gemm.beta,
-        activation=gemm.fused_activation,
-    )
+    run = _product(gemm.alpha, gemm.beta, gemm.fused_activation)
 
     def function(_: Any, a: Any, packed: Any, c: Any, scale: Any, zero: Any = None) -> list[Any]:
         return [run(a, packed, scale, zero, c)]
