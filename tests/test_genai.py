@@ -99,8 +99,8 @@ def test_three_programs_serve_every_length(folder: Path):
         made.generate_next_token()
         made.generate_next_token()
         if length == 300:
-            count = model.step._cache_size()
-    assert count == model.step._cache_size() == 3
+            count = model.step(1)._cache_size()
+    assert count == model.step(1)._cache_size() == 3
 
 
 def test_prompts_of_a_batch_are_those_alone(model: og.Model):

@@ -68,6 +68,7 @@ def softmax(opset: int, axis: int) -> tuple:
 
 
 NONE = np.zeros(0, np.float32)
+LEFT_OUT = {f"_{k}": NONE for k in range(5)}
 CASES = {
     "QuantizeLinear": case("QuantizeLinear", x=normal(2, 3), s=TWO, z=A_ZERO),
     "QuantizeLinear of channels": case(
@@ -541,6 +542,118 @@ CASES = {
         kv_num_heads=2,
         do_rotary=1,
     ),
+    "GroupQueryAttention of caches in 8 bits": case(
+        "GroupQueryAttention",
+        "y k2 v2",
+        "n",
+        q=normal(2, 1, 32),
+        k=normal(2, 1, 16),
+        v=normal(2, 1, 16),
+        a=bytes_of(2, 2, 5, 8, dtype=np.int8),
+        b=bytes_of(2, 2, 5, 8, dtype=np.int8),
+        l=np.array([5, 5], np.int32),
+        n=np.array(6, np.int32),
+        **LEFT_OUT,
+        s=np.abs(normal(16)) * 0.02 + 0.01,
+        t=np.abs(normal(16)) * 0.02 + 0.01,
+        num_heads=4,
+        kv_num_heads=2,
+        k_quant_type="PER_CHANNEL",
+        v_quant_type="PER_CHANNEL",
+        kv_cache_bit_width=8,
+    ),
+    **{
+        f"MoE, {kind} of {tokens} tokens": case(
+            "MoE",
+            "y",
+            "w b v c",
+            x=normal(tokens, 8),
+            r=normal(tokens, 8),
+            w=normal(8, 6, 8),
+            b=normal(8, 6),
+            v=normal(8, 8, 6),
+            c=normal(8, 8),
+            k=2,
+            activation_type=kind,
+            normalize_routing_weights=tokens % 2,
+        )
+        for kind, tokens in (("relu", 5), ("gelu", 1), ("silu", 2), ("identity", 1))
+    },
+    **{
+        f"MoE, gated, of {tokens} tokens": case(
+            "MoE",
+            "y",
+            "w v",
+            x=normal(1, tokens, 8),
+            r=normal(tokens, 8),
+            w=normal(8, 12, 8),
+            _b=NONE,
+            v=normal(8, 8, 6),
+            k=2,
+            activation_type="swiglu",
+            swiglu_fusion=1,
+            activation_alpha=1.7,
+            activation_beta=1.0,
+            **limit,
+        )
+        for tokens, limit in ((5, {}), (1, {"swiglu_limit": 0.5}))
+    },
+    **{
+        f"QMoE of {bits} bits, {tokens} tokens": case(
+            "QMoE",
+            "y",
+            "w s v t zw zv",
+            x=normal(tokens, 32),
+            r=normal(tokens, 8),
+            w=bytes_of(8, 32, 32 * bits // 8),
+            s=np.abs(normal(8, 32, *blocks)) * 0.02,
+            _b=NONE,
+            v=bytes_of(8, 32, 16 * bits // 8),
+            t=np.abs(normal(8, 32, *([1] if blocks else []))) * 0.02,
+            _c=NONE,
+            _w3=NONE,
+            _s3=NONE,
+            _b3=NONE,
+            zw=bytes_of(8, 32, 1) if blocks else bytes_of(8, 32 * bits // 8),
+            zv=bytes_of(8, 32, 1) if blocks else bytes_of(8, 32 * bits // 8),
+            _z3=NONE,
+            p=np.abs(normal(tokens, 8)),
+            k=2,
+            activation_type="swiglu",
+            swiglu_fusion=1,
+            normalize_routing_weights=1,
+            expert_weight_bits=bits,
+            **({"block_size": 16} if blocks else {}),
+        )
+        for bits, tokens, blocks in ((4, 5, [2]), (4, 1, [2]), (8, 1, []))
+    },
+    **{
+        f"LinearAttention, {rule}": case(
+            "LinearAttention",
+            "y p",
+            q=normal(2, 3, 16),
+            k=normal(2, 3, 8) * 0.3,
+            v=normal(2, 3, 12),
+            s=normal(2, 2, 4, 6),
+            **({"g": -np.abs(normal(2, 3, 2))} if "gated" in rule else {"_g": NONE}),
+            **({"b": np.abs(normal(2, 3, 2))} if "delta" in rule else {"_b": NONE}),
+            q_num_heads=4,
+            kv_num_heads=2,
+            update_rule=rule,
+        )
+        for rule in ("linear", "gated", "delta", "gated_delta")
+    },
+    "CausalConvWithState": case(
+        "CausalConvWithState",
+        "y p",
+        "w b",
+        x=normal(2, 6, 5),
+        w=normal(6, 1, 4),
+        b=normal(6),
+        s=normal(2, 6, 3),
+        activation="silu",
+        ndim=1,
+    ),
 }
 
 
@@ -645,3 +758,81 @@ def test_masks_of_tokens_are_summed_without_64_bits():
         )
         with pytest.raises(DmlError, match=r"have elements in \[0, 1\] while 64-bit types are off"):
             network({"attention_mask": mask * 2})
+
+
+def test_norms_of_queries_and_keys_are_those_before_attention():
+    """No CPU kernel of ONNX Runtime takes the norms, but attention of what they give."""
+    q, k, weights = normal(2, 1, 32), normal(2, 1, 16), (normal(8), normal(8))
+
+    def normed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        parts = x.reshape(2, 1, -1, 8)
+        root = np.sqrt((parts * parts).mean(-1, keepdims=True) + 1e-3)
+        return (parts / root * weight).reshape(x.shape).astype(np.float32)
+
+    rest = {"v": normal(2, 1, 16), "a": normal(2, 2, 5, 8), "b": normal(2, 2, 5, 8)}
+    rest |= {"l": np.array([5, 5], np.int32), "n": np.array(6, np.int32)}
+    heads: Any = {"num_heads": 4, "kv_num_heads": 2}
+    left_out = {**LEFT_OUT, "_5": NONE, "_6": NONE}
+    with_norms: Any = {**rest, **left_out, "qw": weights[0], "kw": weights[1]}
+    names = ("GroupQueryAttention", "y k2 v2", "n")
+    model, inputs = case(*names, q=q, k=k, **with_norms, qk_norm_epsilon=1e-3, **heads)
+    before = {"q": normed(q, weights[0]), "k": normed(k, weights[1])}
+    answers = runtime(*case(*names, **before, **rest, **heads))
+    for result, answer in zip(load_onnx(model)(inputs).values(), answers, strict=True):
+        np.testing.assert_allclose(result, answer, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [40, 1])
+def test_queries_see_the_blocks_that_a_layout_has(tokens: int):
+    """ONNX Runtime's kernel writes into the buffers of keys and values, and so it is called."""
+    import onnxruntime
+
+    rows = np.array([[0, 1, 3, 5, 8], [0, 1, 3, 6, 9]], np.int32)
+    columns = np.array([[0, 0, 1, 1, 2, 1, 2, 3, -1], [0, 0, 1, 0, 1, 2, 0, 2, 3]], np.int32)
+    total = 40 if tokens > 1 else 55
+    model, inputs = case(
+        "SparseAttention",
+        "y k2 v2",
+        "rows columns",
+        q=normal(2, tokens, 64),
+        k=normal(2, tokens, 32),
+        v=normal(2, tokens, 32),
+        a=normal(2, 2, 64, 16),
+        b=normal(2, 2, 64, 16),
+        rows=rows,
+        columns=columns,
+        n=np.array([total], np.int32),
+        ends=np.array([total, total], np.int32),
+        c=normal(64, 8),
+        s=normal(64, 8),
+        num_heads=4,
+        kv_num_heads=2,
+        sparse_block_size=16,
+        do_rotary=1,
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    binding = session.io_binding()
+    held = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a.copy()) for n, a in inputs.items()}
+    for name, value in held.items():
+        binding.bind_ortvalue_input(name, value)
+    binding.bind_output("y")
+    binding.bind_ortvalue_output("k2", held["a"])
+    binding.bind_ortvalue_output("v2", held["b"])
+    session.run_with_iobinding(binding)
+    results = load_onnx(model)(inputs)
+    answers = [binding.get_outputs()[0].numpy(), held["a"].numpy(), held["b"].numpy()]
+    for result, answer in zip(results.values(), answers, strict=True):
+        np.testing.assert_allclose(result, answer, rtol=1e-4, atol=1e-5)
+
+
+def test_what_experts_do_not_compute_is_refused():
+    given: Any = {"x": normal(2, 8), "r": normal(2, 4), "w": normal(4, 6, 8), "_b": NONE}
+    given |= {"v": normal(4, 8, 6)}
+    model, _ = case("MoE", "y", "w v", **given, use_sparse_mixer=1)
+    assert "use_sparse_mixer to be 0, got 1" in refusal(model)
+    model, _ = case("MoE", "y", "w v", **given, activation_type="relu2")
+    assert "activation_type to be one of relu, gelu, silu, identity, swiglu" in refusal(model)
+    model, _ = case("CausalConvWithState", x=normal(1, 2, 3), w=normal(2, 1, 2), dilation=2)
+    assert "dilation to be 1, as in ONNX's op type of this name, got 2" in refusal(model)

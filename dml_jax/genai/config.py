@@ -11,8 +11,15 @@ import numpy as np
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.search import most_likely
 
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
+
+
+# A graph of kernels would be recorded again at each step, since arrays lie at other addresses.
+_GPU_OPTIONS = {"xla_gpu_enable_command_buffer": ""}
+# Of one sequence the long products are no products of matrices to XLA: nothing is to be tuned.
+_SOON = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 
 
 class Config:
@@ -91,10 +98,25 @@ class Model:
         platform = jax.default_backend()
         return _DEVICES.get(platform, platform)
 
+    def step(self, batch: int) -> Any:
+        """Return the compiled step of the decoder, which takes over the memory of the cache.
+
+        It gives the logits, the most likely tokens [batch, 1], and the cache.
+        """
+        return self._steps[batch > 1]
+
     @functools.cached_property
-    def step(self) -> Any:
-        """Return the compiled step of the decoder, which takes over the memory of the cache."""
-        return jax.jit(self.decoder.step, static_argnames="width", donate_argnames="cache")
+    def _steps(self) -> tuple[Any, Any]:
+        """Return the steps of one sequence, and of more, which differ in XLA's options."""
+
+        def step(held: Any, cache: Any, tokens: Any, counts: Any, width: int) -> Any:
+            logits, after = self.decoder.step(held, cache, tokens, counts, width)
+            return logits, most_likely(logits)[:, None], after
+
+        many = _GPU_OPTIONS if jax.default_backend() == "gpu" else {}
+        one = {**many, **_SOON} if many else {}
+        names = {"static_argnames": "width", "donate_argnames": "cache"}
+        return tuple(jax.jit(step, compiler_options=own or None, **names) for own in (one, many))  # pyright: ignore
 
     def report(self) -> str:
         """Return what the model is made of, once it has run."""

@@ -20,7 +20,7 @@ from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.rewrite import DEFAULT, PRODUCTS
+from dml_jax.rewrite import DEFAULT, MATRICES, PRODUCTS, QUANTIZED, ROWS
 
 CHUNKS = (256, 32, 1)
 """The lengths of programs: tokens of a prompt are padded to one of these."""
@@ -154,8 +154,12 @@ class Decoder:
         proto = self.folder.proto
         if is_last:
             proto = _of_one_token(proto, names["logits"], batch)
-        growth = _GROWTH if self._unpacks else 0.0  # else nothing of weights is kept
-        rewrites = (*DEFAULT, *([PRODUCTS] if self._unpacks else []))
+        rewrites, growth = DEFAULT, 0.0  # nothing of weights is kept
+        if self._unpacks:
+            rewrites, growth = (*DEFAULT, PRODUCTS), _GROWTH
+        elif jax.default_backend() != "cpu":
+            others = (rewrite for rewrite in DEFAULT if rewrite is not MATRICES)
+            rewrites, growth = (QUANTIZED, *others, ROWS), 1.0
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
         )

@@ -76,6 +76,7 @@ class Generator:
         self._filled = [0] * batch  # rows of the cache, of each sequence
         self._waiting: list[np.ndarray] = [np.zeros(0, np.int32)] * batch  # not in the cache yet
         self._logits: jax.Array | None = None
+        self._best: jax.Array | None = None  # the most likely tokens of these logits, [batch, 1]
         self._seen: jax.Array | None = None
         self._next = np.zeros(batch, np.int32)
         self._has_ended = np.zeros(batch, bool)
@@ -146,18 +147,19 @@ class Generator:
                 [c and c == len(w) for c, w in zip(counts, self._waiting, strict=True)]
             )
             self._waiting = [w[c:] for c, w in zip(counts, self._waiting, strict=True)]
-            logits = self._run(tokens, counts, width)
-            if self._logits is not None and not is_last.all():
-                logits = jnp.where(is_last[:, None], logits, self._logits)
-            self._logits = logits
+            before, logits = self._logits, self._run(tokens, counts, width)
+            if before is not None and not is_last.all():
+                self._logits = jnp.where(is_last[:, None], logits, before)
+                self._best = None
 
     def _run(self, tokens: Any, counts: np.ndarray, width: int) -> jax.Array:
+        """Run tokens through the model, and keep the logits and the most likely tokens."""
         batch, length = tokens.shape
         with raised():
             if (length, width) not in self._held:
                 network = self._decoder.network(batch, length, self._rows, width, True)
                 self._held[length, width] = self._decoder.held(network)
-            logits, self._cache = self._model.step(
+            self._logits, self._best, self._cache = self._model.step(batch)(
                 held=self._held[length, width],
                 cache=self._cache,
                 tokens=jnp.asarray(tokens),  # as those that come from the device: one program
@@ -165,7 +167,8 @@ class Generator:
                 width=width,
             )
         self._filled = [f + int(c) for f, c in zip(self._filled, counts, strict=True)]
-        return logits
+        assert self._logits is not None
+        return self._logits
 
     def generate_next_token(self) -> None:
         """Append the next token to each sequence; the pad_token_id to one that has ended.
@@ -179,22 +182,25 @@ class Generator:
             self._next = np.full_like(self._next, self._model.folder.pad_token_id)
             return
         self._compute()
-        chosen: Any = self._chosen()
+        column: Any = self._chosen()
         if self._has_ended.any():
             pad = np.int32(self._model.folder.pad_token_id)
-            chosen = jnp.where(self._has_ended, pad, chosen)
-        column = chosen[:, None]
+            column = jnp.where(self._has_ended[:, None], pad, column)
         self._tokens.append(column)
         self._count += 1
         self._see(column)
-        if self._count < self._options.max_length:  # the device goes on before the token is read
-            width = self._decoder.width(self._rows, max(self._filled) + 1)
-            counts = np.ones(len(self._filled), np.int32)
-            self._logits = self._run(column, counts, width)
-        self._next = np.asarray(chosen)
+        is_last = self._count >= self._options.max_length
+        width = self._decoder.width(self._rows, max(self._filled) + 1)
+        is_known = (1, width) in self._held
+        if is_known and not is_last:  # the device goes on before the token is read
+            self._run(column, np.ones(len(self._filled), np.int32), width)
+        self._next = np.asarray(column)[:, 0]
+        if not is_known and not is_last:  # the token is there before that program is compiled
+            self._waiting = [*self._next[:, None]]
         self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
 
     def _chosen(self) -> jax.Array:
+        """Return the next token of each sequence, [batch, 1]."""
         options, logits = self._options, self._logits
         assert logits is not None
         banned = None
@@ -203,8 +209,10 @@ class Generator:
         if self._count < options.min_length:
             banned = np.zeros(logits.shape, bool) if banned is None else banned
             banned[:, self._model.folder.eos_token_ids] = True
+        if not options.draws and self._seen is None and banned is None and self._best is not None:
+            return self._best
         self._key, key = jax.random.split(self._key)
-        return picked(
+        chosen = picked(
             logits,
             self._seen,
             banned,
@@ -215,6 +223,7 @@ class Generator:
             draws=options.draws,
             top_k=max(options.top_k, 0) if options.draws else 0,
         )
+        return chosen[:, None]
 
     def is_done(self) -> bool:
         """Return whether all sequences have ended, or have max_length tokens."""
@@ -249,7 +258,7 @@ class Generator:
         wanted = (0,) if self._logits is None else self._logits.shape
         if array.size != np.prod(wanted):
             raise refusal("the logits", f"have {int(np.prod(wanted))} elements", list(array.shape))
-        self._logits = jnp.asarray(array.reshape(wanted))
+        self._logits, self._best = jnp.asarray(array.reshape(wanted)), None
 
     def rewind_to(self, length: int) -> None:
         """Leave out all tokens but the first ones.

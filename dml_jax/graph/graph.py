@@ -44,6 +44,15 @@ from dml_jax.lowering.by_platform import stored
 from dml_jax.operator import Operator
 from dml_jax.operator.callable import Bindable, BindPoint
 
+_REPEATED = 8  # equal nodes
+
+
+@functools.lru_cache(maxsize=1024)
+def _called(operator: Operator) -> Any:
+    """Return the function of an operator's arrays that JAX traces once, and XLA inlines."""
+    node = OperatorNode(operator)
+    return jax.jit(lambda *arrays: tuple(computed(node, arrays)))
+
 
 @jax.tree_util.register_static
 class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
@@ -216,6 +225,12 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             if isinstance(node, ConstantNode) and node.array.nbytes > LITERAL_BYTES
         }
 
+    @functools.cached_property
+    def _repeated(self) -> frozenset[Operator]:
+        """Return the operators of so many nodes, as of equal layers, that JAX traces them once."""
+        counts = Counter(node.operator for node in self.nodes if isinstance(node, OperatorNode))
+        return frozenset(operator for operator, count in counts.items() if count >= _REPEATED)
+
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return all results, in their order, of arrays that are not checked; without `jax.jit`.
 
@@ -262,7 +277,12 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     if (index, place) in self.views:
                         view = self.views[index, place]
                         inputs[place] = through_float32(reinterpreted, array, *view)
-                made = [given[index]] if index in given else computed(node, inputs)
+                if index in given:
+                    made = [given[index]]
+                elif isinstance(node, OperatorNode) and node.operator in self._repeated:
+                    made = _called(node.operator)(*inputs)
+                else:
+                    made = computed(node, inputs)
                 if getattr(
                     node, "operator", None
                 ):  # or each reader would compute it again on a CPU

@@ -178,9 +178,18 @@ def attend_buffers(
     def by_blocks(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
         return _by_blocks((q, k, v), starts, new, scale, _parted(masks, counts), filtered)
 
+    def by_sums(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
+        added, left, seen = _parted(masks, counts)
+        own = causal(starts, q.shape[1], new, k.shape[2])
+        return _attend((q, k, v), scale, added, left, [*seen, own], filtered, by_sums=True)
+
     arrays = (*parts, starts, *added, *left, *seen)
-    is_long = parts[1].shape[2] > _BLOCKS_MIN * _BLOCK
-    return (placed(plain, cpu=by_blocks) if is_long else plain)(*arrays)
+    forms: dict[str, Any] = {}
+    if parts[1].shape[2] > _BLOCKS_MIN * _BLOCK:
+        forms["cpu"] = by_blocks
+    if parts[0].shape[0] * parts[0].shape[1] <= _FEW_QUERIES:
+        forms["cuda"] = by_sums
+    return (placed(plain, **forms) if forms else plain)(*arrays)
 
 
 def _parted(
@@ -191,6 +200,7 @@ def _parted(
 
 
 _BLOCK, _BLOCKS_MIN = 256, 2  # keys read at once; more blocks than these pay for a loop
+_FEW_QUERIES = 2  # up to so many, a GPU multiplies and sums up faster than by products of matrices
 
 
 def _by_blocks(
@@ -283,8 +293,12 @@ def _attend(
     left: Sequence[jax.Array],
     seen: Sequence[jax.Array],
     filtered: float,
+    by_sums: bool = False,
 ) -> jax.Array:
-    """Return what `attend` returns, in the plain form."""
+    """Return what `attend` returns, in the plain form.
+
+    `by_sums` asks for loops in place of products of matrices, which read keys and values once.
+    """
     q, k, v = map(wide, parts)
     (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
     # Behind a barrier, since XLA takes long to reduce a mask that is a constant.
@@ -295,7 +309,10 @@ def _attend(
         k = jnp.where(shown | jnp.isfinite(k), k, k.dtype.type(0))
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
     batch, exact = ((0, 1), (0, 1)), precision()
-    scores = lax.dot_general(*operands(rows, k), (((3,), (3,)), batch), precision=exact)
+    if by_sums:
+        scores = jnp.sum(rows[:, :, :, None] * k[:, :, None], -1)
+    else:
+        scores = lax.dot_general(*operands(rows, k), (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
     hidden = scores.dtype.type(filtered)
     for array in added:
@@ -307,6 +324,14 @@ def _attend(
     for is_seen in seen:
         scores = jnp.where(is_seen, scores, hidden)
     weights = softmax(scores).reshape(b, n, heads // n * s, t)
+    if by_sums:
+        weight, value = weights[..., None], v[:, :, None]
+        terms = weight * value
+        if shown is not None:
+            is_read = shown[:, :, None] | ((weight > 0) & jnp.isfinite(value))
+            terms = jnp.where(is_read, terms, terms.dtype.type(0))
+        out = jnp.sum(terms, 3)
+        return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
     if shown is not None:  # a value without weight may be too large for the weight's derivative
         has_weight = jnp.any(weights > 0, 2)[..., None]
         v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))

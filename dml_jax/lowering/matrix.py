@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering import few_rows
 from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
 from dml_jax.lowering.precision import operands, precision
@@ -49,7 +50,64 @@ def gemm(
 
     Integers wrap, where `alpha` and `beta` are 1; else the sum is truncated and saturated.
     """
-    y = product(a, b, wide_type(a.dtype), transposed)
+    y = _of_rows(a, b, transposed)
+    return _finished(y, a, c, alpha, beta, activation)
+
+
+def quantized_gemm(
+    a: jax.Array,
+    packed: jax.Array,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    c: jax.Array | None,
+    bits: int,
+    alpha: float,
+    beta: float,
+    activation: Activation | None,
+) -> jax.Array:
+    """Return what `gemm` returns of a matrix [N, K] of integers of few bits, which is transposed.
+
+    Args:
+        a: rows, [.., M, K].
+        packed: the integers, as for `few_rows.dequantized`.
+        scale: likewise.
+        zero: likewise.
+        c: as for `gemm`, as are the others.
+        bits: of an integer.
+        alpha: as there.
+        beta: as there.
+        activation: as there.
+    """
+    rows = a.reshape(-1, a.shape[-1])
+
+    def plain(x: jax.Array, packed: jax.Array, scale: jax.Array, *zero: jax.Array) -> jax.Array:
+        b = few_rows.dequantized(packed, scale, zero[0] if zero else None, bits)
+        return product(x, b, np.float32, (False, True))
+
+    arrays = (rows, packed, scale) if zero is None else (rows, packed, scale, zero)
+    is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= few_rows.LARGE
+    of_one_row = functools.partial(few_rows.of_one_row, bits=bits)
+    y = placed(plain, cuda=of_one_row)(*arrays) if is_one else plain(*arrays)
+    return _finished(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
+
+
+def _of_rows(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.Array:
+    """Return the product of the matrices, of one row by another form on a GPU."""
+    plain = functools.partial(product, dtype=wide_type(a.dtype), transposed=transposed)
+    if not few_rows.is_one(a, b, transposed):
+        return plain(a, b)
+    return placed(plain, cuda=functools.partial(few_rows.reduced, is_turned=transposed[1]))(a, b)
+
+
+def _finished(
+    y: jax.Array,
+    a: jax.Array,
+    c: jax.Array | None,
+    alpha: float,
+    beta: float,
+    activation: Activation | None,
+) -> jax.Array:
+    """Return what `gemm` makes of the product `y`, in the type of `a`."""
     if not is_float(a):
         whole = y if c is None else y + c
         if alpha == 1 and (c is None or beta == 1):

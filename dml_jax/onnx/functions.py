@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import Node, domain_of
+from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, domain_of
 
 Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]
@@ -52,12 +52,45 @@ def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None
     node.attribute.extend(kept)
 
 
+_AS_ONNX = {(MICROSOFT, name): 27 for name in ("CausalConvWithState", "LinearAttention")}
+"""Op types of ONNX Runtime that ONNX has too, and the version that defined them."""
+
+
+def _as_onnx(node: Node, version: int) -> tuple[Any, onnx.NodeProto]:
+    """Return ONNX's schema of an op type of ONNX Runtime, and the node as ONNX has it.
+
+    Raises `DmlError` where it has an attribute that ONNX's lacks.
+    """
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, "")
+    except onnx.defs.SchemaError:  # an earlier package
+        return None, node.proto
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    proto.domain = ""
+    del proto.attribute[:]
+    for attribute in node.proto.attribute:
+        value = attribute_value(attribute)
+        if attribute.name in schema.attributes:
+            proto.attribute.append(attribute)
+        elif value != _PLAIN.get(attribute.name, 0):
+            rule = f"be {_PLAIN.get(attribute.name, 0)}, as in ONNX's op type of this name"
+            raise node.refusal(attribute.name, rule, value)
+    return schema, proto
+
+
+_PLAIN = {"ndim": 1, "dilation": 1, "state_channels_last": -1}
+
+
 def body_of(node: Node) -> onnx.FunctionProto | None:
     """Return the function that ONNX defines an op type by; None where it has none."""
     schema: Any = node.schema
+    proto, own = node.proto, _AS_ONNX.get((node.proto.domain, node.op_type))
+    if own is not None:
+        schema, proto = _as_onnx(node, own)
     if schema is None:
         return None
-    version = node.opsets[domain_of(node.proto.domain)]
+    version = own or node.opsets[domain_of(node.proto.domain)]
     if schema.has_context_dependent_function:
         kinds = [
             onnx.TypeProto()
@@ -65,7 +98,7 @@ def body_of(node: Node) -> onnx.FunctionProto | None:
             else helper.make_tensor_type_proto(t.type.element, t.shape)
             for t in node.inputs
         ]
-        arguments = node.proto.SerializeToString(), [k.SerializeToString() for k in kinds]
+        arguments = proto.SerializeToString(), [k.SerializeToString() for k in kinds]
         since = [v for v in schema.context_dependent_function_opset_versions if v <= version]
         if not since:
             return None

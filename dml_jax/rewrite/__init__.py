@@ -9,7 +9,8 @@ from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
 from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
 from dml_jax.rewrite.matching import Found, GraphRewrite, Rewrite, rewritten
-from dml_jax.rewrite.weights import MATRICES, RECURRENCES
+from dml_jax.rewrite.quantized import QUANTIZED
+from dml_jax.rewrite.weights import MATRICES, RECURRENCES, ROWS
 from dml_jax.rewrite.widening import PRODUCTS
 
 DEFAULT: Sequence[Rewrite | GraphRewrite] = (
@@ -30,7 +31,9 @@ __all__ = [
     "IDENTITIES",
     "MATRICES",
     "PRODUCTS",
+    "QUANTIZED",
     "RECURRENCES",
+    "ROWS",
     "TRANSPOSES",
     "ChannelsLast",
     "Found",

@@ -8,7 +8,7 @@ alone.
 from typing import Any
 
 from dml_jax import functional as dml
-from dml_jax.enums import MatrixTransform
+from dml_jax.enums import MatrixTransform, TensorDataType
 from dml_jax.graph import Expression, Graph, OperatorNode
 from dml_jax.graph.parts import laid_out
 from dml_jax.operators.recurrent import TURNED
@@ -34,6 +34,20 @@ def _with_turned_matrix(node: Found) -> Expression:
     rank = len(b.sizes)
     b = turned(b, (*range(rank - 2), rank - 1, rank - 2))
     operator = node.operator.replace(b_tensor=b.desc, trans_b=MatrixTransform.NONE)
+    return operator(node["a_tensor"], b, *node.inputs[2:])
+
+
+def _is_half_matrix(node: Found) -> bool:
+    is_half = node.operator.b_tensor.data_type == TensorDataType.FLOAT16
+    is_plain = node.operator.trans_b == MatrixTransform.NONE and is_half
+    return is_plain and node.is_fixed("b_tensor") and node["b_tensor"].desc.is_packed
+
+
+def _with_rows(node: Found) -> Expression:
+    b = node["b_tensor"]
+    rank = len(b.sizes)
+    b = turned(b, (*range(rank - 2), rank - 1, rank - 2))
+    operator = node.operator.replace(b_tensor=b.desc, trans_b=MatrixTransform.TRANSPOSE)
     return operator(node["a_tensor"], b, *node.inputs[2:])
 
 
@@ -71,3 +85,5 @@ def _is_recurrent(node: Any) -> bool:
 
 RECURRENCES = Recurrences()
 MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _is_matrix_turned)
+ROWS = Rewrite("matrices as rows", ("GEMM",), _with_rows, _is_half_matrix)
+"""Turns FLOAT16 matrices {K, N} to {N, K}, as a GPU multiplies one row by them fastest."""

@@ -299,3 +299,8 @@ def _skip_normalization(node: Node) -> Any:
         total, aligned(wide[2], rank), beta, [rank - 1], True, has_mean, epsilon
     )
     return (as_type(y, kind), None, None, as_type(total, kind))[: len(node.types)]
+
+
+@translates("CausalConvWithState", "LinearAttention", domain=DOMAIN)
+def _as_onnx(node: Node) -> Any:
+    return NotImplemented  # ONNX's function of this name is translated

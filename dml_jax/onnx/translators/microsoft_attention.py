@@ -246,7 +246,7 @@ def rotated(
     return reshaped(dml.join([reshaped(part, shape) for part in made], axis), x.sizes)
 
 
-def _angles(node: Node, index: int, places: Expression) -> Expression:
+def angles(node: Node, index: int, places: Expression) -> Expression:
     """Return the rows of a table of cosines or sines, [batch, sequence, 1, half]."""
     table = node[index]
     batch, sequence = places.sizes
@@ -254,7 +254,7 @@ def _angles(node: Node, index: int, places: Expression) -> Expression:
     return reshaped(rows, (batch, sequence, 1, table.sizes[1]))
 
 
-def _sequence(node: Node, count: int, kind: Any) -> Expression:
+def sequence_of(node: Node, count: int, kind: Any) -> Expression:
     return dml.fill_value_sequence((1, count), kind, 0, 1, graph=node.builder)
 
 
@@ -271,9 +271,9 @@ def _rotary(node: Node) -> Expression:
     places = node[1]
     if node.rank(1) < 2:  # the first position, from which the others count
         start = reshaped(places, (1, 1))
-        steps = _sequence(node, sequence, places.desc.data_type) + start
+        steps = sequence_of(node, sequence, places.desc.data_type) + start
         places = packed(spread(steps, (shape[0], sequence)))
-    cosines, sines = (_angles(node, k, places) for k in (2, 3))
+    cosines, sines = (angles(node, k, places) for k in (2, 3))
     flat = _flat(x)
     made = rotated(
         node, of_heads(flat, size), cosines, sines, bool(node.attribute("interleaved", 0))
@@ -307,8 +307,7 @@ def _past_lengths(node: Node, batch: int, before: int) -> Expression:
 @translates("GroupQueryAttention", domain=DOMAIN)
 def _grouped(node: Node) -> Any:
     _refuse(node, causal=1, qk_output=0)
-    _refuse(node, k_quant_type="NONE", v_quant_type="NONE")
-    _refuse_inputs(node, *range(12, 17))
+    _refuse_inputs(node, 16)
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
     batch, sequence, width = node.shape()
     if node.has(1):
@@ -317,6 +316,7 @@ def _grouped(node: Node) -> Any:
         size = width // (heads + 2 * groups)
         query, key, value = dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
     size = query.sizes[2] // heads
+    query, key = (_normed(node, x, size, k) for k, x in enumerate((query, key)))
     kind = node[5].desc.data_type
     before, total = (node.shape(3)[2] if node.has(3) else 0), node.known(6)
     keys = before or sequence  # without a past, the queries are all that is there
@@ -326,19 +326,23 @@ def _grouped(node: Node) -> Any:
         raise node.refusal("the past", rule, before)
     past = _past_lengths(node, batch, before)
     if node.attribute("do_rotary", 0):
-        places = packed(spread(_sequence(node, sequence, kind), (batch, sequence)))
+        places = packed(spread(sequence_of(node, sequence, kind), (batch, sequence)))
         places = places + reshaped(past, (batch, 1))
         places = node[9] if node.has(9) else places
-        cosines, sines = (_angles(node, k, places) for k in (7, 8))
+        cosines, sines = (angles(node, k, places) for k in (7, 8))
         pairs = bool(node.attribute("rotary_interleaved", 0))
         query, key = (
             reshaped(rotated(node, of_heads(x, size), cosines, sines, pairs), x.sizes)
             for x in (query, key)
         )
-    buffers = []
+    buffers, scales = [], [_cache_scale(node, k, groups, size) for k in (0, 1)]
+    key, value = (_rounded(x, scale) for x, scale in zip((key, value), scales, strict=True))
     for index in (3, 4):
         if before:
-            x, missing = node[index], [0, 0, keys - before, 0]
+            x, missing = (
+                _real_cache(node[index], scales[index - 3], query),
+                [0, 0, keys - before, 0],
+            )
             buffers.append(
                 dml.padding(x, "CONSTANT", 0.0, [0] * 4, missing) if keys > before else x
             )
@@ -381,7 +385,68 @@ def _grouped(node: Node) -> Any:
     if before and total is None:  # more tokens than the buffer holds have no answer
         is_beyond = dml.greater_than(reshaped(node[6], (1, 1, 1)), keys)
         output = dml.if_(packed(spread(is_beyond, output.sizes)), math.nan, output)
+    key, value = (_whole_cache(x, scale) for x, scale in zip((key, value), scales, strict=True))
     return (output, key, value)[: len(node.types)]
+
+
+def _normed(node: Node, x: Expression, size: int, k: int) -> Expression:
+    """Return queries (`k` is 0) or keys (1) over the root of their mean square, head by head."""
+    if not node.has(14 + k):
+        return x
+    own = node.attribute(("q_norm_epsilon", "k_norm_epsilon")[k])
+    epsilon = node.attribute("qk_norm_epsilon", 1e-6) if own is None else own
+    parts = of_heads(x if x.dtype == np.float32 else dml.cast(x, "FLOAT32"), size)
+    mean = dml.reduce(parts * parts, "AVERAGE", [3]) + epsilon
+    weight = node[14 + k]
+    weight = weight if weight.dtype == np.float32 else dml.cast(weight, "FLOAT32")
+    weight = packed(spread(reshaped(weight, (1, 1, 1, size)), parts.sizes))
+    made = reshaped(parts / packed(spread(dml.sqrt(mean), parts.sizes)) * weight, x.sizes)
+    return made if x.dtype == np.float32 else dml.cast(made, x.desc.data_type)
+
+
+def _cache_scale(node: Node, k: int, groups: int, size: int) -> Expression | None:
+    """Return the scale of a cache of keys (`k` is 0) or values (1), [1, groups or 1, 1, size or 1].
+
+    None is a cache of real numbers.
+    """
+    name = ("k_quant_type", "v_quant_type")[k]
+    how = node.attribute(name, "NONE")
+    if how == "NONE":
+        return None
+    if node.attribute("kv_cache_bit_width", 8) != 8:
+        raise node.refusal("kv_cache_bit_width", "be 8", node.attribute("kv_cache_bit_width"))
+    scale = node[12 + k]
+    count = math.prod(scale.sizes)
+    if count not in (1, groups * size):
+        rule = f"have one element, or {groups * size}"
+        raise node.refusal(node.input_name(12 + k), rule, list(scale.sizes))
+    return reshaped(scale, (1, 1, 1, 1) if count == 1 else (1, groups, 1, size))
+
+
+def _whole_cache(x: Expression, scale: Expression | None) -> Expression:
+    """Return a cache as INT8, where it has a scale."""
+    if scale is None:
+        return x
+    real = x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
+    zero = None
+    return dml.quantize_linear(real, packed(spread(scale, x.sizes)), zero, "INT8")
+
+
+def _real_cache(x: Expression, scale: Expression | None, like: Expression) -> Expression:
+    """Return a cache as real numbers of the type of `like`."""
+    if scale is None:
+        return x
+    real = dml.dequantize_linear(x, packed(spread(scale, x.sizes)), None)
+    return real if like.dtype == np.float32 else dml.cast(real, like.desc.data_type)
+
+
+def _rounded(x: Expression, scale: Expression | None) -> Expression:
+    """Return new keys or values [batch, keys, groups * size] as their cache will have them."""
+    if scale is None:
+        return x
+    count = math.prod(scale.sizes)
+    flat = reshaped(scale, (1, 1, count))
+    return _real_cache(_whole_cache(x, flat), flat, x)
 
 
 def _is_composed(node: Node) -> bool:

@@ -203,7 +203,9 @@ def _product_of_bits(node: Node) -> Expression:
         rule = "be 0, since 1 and 2 are layouts of one graphics card"
         raise node.refusal("weight_prepacked", rule, node.attribute("weight_prepacked"))
     blocks = -(-inner // block)
-    whole = _unpacked(reshaped(node[1], (columns, blocks, block * bits // 8)), bits)
+    if bits == 4 and not node.has(4) and not (node.has(3) and node.type(3).name != "UINT8"):
+        return _by_rows(node, _of_four_bits(node, (columns, blocks), block), inner)
+    whole = unpacked_bits(reshaped(node[1], (columns, blocks, block * bits // 8)), bits)
     zero = _zero_points(node, 3, (columns, blocks), bits)
     scale = reshaped(node[2], (columns, blocks, 1))
     if node.has(4):  # each row of the matrix has a block of its own
@@ -217,11 +219,31 @@ def _product_of_bits(node: Node) -> Expression:
             dml.gather(packed(spread(reshaped(x, x.sizes[:2]), (columns, blocks))), places, 1, 1)
             for x in (scale, zero)
         )
-        real = _real_of(packed(whole), scale, zero)
+        real = real_of(packed(whole), scale, zero)
     else:
-        real = reshaped(_real_of(whole, scale, zero), (columns, blocks * block))
-        if real.sizes[1] != inner:
-            real = dml.slice(real, (0, 0), (columns, inner), (1, 1))
+        real = reshaped(real_of(whole, scale, zero), (columns, blocks * block))
+    return _by_rows(node, real, inner)
+
+
+def _of_four_bits(node: Node, sizes: tuple[int, int], block: int) -> Expression:
+    """Return the matrix of integers of 4 bits, [columns, blocks * block]."""
+    columns, blocks = sizes
+    whole = packed(node[1]).reinterpret((columns, blocks * block), None, "UINT4")
+    scale = reshaped(node[2], sizes)
+    if node.has(3):  # each row is padded to whole bytes
+        strides = (blocks + blocks % 2, 1)
+        zero = packed(node[3]).reinterpret(sizes, strides if blocks % 2 else None, "UINT4")
+    else:
+        zero = node.builder.constant(np.full(1, 0x88, np.uint8))
+        zero = zero.reinterpret(sizes, (0, 0), "UINT4")
+    return dml.dequantize(whole, [scale, zero], "SCALE_ZERO_POINT")
+
+
+def _by_rows(node: Node, real: Expression, inner: int) -> Expression:
+    """Return the product of the rows of the first input and a matrix [columns, inner or more]."""
+    columns = real.sizes[0]
+    if real.sizes[1] != inner:
+        real = dml.slice(real, (0, 0), (columns, inner), (1, 1))
     rows = reshaped(node[0], (int(np.prod(node.shape()[:-1])), inner))
     bias = reshaped(node[5], (1, columns)) if node.has(5) else None
     made = dml.gemm(rows, real, None, "NONE", "TRANSPOSE")
@@ -239,13 +261,13 @@ def _zero_points(node: Node, index: int, sizes: tuple[int, int], bits: int) -> E
         return node.builder.constant(np.full((1, 1, 1), 1 << (bits - 1), np.uint8))
     zero = node[index]
     zero = reshaped(zero, (columns, int(np.prod(zero.sizes)) // columns))
-    zero = _unpacked(zero, bits) if zero.dtype == np.uint8 else zero
+    zero = unpacked_bits(zero, bits) if zero.dtype == np.uint8 else zero
     if zero.sizes[1] != blocks:
         zero = dml.slice(zero, (0, 0), sizes, (1, 1))
     return reshaped(zero, (columns, blocks, 1))
 
 
-def _real_of(whole: Expression, scale: Expression, zero: Expression) -> Expression:
+def real_of(whole: Expression, scale: Expression, zero: Expression) -> Expression:
     """Return numbers of bits as real ones; a zero point may be a real number itself."""
     if zero.desc.data_type == whole.desc.data_type:
         return dml.dequantize_linear(whole, scale, zero)
@@ -299,7 +321,7 @@ def _gathered_blocks(node: Node) -> Expression:
         zero = node.builder.constant(np.full((1, 1, 1, 1), middle, whole.dtype))
     sizes = (int(np.prod(before)), blocks, block, int(np.prod(after)))
     real = reshaped(
-        _real_of(reshaped(whole, sizes), by_block(scale), zero), (*before, blocks * block, *after)
+        real_of(reshaped(whole, sizes), by_block(scale), zero), (*before, blocks * block, *after)
     )
     sizes = (*before, size, *after)
     return (
@@ -313,15 +335,15 @@ def _rows_of_bits(
     """Return rows of a table as numbers of 8 bits; GATHER takes those of fewer bits as bytes."""
     x, kind = node[index], node[index].desc.data_type
     if kind.bits == 8:
-        return _unpacked(rows(x), bits)
+        return unpacked_bits(rows(x), bits)
     if x.sizes[-1] % 2:  # a byte may belong to two rows: the whole table is unpacked
         count = int(np.prod(x.sizes))
-        flat = _unpacked(x.reinterpret((-(-count // 2),), None, "UINT8"), 4)
+        flat = unpacked_bits(x.reinterpret((-(-count // 2),), None, "UINT8"), 4)
         flat = dml.slice(flat, (0,), (count,), (1,)) if count % 2 else flat
         whole = rows(reshaped(flat, x.sizes))
     else:
         whole = rows(x.reinterpret((*x.sizes[:-1], x.sizes[-1] // 2), None, "UINT8"))
-        whole = _unpacked(whole, 4)
+        whole = unpacked_bits(whole, 4)
     if kind.name == "UINT4":
         return whole
     return (whole ^ 8).reinterpret(whole.sizes, None, "INT8") - 8
@@ -330,7 +352,7 @@ def _rows_of_bits(
 _BITS = (2, 4, 8)
 
 
-def _unpacked(x: Expression, bits: int) -> Expression:
+def unpacked_bits(x: Expression, bits: int) -> Expression:
     """Return bytes as numbers of 2, 4 or 8 bits, the low ones of a byte first."""
     if bits == 8:
         return x

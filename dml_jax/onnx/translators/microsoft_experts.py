@@ -1,0 +1,209 @@
+"""Mixtures of experts, as ONNX Runtime's own domain has them.
+
+Each token goes through a few of many small networks, the experts, and their results are added up
+by shares. Where tokens are few, the weights of their experts are taken out first; where they are
+many, each expert computes all tokens, and a share of 0 leaves out what nobody asked for.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.errors import Unquoted
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped, spread
+from dml_jax.onnx.translators.activations import gelu_by_tanh
+from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
+
+Weight = Callable[[Callable[[Expression], Expression]], Expression | None]
+"""Returns a weight, of a function that takes experts' parts of a tensor out of all."""
+
+_QUANTIZED = ("int",)
+
+
+@translates("MoE", domain=DOMAIN)
+def _experts(node: Node) -> Expression:
+    weights = {k: _plain(node, index) for k, index in ((1, 2), (2, 4), (3, 6))}
+    return _mixed(node, weights, {1: 3, 2: 5, 3: 7}, None)
+
+
+@translates("QMoE", domain=DOMAIN)
+def _quantized_experts(node: Node) -> Expression:
+    kind = node.attribute("quant_type", "int")
+    if kind not in _QUANTIZED:
+        raise node.refusal("quant_type", "be 'int'", kind)
+    places = {1: (2, 3, 11), 2: (5, 6, 12), 3: (8, 9, 13)}
+    weights = {k: _quantized(node, k, *indices) for k, indices in places.items()}
+    return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.given(14))
+
+
+def _plain(node: Node, index: int) -> Weight:
+    return lambda taken: taken(node[index]) if node.has(index) else None
+
+
+def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> Weight:
+    """Return the weight of layer `k` of all experts, whose numbers have a few bits."""
+    bits = node.attribute(f"fc{k}_expert_weight_bits") or node.attribute("expert_weight_bits", 4)
+    if bits not in (2, 4, 8):
+        raise node.refusal("expert_weight_bits", "be 2, 4 or 8", bits)
+
+    def weight(taken: Callable[[Expression], Expression]) -> Expression | None:
+        if not node.has(index):
+            return None
+        if not node.has(at_scale):
+            raise node.refusal(node.input_name(at_scale), "be given", Unquoted("nothing"))
+        whole = unpacked_bits(taken(node[index]), bits)
+        count, rows, width = whole.sizes
+        scale = taken(node[at_scale])
+        blocks = scale.sizes[2] if len(scale.sizes) == 3 else 1
+        sizes = (count, rows, blocks, 1)
+        if node.has(at_zero):
+            zero = unpacked_bits(taken(node[at_zero]), bits)
+            missing = zero.sizes[-1] - (blocks if len(scale.sizes) == 3 else rows)
+            if missing:
+                ends = (*zero.sizes[:-1], zero.sizes[-1] - missing)
+                zero = dml.slice(zero, [0] * len(ends), ends, [1] * len(ends))
+            zero = reshaped(zero, sizes)
+        else:
+            zero = node.builder.constant(np.full((1, 1, 1, 1), 1 << (bits - 1), np.uint8))
+        whole = reshaped(whole, (count, rows, blocks, width // blocks))
+        return reshaped(real_of(whole, reshaped(scale, sizes), zero), (count, rows, width))
+
+    return weight
+
+
+def _shares(node: Node, weights: Expression | None) -> tuple[Expression, Expression]:
+    """Return the share of each expert that a token chooses, and its number, [tokens, k]."""
+    router, count = node[1], node.attribute("k", 1)
+    best, places = dml.top_k(router, 1, count, "DECREASING")
+    is_normalized = bool(node.attribute("normalize_routing_weights", 0))
+    if weights is not None:
+        chosen = dml.gather_elements(weights, places, 1)
+        if is_normalized:
+            total = dml.reduce(chosen, "SUM", [1])
+            chosen = chosen / packed(spread(total, chosen.sizes))
+        return chosen, places
+    if is_normalized:
+        return dml.activation_softmax(best, [1]), places
+    return dml.gather_elements(dml.activation_softmax(router, [1]), places, 1), places
+
+
+def _mixed(
+    node: Node, weights: dict[int, Weight], biases: dict[int, int], router: Expression | None
+) -> Expression:
+    """Return what the experts of each token give, added up by their shares.
+
+    Args:
+        node: the node.
+        weights: of the layers 1, 2 and 3 of all experts.
+        biases: which inputs are their biases.
+        router: the shares of all experts; None where they follow from the logits.
+    """
+    if node.attribute("use_sparse_mixer", 0):
+        raise node.refusal("use_sparse_mixer", "be 0", 1)
+    shape = node.shape()
+    tokens, width = math.prod(shape[:-1]), shape[-1]
+    x = reshaped(node[0], (tokens, width))
+    shares, places = _shares(node, router)
+    experts, count = node.shape(1)[1], shares.sizes[1]
+    if tokens * count < experts:
+        chosen = reshaped(places, (1, tokens * count))
+
+        def taken(x: Expression) -> Expression:
+            flat = reshaped(x, (experts, math.prod(x.sizes[1:])))
+            rows = dml.gather(flat, chosen, 0, 1)
+            return reshaped(rows, (tokens * count, *x.sizes[1:]))
+
+        rows = packed(spread(reshaped(x, (tokens, 1, width)), (tokens, count, width)))
+        rows = reshaped(rows, (tokens * count, 1, width))
+        factor, groups = reshaped(shares, (tokens, count, 1)), (tokens, count)
+    else:
+
+        def taken(x: Expression) -> Expression:
+            return x
+
+        rows = packed(spread(reshaped(x, (1, tokens, width)), (experts, tokens, width)))
+        numbers = node.builder.constant(np.arange(experts, dtype=places.dtype))
+        all_of = (experts, tokens, count)
+        own = spread(reshaped(numbers, (experts, 1, 1)), all_of)
+        is_own = dml.equals(
+            packed(own), packed(spread(reshaped(places, (1, *places.sizes)), all_of))
+        )
+        share = dml.if_(is_own, packed(spread(reshaped(shares, (1, *shares.sizes)), all_of)), 0.0)
+        factor, groups = dml.reduce(share, "SUM", [2]), (experts, tokens)
+    made = _layers(node, rows, {k: w(taken) for k, w in weights.items()}, biases, taken)
+    made = reshaped(made, (*groups, made.sizes[2])) * packed(spread(factor, (*groups, width)))
+    axis = 1 if groups[0] == tokens and tokens * count < experts else 0
+    return reshaped(dml.reduce(made, "SUM", [axis]), shape)
+
+
+def _layers(
+    node: Node,
+    x: Expression,
+    weights: dict[int, Any],
+    biases: dict[int, int],
+    taken: Callable[[Expression], Expression],
+) -> Expression:
+    """Return the two layers of experts, [experts, rows, width]."""
+
+    def layer(x: Expression, k: int) -> Expression:
+        made = dml.gemm(x, weights[k], None, "NONE", "TRANSPOSE")
+        if not node.has(biases[k]):
+            return made
+        bias = taken(node[biases[k]])
+        sizes = (bias.sizes[0], 1, bias.sizes[1])
+        return made + packed(spread(reshaped(bias, sizes), made.sizes))
+
+    made = layer(x, 1)
+    kind = node.attribute("activation_type", "relu")
+    if kind == "swiglu":
+        fused = node.attribute("swiglu_fusion", 0)
+        if weights[3] is not None:
+            gate, up = made, layer(x, 3)
+        elif fused == 1:
+            gate, up = _halves(made, interleaved=True)
+        elif fused == 2:
+            gate, up = _halves(made, interleaved=False)
+        else:
+            rule = "be 1 or 2 where a third layer is left out"
+            raise node.refusal("swiglu_fusion", rule, fused)
+        return layer(_swiglu(node, gate, up), 2)
+    activated = _activation(node, kind)(made)
+    if weights[3] is not None:
+        activated = activated * layer(x, 3)
+    return layer(activated, 2)
+
+
+def _halves(x: Expression, interleaved: bool) -> Sequence[Expression]:
+    *outer, width = x.sizes
+    half = width // 2
+    pair = (half, 2) if interleaved else (2, half)
+    parts = dml.split(reshaped(x, (*outer, *pair)), len(outer) + interleaved, (1, 1))
+    return [reshaped(part, (*outer, half)) for part in parts]
+
+
+def _swiglu(node: Node, gate: Expression, up: Expression) -> Expression:
+    alpha, beta = node.attribute("activation_alpha", 1.0), node.attribute("activation_beta", 0.0)
+    limit = node.attribute("swiglu_limit")
+    if node.attribute("swiglu_limit_after_activation", 0):
+        raise node.refusal("swiglu_limit_after_activation", "be 0", 1)
+    if limit is not None and math.isfinite(limit):
+        gate, up = dml.clip(gate, -math.inf, limit), dml.clip(up, -limit, limit)
+    return gate * dml.activation_sigmoid(gate * alpha) * (up + beta)
+
+
+def _activation(node: Node, kind: str) -> Callable[[Expression], Expression]:
+    known: dict[str, Callable[[Expression], Expression]] = {
+        "relu": dml.activation_relu,
+        "gelu": gelu_by_tanh,
+        "silu": lambda x: x * dml.activation_sigmoid(x),
+        "identity": lambda x: x,
+    }
+    if kind not in known:
+        raise node.refusal("activation_type", f"be one of {', '.join((*known, 'swiglu'))}", kind)
+    return known[kind]

@@ -1,0 +1,90 @@
+"""Attention to blocks of keys, as ONNX Runtime's own domain has it."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dml_jax import functional as dml
+from dml_jax.graph import Expression
+from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
+from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
+from dml_jax.onnx.translators.microsoft_attention import angles, of_heads, rotated, sequence_of
+
+
+@translates("SparseAttention", domain=DOMAIN)
+def _sparse(node: Node) -> Any:
+    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    batch, sequence, width = node.shape()
+    if node.has(1):
+        query, key, value = (node[k] for k in range(3))
+    else:  # one tensor of all
+        size = width // (heads + 2 * groups)
+        query, key, value = dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
+    size, keys = query.sizes[2] // heads, node.shape(3)[2]
+    ends = node[8]  # the number of keys of each batch, the new ones included
+    kind = ends.desc.data_type
+    past = _past(node, ends, sequence)
+    places = packed(spread(sequence_of(node, sequence, kind), (batch, sequence)))
+    places = places + packed(spread(reshaped(past, (batch, 1)), (batch, sequence)))
+    if node.attribute("do_rotary", 0):
+        turns = [angles(node, k, places) for k in (9, 10)]
+        pairs = bool(node.attribute("rotary_interleaved", 0))
+        query, key = (
+            reshaped(rotated(node, of_heads(x, size), turns[0], turns[1], pairs), x.sizes)
+            for x in (query, key)
+        )
+    mask = _blocks(node, places, heads, keys)
+    sizes: Any = {f"output_present_{name}_tensor": node.shape(3) for name in ("key", "value")}
+    hidden = float(np.finfo(np.float32).min)
+    return dml.multihead_attention(
+        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
+        hidden,
+        heads,
+        groups,
+        "BOOLEAN",
+        query=query,
+        key=key,
+        value=value,
+        mask=mask,
+        past_key=node[3],
+        past_value=node[4],
+        past_sequence_lengths=past,
+        output_sizes=sizes,
+    )
+
+
+def _past(node: Node, ends: Expression, sequence: int) -> Expression:
+    """Return how many keys are there before the new ones, [batch]: none in a prompt."""
+    batch = ends.sizes[0]
+    total = node.known(7)
+    past = ends - sequence
+    nothing = dml.fill_value_constant((batch,), ends.desc.data_type, 0, graph=node.builder)
+    if total is not None:
+        return nothing if int(total.reshape(-1)[0]) == sequence else past
+    is_prompt = dml.equals(reshaped(node[7], (1,)), sequence)
+    return dml.if_(packed(spread(is_prompt, (batch,))), 0, past)
+
+
+def _blocks(node: Node, places: Expression, heads: int, keys: int) -> Expression:
+    """Return 1 where the blocks let a query see a key, [batch, heads, queries, keys] INT32."""
+    block = node.attribute("sparse_block_size")
+    rows, columns = node.constant(5), node.constant(6)
+    layouts, count = rows.shape[0], rows.shape[1] - 1
+    is_seen = np.zeros((layouts, count, max(count, -(-keys // block))), np.int32)
+    for k in range(layouts):
+        for row in range(count):
+            is_seen[k, row, columns[k, rows[k, row] : rows[k, row + 1]]] = 1
+    batch, queries = places.sizes
+    by_key = np.repeat(is_seen, block, 2)[:, :, :keys]  # of each block of queries
+    table = node.builder.constant(np.ascontiguousarray(by_key))
+    own = dml.cast(reshaped(places, (1, 1, batch * queries)), "INT32") / block
+    taken = dml.gather(table, own, 1, 1)
+    taken = reshaped(taken, (layouts, batch, queries, keys))
+    taken = packed(transposed(taken, (1, 0, 2, 3)))
+    shape = (batch, heads // layouts, layouts, queries, keys)
+    return reshaped(
+        packed(spread(reshaped(taken, (batch, 1, layouts, queries, keys)), shape)),
+        (batch, heads, queries, keys),
+    )
