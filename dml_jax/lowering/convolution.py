@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import placed, reshaped, stored
+from dml_jax.lowering.by_platform import FORMS, placed, reshaped, stored
 from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
 from dml_jax.lowering.precision import operands, precision
@@ -54,11 +54,21 @@ def convolution(
         activation: a function of floats.
         layout: NCHW or NHWC.
     """
+    wide = _maybe
     if layout == "NHWC":
         w = lax.rev(wide(w), range(x.ndim - 2)) if is_mirrored else wide(w)
         return _finished(_of_last_channels(wide(x), w, window, groups), bias, activation, x.dtype)
     w = lax.rev(wide(w), range(2, x.ndim)) if is_mirrored else wide(w)
     return _finished(_correlation(wide(x), w, window, groups), bias, activation, x.dtype)
+
+
+def _maybe(x: jax.Array) -> jax.Array:
+    return x if FORMS.get("conv", "wide") != "wide" else wide(x)
+
+
+def _preferred(x: jax.Array) -> Any:
+    is_half = (FORMS.get("conv") == "half32" or "bf16" in FORMS) and x.dtype.itemsize == 2
+    return np.float32 if is_half else None
 
 
 def transposed(
@@ -102,6 +112,7 @@ def transposed(
 
 def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array:
     """Return a sum with bias and activation, rounded."""
+    y = wide(y)
     if bias is not None:
         y = y + wide(bias)
     if activation is not None:
@@ -123,10 +134,12 @@ def _correlation(
     """
     x, w = operands(x, w)
     products = math.prod(w.shape[1:])
-    if groups > 1 and products <= FEW_PRODUCTS:
-        return by_shifts(x, w, window, groups, inside)
+    if groups > 1 and products <= FEW_PRODUCTS and FORMS.get("depthwise", "shifts") == "shifts":
+        return by_shifts(wide(x), wide(w), window, groups, inside)
     if groups == 1 and inside is None and products == w.shape[1]:
-        return by_product(x, w, window)
+        if FORMS.get("one", "product") == "product":
+            return by_product(x, w, window)
+        return plain(x, w, window, groups, inside)
     gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
         return plain(x, w, window, groups, inside)
@@ -188,6 +201,7 @@ def plain(
         None,
         groups,
         precision=precision(),
+        preferred_element_type=_preferred(x),
     )
 
 
@@ -246,13 +260,14 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
         groups: how many parts of the channels are convolved apart.
     """
     counts = window.counts(x.shape[1:-1])
-    if groups == 1 and math.prod(window.sizes) == 1:
+    if groups == 1 and math.prod(window.sizes) == 1 and FORMS.get("one", "product") == "product":
         rows = window.at(window.padded(x, 0, 1), [0] * len(counts), counts, 1)
         y = _products(rows.reshape(-1, x.shape[-1]), w.reshape(w.shape[-2:]))
         return y.reshape(x.shape[0], *counts, w.shape[-1])
-    if groups == x.shape[-1] and w.shape[-2] == 1 and math.prod(window.sizes) <= FEW_PRODUCTS:
-        return _by_shifts_of_last(x, w, window)
-    if 1 < groups <= FEW_GROUPS:
+    is_shifted = FORMS.get("depthwise", "shifts") == "shifts"
+    if groups == x.shape[-1] and w.shape[-2] == 1 and math.prod(window.sizes) <= FEW_PRODUCTS and is_shifted:
+        return _by_shifts_of_last(wide(x), wide(w), window)
+    if 1 < groups <= FEW_GROUPS and "conv" not in FORMS:
         parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups, -1), strict=True)
         return lax.concatenate([_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1)
     if x.shape[-2] == window.sizes[-1] == 1 < len(counts) and window.padding[-1] == (0, 0):
@@ -278,6 +293,7 @@ def _plain_of_last(x: jax.Array, w: jax.Array, window: Window, groups: int) -> j
         channels_last,
         groups,
         precision=precision(),
+        preferred_element_type=_preferred(x),
     )
 
 
@@ -328,7 +344,13 @@ def _products(a: jax.Array, b: jax.Array, exact: lax.Precision | None = None) ->
     """Return the matrix products of the last two dimensions."""
     batch = tuple(range(a.ndim - 2))
     contracted = ((a.ndim - 1,), (a.ndim - 2,))
-    return lax.dot_general(a, b, (contracted, (batch, batch)), precision=exact or precision())
+    return lax.dot_general(
+        a,
+        b,
+        (contracted, (batch, batch)),
+        precision=exact or precision(),
+        preferred_element_type=np.float32 if a.dtype.itemsize == 2 else None,
+    )
 
 
 def integer_convolution(

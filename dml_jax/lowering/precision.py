@@ -72,4 +72,8 @@ def _rounded(x: jax.Array) -> jax.Array:
     """Return the nearest bfloat16 numbers, as FLOAT32; arrays of other types as they are."""
     if x.dtype != np.float32:
         return x
+    from dml_jax.lowering.by_platform import FORMS
+
+    if FORMS.get("bf16") == "real":
+        return x.astype("bfloat16")
     return lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
