@@ -265,7 +265,12 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
         y = _products(rows.reshape(-1, x.shape[-1]), w.reshape(w.shape[-2:]))
         return y.reshape(x.shape[0], *counts, w.shape[-1])
     is_shifted = FORMS.get("depthwise", "shifts") == "shifts"
-    if groups == x.shape[-1] and w.shape[-2] == 1 and math.prod(window.sizes) <= FEW_PRODUCTS and is_shifted:
+    if (
+        groups == x.shape[-1]
+        and w.shape[-2] == 1
+        and math.prod(window.sizes) <= FEW_PRODUCTS
+        and is_shifted
+    ):
         return _by_shifts_of_last(wide(x), wide(w), window)
     if 1 < groups <= FEW_GROUPS and "conv" not in FORMS:
         parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups, -1), strict=True)
