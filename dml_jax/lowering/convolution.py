@@ -95,9 +95,10 @@ def transposed(
         output_padding: the zeros behind each spatial dimension, which bias and activation follow.
         activation: a function of floats.
     """
-    w = wide(w) if is_mirrored else lax.rev(wide(w), range(2, x.ndim))
-    parts = w.reshape(groups, -1, *w.shape[1:])
+    parts = wide(w).reshape(groups, -1, *w.shape[1:])
     w = parts.swapaxes(1, 2).reshape(-1, parts.shape[1], *w.shape[2:])
+    if not is_mirrored:  # as the last step, by which XLA knows the transpose of a convolution
+        w = lax.rev(w, range(2, x.ndim))
     start, end = [], []
     lists = (x.shape[2:], sizes, output_padding, *window[:4])
     for n, size, padding, k, stride, dilation, cut in zip(*lists, strict=True):
