@@ -1,7 +1,7 @@
 """How exactly products and convolutions of FLOAT32 are computed, by name."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -68,12 +68,17 @@ def operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return _rounded(a), _rounded(b)
 
 
+def stored_operands(*arrays: jax.Array) -> Sequence[jax.Array]:
+    """Return operands of a product with FLOAT32 sums, of FLOAT32 as bfloat16 where that is chosen.
+
+    They are the numbers of `operands`, for a device that multiplies elements of 16 bits.
+    """
+    is_chosen = _CHOSEN.value == "bfloat16"
+    return [x.astype("bfloat16") if is_chosen and x.dtype == np.float32 else x for x in arrays]
+
+
 def _rounded(x: jax.Array) -> jax.Array:
     """Return the nearest bfloat16 numbers, as FLOAT32; arrays of other types as they are."""
     if x.dtype != np.float32:
         return x
-    from dml_jax.lowering.by_platform import FORMS
-
-    if FORMS.get("bf16") == "real":
-        return x.astype("bfloat16")
     return lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)

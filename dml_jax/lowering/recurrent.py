@@ -111,9 +111,6 @@ def passes(
     if is_step is not None:
         runs = in_order(jnp.stack([is_step] * len(is_backward), 1))[..., None]
     unroll = 2 if is_turned and states[0].shape[-1] <= FEW_UNITS else 1
-    from dml_jax.lowering.by_platform import FORMS
-
-    unroll = int(FORMS.get("unroll", unroll))
     last, outputs = lax.scan(body, states, (in_order(parts), runs), unroll=unroll)
     return in_order(outputs), last
 

@@ -201,14 +201,6 @@ def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
 def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return the sums over the samples of each output that lie inside."""
     initial = lax.full_like(x, 0, shape=(rois.shape[0], *how.sizes, x.shape[3]))
-    from dml_jax.lowering.by_platform import FORMS
-
-    if "roi" in FORMS:
-        steps = _Grid(how, x, lax.stop_gradient(rois)).steps
-        total = initial
-        for step in range(int(steps)):
-            total = total + _term(x, rois, batch, how, np.int32(step))
-        return total
     return lax.fori_loop(
         0,
         _Grid(how, x, lax.stop_gradient(rois)).steps,
