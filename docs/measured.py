@@ -38,6 +38,15 @@ figure is the median of samples that alternate between the libraries.
 """
 
 
+ON_GPUS = (
+    "## ONNX networks on a GPU",
+    "Networks that PyTorch exports with random weights, by `benchmarks/gpu_networks.py`, beside "
+    "PyTorch: the faster of its two layouts and, in FLOAT16, of torch.compile. The first answer "
+    "includes the time to load and compile; the second start finds programs and kernels in its "
+    "cache. FLOAT32 is computed in full precision by both.",
+)
+
+
 def mean(values: Iterable[float | None]) -> str:
     """Return the geometric mean as text; "" of no values."""
     there = [value for value in values if value]
@@ -177,6 +186,35 @@ def _networks() -> list[str]:
     return parts
 
 
+def _networks_on_gpus() -> list[str]:
+    """Return the tables of `gpu_networks.py`, a machine and a type each."""
+    parts = []
+    for known, networks in kept("gpu-networks"):
+        kinds = dict.fromkeys(kind for row in networks.values() for kind in row)
+        for kind in kinds:
+            cells = {name: row[kind] for name, row in networks.items() if kind in row}
+            rows, speeds = [], []
+            for name, cell in cells.items():
+                peers = [cell[k] for k in ("eager_ms", "compile_ms") if cell.get(k)]
+                speeds.append(min(peers) / cell["ms"])
+                rows.append(
+                    [
+                        name,
+                        f"{cell['error']:.0e}",
+                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s")),
+                        *(f"{cell[k]:.2f}" for k in ("ms", "eager_ms")),
+                        *([f"{cell['compile_ms']:.2f}"] if len(peers) > 1 else []),
+                        f"{speeds[-1]:.2f}",
+                    ]
+                )
+            has_compile = any("compile_ms" in cell for cell in cells.values())
+            head = [kind, "largest error", "first answer, s", "second start, s", "ms"]
+            head += ["PyTorch, ms", *["torch.compile, ms"] * has_compile, "speedup"]
+            rows.append(["**all**", *[""] * (len(head) - 2), mean(speeds)])
+            parts += [f"### {_machine(known)}, {kind}", table(head, rows)]
+    return [*ON_GPUS, *parts] if parts else []
+
+
 def _files() -> list[str]:
     """Return the tables of `onnx_files.py`."""
     parts = []
@@ -258,6 +296,7 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        *_networks_on_gpus(),
         "## ONNX networks as files",
         "Files that dml_jax writes, computed by ONNX Runtime without its optimizations, beside "
         "JAX: gradients by all weights and batches by `jax.vmap`, exported, and networks saved "

@@ -44,6 +44,10 @@ def loaded(folder: Any, given: Any = None, **options: Any) -> Any:
     return load_onnx(given or model(), {"x": X.shape}, cache=folder, **options)
 
 
+def kept_in(folder: Path) -> list[Path]:
+    return [*folder.glob("*.program")]
+
+
 def counts(network: Any) -> tuple[int, int]:
     return network.programs.read, network.programs.written
 
@@ -52,7 +56,7 @@ def test_a_second_load_reads_what_the_first_has_compiled(tmp_path: Path):
     first, second = loaded(tmp_path / "new"), loaded(tmp_path / "new")
     np.testing.assert_array_equal(first(X)["y"], answer())
     read, written = counts(first)
-    assert (read, written) == (0, len([*(tmp_path / "new").iterdir()]))
+    assert (read, written) == (0, len(kept_in(tmp_path / "new")))
     np.testing.assert_array_equal(second(X)["y"], answer())
     assert counts(second) == (written, 0)
     assert f"programs in '{tmp_path / 'new'}': {written} read, 0 written" in second.report()
@@ -91,7 +95,7 @@ def test_another_process_reads_them(tmp_path: Path):
     for process in both:
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, said.split(" ", 2)[2].strip()) == (0, str(answer().tolist()))
-    assert {file.suffix for file in (tmp_path / "kept").iterdir()} == {".program"}
+    assert {file.suffix for file in (tmp_path / "kept").iterdir() if file.is_file()} == {".program"}
     third = subprocess.run(command, check=True, **pipes).stdout
     assert third.split(" ", 2)[1] == "0"
 
@@ -99,7 +103,7 @@ def test_another_process_reads_them(tmp_path: Path):
 @pytest.mark.parametrize("change", ["weights", "sizes", "options", "x64", "precision", "names"])
 def test_what_a_program_follows_from_is_in_its_name(change: str, tmp_path: Path):
     loaded(tmp_path)(X)
-    known = {*tmp_path.iterdir()}
+    known = {*kept_in(tmp_path)}
     other, wanted = loaded(tmp_path), answer()
     if change == "weights":
         other, wanted = loaded(tmp_path, model(3)), answer(3)
@@ -107,7 +111,7 @@ def test_what_a_program_follows_from_is_in_its_name(change: str, tmp_path: Path)
         other = load_onnx(model(), {"x": (2, 2)}, cache=tmp_path, fallback=False)
         other = load_onnx(model(), {"x": (3, 2)}, cache=tmp_path)
         np.testing.assert_array_equal(other(np.ones((3, 2), np.float32))["y"], [[3, 0]] * 3)
-        assert counts(other) == (0, len([*tmp_path.iterdir()]) - len(known))
+        assert counts(other) == (0, len(kept_in(tmp_path)) - len(known))
         return
     elif change == "options":
         other = loaded(tmp_path, fallback=True)
@@ -120,7 +124,7 @@ def test_what_a_program_follows_from_is_in_its_name(change: str, tmp_path: Path)
         np.testing.assert_array_equal(other(X)["y"], wanted)
     read, written = counts(other)
     assert read == 0
-    assert written == len({*tmp_path.iterdir()} - known) > 0
+    assert written == len({*kept_in(tmp_path)} - known) > 0
 
 
 def test_external_data_counts(tmp_path: Path):
@@ -156,7 +160,7 @@ class Bomb:
 
 def plant(folder: Path, data: bytes) -> list[Path]:
     """Replace what is kept in a folder by files that unpickle `data`."""
-    files = [*folder.iterdir()]
+    files = kept_in(folder)
     for file in files:
         file.write_bytes(programs._MARK + programs.hashlib.sha256(data).digest() + data)
     return files
@@ -193,7 +197,7 @@ def test_what_others_may_write_is_not_read(
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed", "other"])
 def test_a_damaged_file_is_compiled_again(damage: str, tmp_path: Path):
     loaded(tmp_path)(X)
-    for file in tmp_path.iterdir():
+    for file in kept_in(tmp_path):
         data = bytearray(file.read_bytes())
         if damage == "cut":
             data = data[: len(data) // 2]
@@ -208,6 +212,18 @@ def test_a_damaged_file_is_compiled_again(damage: str, tmp_path: Path):
         network = loaded(tmp_path)
         np.testing.assert_array_equal(network(X)["y"], answer())
         assert (counts(network)[0] > 0) == expected
+
+
+@pytest.mark.parametrize("option", [programs.KERNELS, "xla_option_of_no_version"])
+@pytest.mark.parametrize("place", ["new", "file"])
+def test_a_gpu_compiles_with_and_without_kernels_that_are_kept(
+    option: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(programs, "KERNELS", option)
+    lowered = jax.jit(lambda x: x + 1).lower(jnp.ones(3))
+    compiled = programs.Programs(tmp_path / place, "key")._made(lowered, {}, "gpu")
+    np.testing.assert_array_equal(compiled(jnp.ones(3)), np.full(3, 2))
 
 
 def test_a_folder_that_cannot_be_is_no_fault(tmp_path: Path):
@@ -237,10 +253,10 @@ def test_a_full_disk_is_no_fault(tmp_path: Path):
 
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     loaded(tmp_path)(X)
-    old = {*tmp_path.iterdir()}
+    old = {*kept_in(tmp_path)}
     monkeypatch.setattr(programs, "MOST_BYTES", 1)
     loaded(tmp_path, model(3))(X)
-    assert not old & {*tmp_path.iterdir()}
+    assert not old & {*kept_in(tmp_path)}
 
 
 def test_transformations_run_the_plain_function(tmp_path: Path):
@@ -260,10 +276,10 @@ def plain(x: jax.Array) -> jax.Array:
 def test_arrays_on_another_device_have_a_program_of_their_own(tmp_path: Path):
     network, device = loaded(tmp_path), jax.devices()[1]
     network(X)
-    known = {*tmp_path.iterdir()}
+    known = {*kept_in(tmp_path)}
     y = network(jax.device_put(X, device))["y"]
     np.testing.assert_array_equal(y, answer())
-    assert (y.devices(), len({*tmp_path.iterdir()} - known)) == ({device}, 1)
+    assert (y.devices(), len({*kept_in(tmp_path)} - known)) == ({device}, 1)
     again = loaded(tmp_path)(jax.device_put(X, device))["y"]
     assert again.devices() == {device}
 

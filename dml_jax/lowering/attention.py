@@ -143,7 +143,8 @@ def attend(
     if dtype.itemsize > 2 or seen or left or added:
         return _attend(parts, scale, added, left, seen, filtered)
     cuda = functools.partial(_by_cudnn, plain, scale, dtype)
-    return placed(plain, partitioned=True, cuda=cuda)(*parts)
+    gradients = {"cuda": functools.partial(_gradients_by_cudnn, plain, scale, dtype)}
+    return placed(plain, partitioned=True, gradients=gradients, cuda=cuda)(*parts)
 
 
 def attend_buffers(
@@ -277,12 +278,30 @@ def _by_cudnn(
 
     Its products are of `dtype`, with FLOAT32 sums.
     """
+    try:
+        return _of_cudnn(scale, dtype, *arrays)
+    except _REFUSALS:
+        return plain(*arrays)
+
+
+def _gradients_by_cudnn(
+    plain: Callable[..., jax.Array], scale: float, dtype: Any, *arrays: jax.Array
+) -> Sequence[jax.Array]:
+    """Return the gradients of what `plain` takes, of these and of the gradient of its result."""
+    *parts, slope = arrays
+    try:
+        return jax.vjp(functools.partial(_of_cudnn, scale, dtype), *parts)[1](slope)
+    except _REFUSALS:
+        return jax.vjp(plain, *parts)[1](slope)
+
+
+_REFUSALS = NotImplementedError, RuntimeError, ValueError  # of sizes, the device, its libraries
+
+
+def _of_cudnn(scale: float, dtype: Any, *arrays: jax.Array) -> jax.Array:
     q, k, v = (lax.convert_element_type(x, dtype) for x in arrays)
     k, v = k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
-    try:
-        out = jax.nn.dot_product_attention(q, k, v, scale=scale, implementation="cudnn")
-    except (NotImplementedError, RuntimeError, ValueError):  # of sizes, the device, its libraries
-        return plain(*arrays)
+    out = jax.nn.dot_product_attention(q, k, v, scale=scale, implementation="cudnn")
     return wide(out).reshape(*q.shape[:2], -1)
 
 

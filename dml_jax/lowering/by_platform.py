@@ -6,7 +6,7 @@ would carry the tuning of this machine to another.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,14 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+FORMS: dict[str, str] = {}
+
 PLACED = Primitive("dml_placed")
 PLACED.multiple_results = True
+
+# The tangents of a `placed` function whose gradients have forms: of arguments and their tangents.
+TANGENT = Primitive("dml_placed_tangent")
+TANGENT.multiple_results = True
 
 
 def platform_of(ctx: Any) -> str | None:
@@ -56,18 +62,30 @@ def custom_partitioning_jaxpr() -> ClosedJaxpr:
 
 
 def placed(
-    function: Callable[..., Any], *, partitioned: bool = False, **forms: Callable[..., Any]
+    function: Callable[..., Any],
+    *,
+    partitioned: bool = False,
+    gradients: Mapping[str, Callable[..., Any]] = {},
+    **forms: Callable[..., Any],
 ) -> Callable[..., Any]:
     """Return `function`, which one device of a platform computes by the form of that name.
 
     A form gives what the function gives, an array or a tuple of them: `placed(f, cpu=g)(x)`.
-    `partitioned` says that a form contains a custom_partitioning.
+
+    Args:
+        function: a pure function of arrays.
+        partitioned: whether a form contains a custom_partitioning.
+        gradients: forms of its gradients by platform. One takes the arguments and the gradients of
+            the results, and returns a gradient for each argument. Without them gradients are those
+            of `function`. Other derivatives always are.
+        forms: the forms, by platform.
     """
 
     def call(*xs: jax.Array) -> Any:
         default, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
         parts = custom_partitioning_jaxpr() if partitioned else None
-        results = PLACED.bind(*xs, default=default, forms=tuple(forms.items()), devices=parts)
+        params = {"forms": tuple(forms.items()), "gradients": tuple(gradients.items())}
+        results = PLACED.bind(*xs, default=default, devices=parts, **params)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return call
@@ -78,7 +96,7 @@ def _default(*xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
 
 
 def _lowered(
-    ctx: Any, *xs: Any, default: ClosedJaxpr, forms: Sequence[tuple[str, Any]], devices: Any
+    ctx: Any, *xs: Any, default: ClosedJaxpr, forms: Sequence[tuple[str, Any]], **_: Any
 ) -> Any:
     platform = platform_of(ctx) if is_on_one_device(ctx) else None
     form = dict(forms).get(platform or "", jaxpr_as_fun(default))
@@ -88,9 +106,32 @@ def _lowered(
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     results = PLACED.bind(*primals, **params)
+    tangents = tuple(map(ad.instantiate_zeros, tangents))
+    if params["gradients"]:
+        return results, TANGENT.bind(*primals, *tangents, **params)
+    return results, _slopes(*primals, *tangents, **params)
+
+
+def _slopes(*xs: Any, **params: Any) -> list[Any]:
+    """Return the tangents of the results, of arguments and their tangents."""
+    count = len(xs) // 2
     default = functools.partial(_default, **params)
-    _, slopes = jax.jvp(default, (*primals,), (*map(ad.instantiate_zeros, tangents),))
-    return results, slopes
+    return jax.jvp(default, xs[:count], xs[count:])[1]
+
+
+def _slopes_transposed(cotangents: Any, *xs: Any, **params: Any) -> list[Any]:
+    """Return the gradients of the arguments' tangents, by their forms."""
+    count = len(xs) // 2
+
+    def function(*arrays: Any) -> Any:
+        default = functools.partial(_default, **params)
+        return jax.vjp(default, *arrays[:count])[1]([*arrays[count:]])
+
+    gradients = placed(
+        function, partitioned=params["devices"] is not None, **dict(params["gradients"])
+    )(*xs[:count], *map(ad.instantiate_zeros, cotangents))
+    pairs = zip(xs[count:], gradients, strict=True)
+    return [None] * count + [g if ad.is_undefined_primal(x) else None for x, g in pairs]
 
 
 def _transposed(cotangents: Any, *xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
@@ -121,11 +162,28 @@ class _Mapped:
         return jax.vmap(self.form, self.axes)(*xs)
 
 
-def _batched(xs: Any, axes: Any, *, default: ClosedJaxpr, forms: Any, devices: Any) -> Any:
-    mapped = _Mapped(jaxpr_as_fun(default), tuple(axes))
-    forms = tuple((platform, _Mapped(form, tuple(axes))) for platform, form in forms)
-    default = jax.make_jaxpr(mapped)(*xs)
-    results = PLACED.bind(*xs, default=default, forms=forms, devices=devices)
+def _batched(xs: Any, axes: Any, *, primitive: Primitive = PLACED, **params: Any) -> Any:
+    """Map a function, its forms and the forms of its gradients over axes of the arguments.
+
+    Where gradients have forms each argument gets the axis, so that each gradient has it too.
+    """
+    if params["gradients"]:
+        size = next(x.shape[d] for x, d in zip(xs, axes, strict=True) if d is not None)
+        pairs = zip(xs, axes, strict=True)
+        xs = [batching.bdim_at_front(x, d, size) for x, d in pairs]
+        axes = [0] * len(xs)
+    count = len(xs) if primitive is PLACED else len(xs) // 2
+    places = tuple(axes[:count])
+    params = {
+        **params,
+        "default": jax.make_jaxpr(_Mapped(jaxpr_as_fun(params["default"]), places))(*xs[:count]),
+        "forms": tuple((name, _Mapped(form, places)) for name, form in params["forms"]),
+        "gradients": tuple(
+            (name, _Mapped(form, (*places, *[0] * len(params["default"].out_avals))))
+            for name, form in params["gradients"]
+        ),
+    }
+    results = primitive.bind(*xs, **params)
     return results, [0] * len(results)
 
 
@@ -135,6 +193,15 @@ mlir.register_lowering(PLACED, _lowered)
 ad.primitive_jvps[PLACED] = _jvp
 ad.primitive_transposes[PLACED] = _transposed
 batching.primitive_batchers[PLACED] = _batched
+
+TANGENT.def_impl(_slopes)
+TANGENT.def_abstract_eval(lambda *_, default, **__: default.out_avals)
+mlir.register_lowering(TANGENT, mlir.lower_fun(_slopes, multiple_results=True))
+ad.primitive_jvps[TANGENT] = lambda primals, tangents, **params: jax.jvp(
+    functools.partial(_slopes, **params), (*primals,), (*map(ad.instantiate_zeros, tangents),)
+)
+ad.primitive_transposes[TANGENT] = _slopes_transposed
+batching.primitive_batchers[TANGENT] = functools.partial(_batched, primitive=TANGENT)
 
 
 # On a CPU, calls that XLA does not inline: their arguments and results are stored.

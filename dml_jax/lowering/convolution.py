@@ -1,7 +1,8 @@
 """Convolutions of arrays {N, C, spatial...} with filters {channels, channels, spatial...}.
 
-In the layout NHWC arrays are {N, spatial..., C}, and filters {spatial..., channels, channels}: the
-order in which a CPU reads them.
+In the layout NHWC_HWIO arrays are {N, spatial..., C}, and filters {spatial..., channels, channels}:
+the order in which a CPU reads them. In NHWC_OHWI filters are {channels, spatial..., channels}: the
+order for an NVIDIA GPU, whose convolutions are cuDNN's there.
 """
 
 import functools
@@ -15,11 +16,13 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import placed, reshaped, stored
+from dml_jax.lowering.by_platform import FORMS, placed, reshaped, stored
 from dml_jax.lowering.convolution_of_bytes import by_bytes
-from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
-from dml_jax.lowering.precision import operands, precision
+from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide, wide_type
+from dml_jax.lowering.precision import operands, precision, stored_operands
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
+
+NCHW, NHWC_HWIO, NHWC_OHWI = "NCHW", "NHWC HWIO", "NHWC OHWI"
 
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
 # there are groups. Without groups a CPU computes such elements by a product of matrices.
@@ -40,25 +43,37 @@ def convolution(
     groups: int,
     is_mirrored: bool,
     activation: Callable[[jax.Array], jax.Array] | None = None,
-    layout: str = "NCHW",
+    layout: str = NCHW,
 ) -> jax.Array:
     """Return `activation(x * w + bias)`, where `*` convolves, summed in FLOAT32, rounded once.
 
     Args:
-        x: {N, groups * C, spatial...}, or in the layout NHWC {N, spatial..., groups * C}.
-        w: the filter, {groups * P, C, spatial...}, or {spatial..., C, groups * P}.
+        x: {N, groups * C, spatial...}; with channels last {N, spatial..., groups * C}.
+        w: the filter, {groups * P, C, spatial...}; in NHWC_HWIO {spatial..., C, groups * P}, in
+            NHWC_OHWI {groups * P, spatial..., C}.
         bias: {1, groups * P, 1...}, or {1, 1..., groups * P}.
         window: of the filter's sizes.
         groups: how many parts of the channels are convolved apart.
         is_mirrored: whether the last element of the filter meets the first one of the window.
         activation: a function of floats.
-        layout: NCHW or NHWC.
+        layout: NCHW, NHWC_HWIO or NHWC_OHWI.
     """
-    if layout == "NHWC":
-        w = lax.rev(wide(w), range(x.ndim - 2)) if is_mirrored else wide(w)
-        return _finished(_of_last_channels(wide(x), w, window, groups), bias, activation, x.dtype)
-    w = lax.rev(wide(w), range(2, x.ndim)) if is_mirrored else wide(w)
-    return _finished(_correlation(wide(x), w, window, groups), bias, activation, x.dtype)
+    first = {NCHW: 2, NHWC_HWIO: 0, NHWC_OHWI: 1}[layout]
+    w = lax.rev(w, range(first, first + x.ndim - 2)) if is_mirrored else w
+    if layout == NHWC_OHWI:
+        if FORMS.get("depthwise") == "shifts" and _is_chain_of(w, groups):
+            y = _by_shifts_of_last(wide(x), wide(jnp.moveaxis(w, 0, -1)), window)
+        else:
+            y = _plain_of_last(*stored_operands(x, w), window, groups, _OHWI)
+    elif layout == NHWC_HWIO:
+        y = _of_last_channels(*operands(wide(x), wide(w)), window, groups)
+    else:
+        y = _sums(x, w, window, groups)
+    return _finished(y, bias, activation, x.dtype)
+
+
+def _is_chain_of(w: Any, groups: int) -> bool:
+    return groups > 1 and w.shape[-1] == 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
 
 
 def transposed(
@@ -85,16 +100,17 @@ def transposed(
         output_padding: the zeros behind each spatial dimension, which bias and activation follow.
         activation: a function of floats.
     """
-    w = wide(w) if is_mirrored else lax.rev(wide(w), range(2, x.ndim))
     parts = w.reshape(groups, -1, *w.shape[1:])
     w = parts.swapaxes(1, 2).reshape(-1, parts.shape[1], *w.shape[2:])
+    if not is_mirrored:  # as the last step, by which XLA knows the transpose of a convolution
+        w = lax.rev(w, range(2, x.ndim))
     start, end = [], []
     lists = (x.shape[2:], sizes, output_padding, *window[:4])
     for n, size, padding, k, stride, dilation, cut in zip(*lists, strict=True):
         start.append((k - 1) * dilation - cut)
         end.append(size - padding - (n - 1) * stride - 1 + cut)
     inner = Window(window.sizes, (1,) * len(sizes), window.dilations, start, end)
-    y = _correlation(wide(x), w, inner, groups, window.strides)
+    y = _sums(x, w, inner, groups, window.strides)
     zero = y.dtype.type(0)
     y = lax.pad(y, zero, [(0, 0, 0), (0, 0, 0), *((0, p, 0) for p in output_padding)])
     return _finished(y, bias, activation, x.dtype)
@@ -102,11 +118,34 @@ def transposed(
 
 def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array:
     """Return a sum with bias and activation, rounded."""
+    y = wide(y)
     if bias is not None:
         y = y + wide(bias)
     if activation is not None:
         y = activation(y)
     return lax.convert_element_type(y, dtype)
+
+
+def _sums(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+) -> jax.Array:
+    """Return the correlation of arrays of any type, in the type that accumulates.
+
+    The arguments are those of `_correlation`. A GPU multiplies elements of 16 bits as they are.
+    """
+
+    def widened(x: jax.Array, w: jax.Array) -> jax.Array:
+        return _correlation(wide(x), wide(w), window, groups, inside)
+
+    if x.dtype.itemsize > 2 or (_is_chain(w, groups) and FORMS.get("depthwise") != "conv"):
+        return widened(x, w)
+    cuda = functools.partial(plain, window=window, groups=groups, inside=inside)
+    return lax.platform_dependent(x, w, cuda=cuda, default=widened)
+
+
+def _is_chain(w: jax.Array, groups: int) -> bool:
+    """Return whether an element of the result is a chain of few multiply-adds."""
+    return groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
 
 
 def _correlation(
@@ -122,11 +161,12 @@ def _correlation(
         inside: the steps of the elements of `x`; None is 1.
     """
     x, w = operands(x, w)
-    products = math.prod(w.shape[1:])
-    if groups > 1 and products <= FEW_PRODUCTS:
+    if _is_chain(w, groups):
         return by_shifts(x, w, window, groups, inside)
-    if groups == 1 and inside is None and products == w.shape[1]:
-        return by_product(x, w, window)
+    if groups == 1 and inside is None and math.prod(window.sizes) == 1:
+        # A GPU tries many products of matrices before it takes one.
+        cuda, default = (functools.partial(f, window=window) for f in (_plain_of_one, by_product))
+        return lax.platform_dependent(x, w, cuda=cuda, default=default)
     gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
         return plain(x, w, window, groups, inside)
@@ -170,6 +210,10 @@ def _gains_by_columns(
     return products <= (2 * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
 
 
+def _plain_of_one(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
+    return plain(x, w, window, 1)
+
+
 def plain(
     x: jax.Array,
     w: jax.Array,
@@ -188,6 +232,7 @@ def plain(
         None,
         groups,
         precision=precision(),
+        preferred_element_type=x.dtype if FORMS.get('out') == 'half' else wide_type(x.dtype),
     )
 
 
@@ -262,12 +307,19 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     return _plain_of_last(x, w, window, groups)
 
 
-def _plain_of_last(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
-    """Return the correlation of {N, spatial..., C}, by `jax.lax`."""
+_HWIO, _OHWI = -1, 0
+
+
+def _plain_of_last(
+    x: jax.Array, w: jax.Array, window: Window, groups: int, outputs: int = _HWIO
+) -> jax.Array:
+    """Return the correlation of {N, spatial..., C}, by `jax.lax`.
+
+    `outputs` says where the filter has the channels of the result: behind its others or first.
+    """
     d = len(window.sizes)
-    channels_last = lax.ConvDimensionNumbers(
-        (0, d + 1, *range(1, d + 1)), (d + 1, d, *range(d)), (0, d + 1, *range(1, d + 1))
-    )
+    of_filter = (d + 1, d, *range(d)) if outputs == _HWIO else (0, d + 1, *range(1, d + 1))
+    of_arrays = (0, d + 1, *range(1, d + 1))
     return lax.conv_general_dilated(
         x,
         w,
@@ -275,9 +327,10 @@ def _plain_of_last(x: jax.Array, w: jax.Array, window: Window, groups: int) -> j
         window.padding,
         None,
         window.dilations,
-        channels_last,
+        lax.ConvDimensionNumbers(of_arrays, of_filter, of_arrays),
         groups,
         precision=precision(),
+        preferred_element_type=x.dtype if FORMS.get('out') == 'half' else wide_type(x.dtype),
     )
 
 

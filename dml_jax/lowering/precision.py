@@ -1,7 +1,7 @@
 """How exactly products and convolutions of FLOAT32 are computed, by name."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -66,6 +66,15 @@ def operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     if _CHOSEN.value != "bfloat16":
         return a, b
     return _rounded(a), _rounded(b)
+
+
+def stored_operands(*arrays: jax.Array) -> Sequence[jax.Array]:
+    """Return operands of a product with FLOAT32 sums, of FLOAT32 as bfloat16 where that is chosen.
+
+    They are the numbers of `operands`, for a device that multiplies elements of 16 bits.
+    """
+    is_chosen = _CHOSEN.value == "bfloat16"
+    return [x.astype("bfloat16") if is_chosen and x.dtype == np.float32 else x for x in arrays]
 
 
 def _rounded(x: jax.Array) -> jax.Array:

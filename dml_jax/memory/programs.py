@@ -32,6 +32,8 @@ from dml_jax.memory.available import Device
 from dml_jax.operator.callable import compiled_with
 
 MOST_BYTES = 2 << 30  # of all files in a folder; those that were not read for the longest time go
+KERNELS = "xla_gpu_per_fusion_autotune_cache_dir"
+"""The option by which XLA keeps, in a folder, which kernels were the fastest."""
 _MARK = b"dml-jax program 1\n"
 _DIGEST = hashlib.sha256().digest_size
 
@@ -77,9 +79,31 @@ class Programs:
         path = self.folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()}.program"
         program = self._read(path, structure, device)
         if program is None:
-            program = compiled_with(jitted.lower(*arguments), own)
+            program = self._made(jitted.lower(*arguments), own, device.platform)
             self._write(path, program)
         return program
+
+    def _made(
+        self, lowered: jax.stages.Lowered, own: Mapping[str, Any], platform: str
+    ) -> jax.stages.Compiled:
+        """Compile a program. Which kernels XLA found to be the fastest on a GPU is kept too.
+
+        XLA looks for that longer than for anything else, and other programs have equal parts.
+        """
+        if platform == "gpu" and self._makes_folder():
+            options = {**own, KERNELS: str(self.folder / "kernels")}
+            with contextlib.suppress(RuntimeError):  # a full disk, or an XLA without the option
+                return lowered.compile(compiler_options=options)
+        return compiled_with(lowered, own)
+
+    def _makes_folder(self) -> bool:
+        """Make the folder, for this user alone; return whether it is there and can be written."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_own(self.folder.stat(), self.folder)
+        except OSError:
+            return False
+        return os.access(self.folder, os.W_OK)
 
     def _read(self, path: Path, structure: Any, device: Device) -> jax.stages.Compiled | None:
         """Return the program in a file; None where there is none that can be read."""

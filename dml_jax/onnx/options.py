@@ -73,10 +73,15 @@ class NetworkOptions:
         if self.rewrites is not None:
             return self.rewrites
         left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
-        if self.layout is not None or platform != "cpu" or not self.prepare:
-            left_out.add(CHANNELS_LAST)
-        forced = [ChannelsLast(always=True)] if self.layout == "channels_last" else []
-        return [*(rewrite for rewrite in DEFAULT if rewrite not in left_out), *forced]
+        others = [r for r in DEFAULT if r not in left_out and r is not CHANNELS_LAST]
+        is_forced = self.layout == "channels_last"
+        if self.layout == "file" or not (self.prepare or is_forced):
+            return others
+        if platform != "gpu":
+            return [*others, ChannelsLast(is_forced)] if is_forced or platform == "cpu" else others
+        is_rounded = self.precision in ("tensorfloat32", "bfloat16")
+        types = ("FLOAT16", "FLOAT32") if is_rounded or is_forced else ("FLOAT16",)
+        return [*others, ChannelsLast(is_forced, types, is_gpu=True)]
 
     def known_to(self, model: Any) -> "NetworkOptions":
         """Return those that a model knows; all of them if these are for one."""

@@ -1,4 +1,4 @@
-"""Convolutions read arrays with their channels last, {N, spatial..., C}: the layout NHWC.
+"""Convolutions read arrays with their channels last, {N, spatial..., C}.
 
 Each value of the graph has up to two faces: arrays {N, C, spatial...}, as the graph has them, and
 arrays {N, spatial..., C}. A face is made where a node asks for it: convolutions, and the poolings
@@ -20,6 +20,7 @@ from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.graph.parts import AnyNode, laid_out
+from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI
 
 _MOVING = frozenset(
     (
@@ -68,41 +69,62 @@ class ChannelsLast:
 
     Attributes:
         always: whether it does so with any number of copies.
+        types: the types of the convolutions that gain.
+        is_gpu: whether the program is for a GPU. Filters then lie as cuDNN reads them, and each
+            convolution gains. Those of a CPU have kernels of several libraries.
         name: how reports name it.
     """
 
     always: bool = False
+    types: Sequence[str] = _FLOATS
+    is_gpu: bool = False
     name: str = "channels last"
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph in which convolutions have channels last, and their number."""
         operators = [node.operator for node in graph.nodes if isinstance(node, OperatorNode)]
-        if not any(_gains(operator) and not _is_product(operator) for operator in operators):
+        if not any(self.gains(op) and (self.is_gpu or not _is_product(op)) for op in operators):
             return graph, 0
-        walk = _Walk(graph)
+        walk = _Walk(graph, self)
         made = walk.build()
         return (made, walk.count) if self.always or walk.copied < walk.saved else (graph, 0)
 
+    def gains(self, operator: Any) -> bool:
+        """Return whether a convolution is faster with channels last, at least not slower."""
+        if operator.short_name != "CONVOLUTION" or operator.direction.suffix != "FORWARD":
+            return False
+        x, w, y = operator.input_tensor, operator.filter_tensor, operator.output_tensor
+        is_plain = x.is_packed and y.is_packed and len(x.sizes) in (3, 4)
+        if not is_plain or x.data_type.suffix not in self.types or _has_axes(operator):
+            return False
+        if self.is_gpu:
+            return True
+        channels, places = w.sizes[1], math.prod(w.sizes[2:])
+        if operator.group_count > 1:
+            return channels == 1 or operator.group_count <= 16
+        return (
+            _is_product(operator)
+            or channels > _FEW_CHANNELS
+            or (channels == 1 and places <= _FEW_PLACES)
+        )
+
+    def is_free(self, operator: Any) -> bool:
+        """Return whether a convolution is as fast with channels last as without."""
+        if self.is_gpu:
+            return False
+        return _is_product(operator) and operator.filter_tensor.sizes[0] <= _FEW_OUTPUTS
+
+    def would_copy(self, operator: Any) -> bool:
+        """Return whether a convolution that stays as it is copies its arrays."""
+        return self.is_gpu or not (_is_product(operator) or _has_long_rows(operator))
+
+    def turned_filter(self, rank: int) -> tuple[int, ...]:
+        """Return the order of the dimensions of filters."""
+        spatial = range(2, rank)
+        return (0, *spatial, 1) if self.is_gpu else (*spatial, 1, 0)
+
 
 CHANNELS_LAST = ChannelsLast()
-
-
-def _gains(operator: Any) -> bool:
-    """Return whether a CPU is faster at a convolution with channels last, at least not slower."""
-    if operator.short_name != "CONVOLUTION" or operator.direction.suffix != "FORWARD":
-        return False
-    x, w, y = operator.input_tensor, operator.filter_tensor, operator.output_tensor
-    is_plain = x.is_packed and y.is_packed and len(x.sizes) in (3, 4)
-    if not is_plain or x.data_type.suffix not in _FLOATS or _has_axes(operator):
-        return False
-    channels, places = w.sizes[1], math.prod(w.sizes[2:])
-    if operator.group_count > 1:
-        return channels == 1 or operator.group_count <= 16
-    return (
-        _is_product(operator)
-        or channels > _FEW_CHANNELS
-        or (channels == 1 and places <= _FEW_PLACES)
-    )
 
 
 def _is_product(operator: Any) -> bool:
@@ -169,8 +191,8 @@ class _Walk:
         saved: the bytes of arrays of convolutions, which would be copied.
     """
 
-    def __init__(self, graph: Graph):
-        self._graph, self._builder = graph, GraphBuilder()
+    def __init__(self, graph: Graph, how: ChannelsLast):
+        self._graph, self._builder, self._how = graph, GraphBuilder(), how
         self._values: dict[tuple[int, int], _Value] = {}
         self.count = self.copied = self.saved = 0
         for index, (name, edge) in enumerate(
@@ -317,8 +339,8 @@ class _Walk:
         if rank not in (3, 4) or not all(t.is_packed and len(t.sizes) == rank for t in outputs):
             return None
         if operator.short_name == "CONVOLUTION":
-            is_free = _is_product(operator) and operator.filter_tensor.sizes[0] <= _FEW_OUTPUTS
-            if not _gains(operator) or (is_free and not self._follows(given[:1])):
+            is_free = self._how.is_free(operator)
+            if not self._how.gains(operator) or (is_free and not self._follows(given[:1])):
                 return None
             return self._convolution(node, given, outputs)
         if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
@@ -357,7 +379,7 @@ class _Walk:
         if not w.is_fixed or not w_tensor.is_packed:
             return None
         filters = self._read(w, w_tensor, False)
-        turn = (*range(2, len(w_tensor.sizes)), 1, 0)
+        turn = self._how.turned_filter(len(w_tensor.sizes))
         sizes, strides = w_tensor.sizes, w_tensor.packed_strides
         filters = dml.identity(
             filters.reinterpret([sizes[d] for d in turn], [strides[d] for d in turn])
@@ -365,22 +387,28 @@ class _Walk:
         read = [self._read(x, x_tensor, True), filters]
         read += [self._read(value, tensor, True) for value, _, tensor in bias]
         self.count += 1
-        if not _is_product(node.operator) and not _has_long_rows(node.operator):
+        if self._how.would_copy(node.operator):
             sizes = (t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
             self.saved += 2 * sum(sizes)
-        return self._laid_out(node, read, outputs)
+        layout = NHWC_OHWI if self._how.is_gpu else NHWC_HWIO
+        return self._laid_out(node, read, outputs, layout)
 
     def _pooling(
         self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc]
     ) -> list[Expression]:
-        return self._laid_out(node, [self._read(v, t, True) for v, _, t in given], outputs)
+        read = [self._read(value, tensor, True) for value, _, tensor in given]
+        return self._laid_out(node, read, outputs, "NHWC")
 
     def _laid_out(
-        self, node: OperatorNode, read: Sequence[Expression], outputs: Sequence[TensorDesc]
+        self,
+        node: OperatorNode,
+        read: Sequence[Expression],
+        outputs: Sequence[TensorDesc],
+        layout: str,
     ) -> list[Expression]:
         written = [TensorDesc(t.data_type, _turned(t.sizes)) for t in outputs]
         inputs = [expression.desc for expression in read]
-        made = laid_out(node.operator, "NHWC", inputs, written, node.name)
+        made = laid_out(node.operator, layout, inputs, written, node.name)
         return self._builder.function(made, read)
 
     def _permuted(self, node: OperatorNode, given: Sequence[Any]) -> list[Expression] | None:

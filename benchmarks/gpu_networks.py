@@ -1,0 +1,391 @@
+"""Networks on one GPU beside PyTorch: `python benchmarks/gpu_networks.py results.json [NAME ...]`.
+
+PyTorch exports models with random weights, and computes them: eagerly, as NCHW and as channels_last
+(the faster one counts), and in FLOAT16 by torch.compile too. dml_jax loads the files in processes
+of their own: one that finds nothing in its cache, and one that finds what that one kept. It needs
+torch, torchvision, transformers, onnx and onnxscript.
+
+It writes `results.json` after each network, and goes on where it stopped. `--budget 480` begins no
+cell after so many seconds. `--part 1/4` takes a part of the networks, for a GPU of its own
+(CUDA_VISIBLE_DEVICES) and a file of its own; `--join` adds these files to `results.json`.
+"""
+
+# pyright: reportMissingImports=false
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROUNDS, CALLS = 5, 20
+SECONDS = 0.2  # of a round at most
+TIMEOUT = 240  # seconds of one process of dml_jax
+KINDS = ("FLOAT32", "FLOAT16", "TF32", "BFLOAT16")
+PRECISIONS = {"TF32": "tensorfloat32", "BFLOAT16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network of the table.
+
+    Attributes:
+        make: returns the model of PyTorch.
+        sizes: of the input: pictures {N, 3, H, W}, or {N, length} of tokens.
+        tokens: the number of different tokens; 0 for pictures.
+        seconds: about how long its cells take, by which parts are made.
+        kinds: the types that it is measured in.
+    """
+
+    make: Callable[[], Any]
+    sizes: tuple[int, ...]
+    tokens: int = 0
+    seconds: int = 120
+    kinds: tuple[str, ...] = KINDS[:2]
+
+
+def _of_torchvision(name: str, **options: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        import torchvision.models as models
+
+        return models.get_model(name, weights=None, **options)
+
+    return make
+
+
+def _of_transformers(model: str, config: str, result: str, **options: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        import torch
+        import transformers
+
+        class Tokens(torch.nn.Module):
+            """A model of tokens alone."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                made = getattr(transformers, config)(attn_implementation="eager", **options)
+                self.model = getattr(transformers, model)(made)
+
+            def forward(self, tokens: Any) -> Any:
+                return getattr(self.model(input_ids=tokens), result)
+
+        return Tokens()
+
+    return make
+
+
+def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
+    """Return a level of a UNet: residual blocks, a self attention at half the size, and a join."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    class Residual(nn.Module):
+        def __init__(self, given: int, made: int) -> None:
+            super().__init__()
+            self.norms = nn.ModuleList([nn.GroupNorm(groups, n) for n in (given, made)])
+            sizes = ((given, made), (made, made))
+            self.convs = nn.ModuleList([nn.Conv2d(*pair, 3, padding=1) for pair in sizes])
+            self.skip = nn.Conv2d(given, made, 1) if given != made else nn.Identity()
+
+        def forward(self, x: Any) -> Any:
+            y = x
+            for norm, conv in zip(self.norms, self.convs, strict=True):
+                y = conv(functional.silu(norm(y)))
+            return y + self.skip(x)
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            wide = 2 * channels
+            self.before, self.inner = Residual(channels, channels), Residual(wide, wide)
+            self.after = Residual(wide, channels)
+            self.down = nn.Conv2d(channels, wide, 3, 2, 1)
+            self.up = nn.Conv2d(wide, channels, 3, padding=1)
+            self.norm = nn.GroupNorm(groups, wide)
+            self.parts, self.out = nn.Conv2d(wide, 3 * wide, 1), nn.Conv2d(wide, wide, 1)
+
+        def forward(self, x: Any) -> Any:
+            x = self.before(x)
+            y = self.inner(self.down(x))
+            n, c, h, w = y.shape
+            parts = self.parts(self.norm(y)).reshape(n, 3, heads, c // heads, h * w)
+            q, k, v = parts.transpose(3, 4).unbind(1)
+            seen = functional.scaled_dot_product_attention(q, k, v)
+            y = y + self.out(seen.transpose(2, 3).reshape(n, c, h, w))
+            y = self.up(functional.interpolate(y, scale_factor=2.0, mode="nearest"))
+            return self.after(torch.cat([x, y], 1))
+
+    return Block()
+
+
+_BERT = _of_transformers("BertModel", "BertConfig", "last_hidden_state")
+_GPT2 = _of_transformers("GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
+_FCN = _of_torchvision("fcn_resnet50", weights_backbone=None)
+CASES = {
+    "resnet50 32": Case(_of_torchvision("resnet50"), (32, 3, 224, 224), 0, 220, KINDS),
+    "resnet50 1": Case(_of_torchvision("resnet50"), (1, 3, 224, 224)),
+    "mobilenet_v3_large 32": Case(_of_torchvision("mobilenet_v3_large"), (32, 3, 224, 224)),
+    "efficientnet_b0 32": Case(_of_torchvision("efficientnet_b0"), (32, 3, 224, 224), 0, 150),
+    "convnext_tiny 32": Case(
+        _of_torchvision("convnext_tiny"), (32, 3, 224, 224), 0, 160, KINDS[:3]
+    ),
+    "vit_b_16 32": Case(_of_torchvision("vit_b_16"), (32, 3, 224, 224)),
+    "fcn_resnet50 4 x 480": Case(_FCN, (4, 3, 480, 480), 0, 180, KINDS[:3]),
+    "bert-base 16 x 128": Case(_BERT, (16, 128), 30000, 180, KINDS),
+    "gpt2 4 x 512": Case(_GPT2, (4, 512), 50000),
+    "unet block 4 x 64": Case(_unet_block, (4, 320, 64, 64), 0, 100),
+}
+
+
+def speed(cell: Mapping[str, Any]) -> float:
+    """Return the time of the fastest form of PyTorch divided by that of dml_jax."""
+    return min(cell[name] for name in ("eager_ms", "compile_ms") if cell.get(name)) / cell["ms"]
+
+
+def part_of(cases: Mapping[str, Case], index: int, count: int) -> list[str]:
+    """Return the names of one of `count` parts, which take about equally long."""
+    parts: list[list[str]] = [[] for _ in range(count)]
+    taken = [0] * count
+    for name in sorted(cases, key=lambda name: -cases[name].seconds):
+        least = taken.index(min(taken))
+        parts[least].append(name)
+        taken[least] += cases[name].seconds
+    return parts[index - 1]
+
+
+def _timed(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
+    """Return the milliseconds of a call, the median of rounds; `wait` waits for its result."""
+
+    def round_of(calls: int) -> float:
+        start, result = time.perf_counter(), None
+        for _ in range(calls):
+            result = call()
+        wait(result)
+        return 1e3 * (time.perf_counter() - start) / calls
+
+    for _ in range(3):
+        wait(call())
+    calls = max(2, min(CALLS, int(1e3 * SECONDS / round_of(1))))
+    return statistics.median(round_of(calls) for _ in range(ROUNDS))
+
+
+# PyTorch.
+
+
+def _device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _wait(_: Any) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _answer(result: Any) -> np.ndarray:
+    result = result["out"] if isinstance(result, dict) else result
+    return result.float().cpu().numpy()
+
+
+def _peers(model: Any, x: Any, kind: str) -> tuple[np.ndarray, dict[str, float]]:
+    """Return the answer of PyTorch, and its times."""
+    import torch
+
+    is_rounded = kind == "TF32"
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
+    with torch.no_grad():
+        answer = _answer(model(x))
+        times = {"nchw_ms": _timed(lambda: model(x), _wait)}
+        if x.ndim == 4:
+            last = torch.channels_last
+            model, y = model.to(memory_format=last), x.to(memory_format=last)
+            times["channels_last_ms"] = _timed(lambda: model(y), _wait)
+            if times["channels_last_ms"] < times["nchw_ms"]:
+                x = y
+            else:
+                model = model.to(memory_format=torch.contiguous_format)
+        times["eager_ms"] = min(times.values())
+        if kind == "FLOAT16":
+            compiled = torch.compile(model)
+            times["compile_ms"] = _timed(lambda: compiled(x), _wait)
+    return answer, times
+
+
+def measured(name: str, kind: str, folder: Path) -> dict[str, Any]:
+    """Return the figures of a network in a type; files of it stay in a folder."""
+    import torch
+
+    case, device = CASES[name], _device()
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    model = case.make().eval().to(device)
+    x = torch.randint(0, case.tokens, case.sizes) if case.tokens else torch.randn(case.sizes)
+    x = x.to(device)
+    if kind == "FLOAT16":
+        model, x = model.half(), x if case.tokens else x.half()
+    file = folder / f"{'FLOAT16' if kind == 'FLOAT16' else 'FLOAT32'}.onnx"
+    if not file.exists():
+        options: Any = {"opset_version": 18, "dynamo": True, "external_data": True}
+        torch.onnx.export(model, (x,), str(file), verbose=False, **options)
+    np.save(folder / "input.npy", x.cpu().numpy())
+    if kind == "BFLOAT16":
+        model, x = model.bfloat16(), x if case.tokens else x.bfloat16()
+    answer, times = _peers(model, x, kind)
+    np.save(folder / "answer.npy", answer)
+    del model, x
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    own, kept = (_own(file, kind, folder / f"cache-{kind}") for _ in range(2))
+    return {**own, "kept_s": kept["first_s"], **times}
+
+
+# dml_jax, in processes of its own.
+
+
+def _own(file: Path, kind: str, cache: Path) -> dict[str, Any]:
+    """Return the figures of dml_jax from a process of its own."""
+    command = [sys.executable, __file__, "--child", str(file), kind, str(cache)]
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-600:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def child(file: Path, kind: str, cache: Path) -> dict[str, Any]:
+    """Return the figures of a network in this process.
+
+    `first_s` are the seconds of loading and of the first answer, without the import of JAX and its
+    first touch of the GPU.
+    """
+    import jax
+
+    import dml_jax
+
+    x = np.load(file.parent / "input.npy")
+    jax.block_until_ready(jax.numpy.ones(8) + 1)
+    start = time.perf_counter()
+    network = dml_jax.load_onnx(file, cache=cache, precision=PRECISIONS.get(kind))
+    (name,) = network.inputs
+    feed = {name: jax.device_put(x.astype(network.inputs[name].dtype))}
+    call = lambda: network(feed)  # noqa: E731
+    if kind == "BFLOAT16":
+        weights = network.weights_as(jax.numpy.bfloat16)
+        held, program = network.prepared(weights), jax.jit(network.apply_prepared)
+        if feed[name].dtype == np.float32:
+            feed = {name: feed[name].astype(jax.numpy.bfloat16)}
+        call = lambda: program(held, feed)  # noqa: E731
+    result = jax.block_until_ready(call())
+    first = time.perf_counter() - start
+    answer = np.load(file.parent / "answer.npy").astype(np.float64)
+    error = np.abs(np.asarray(next(iter(result.values()))).astype(np.float64) - answer).max()
+    return {
+        "ms": _timed(call, jax.block_until_ready),
+        "first_s": first,
+        "error": float(error / np.abs(answer).max()),
+        "rewrites": {name: count for name, count in network.rewrites.items() if count},
+    }
+
+
+# The table.
+
+
+def shown(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the table of speeds, the mean of each type last."""
+    lines = [f"{'':24}" + "".join(f"{kind:>28}" for kind in KINDS)]
+    for name, row in found.items():
+        parts = [f"{name:24}"]
+        for kind in KINDS:
+            cell, text = row.get(kind), ""
+            if cell:
+                text = f"{speed(cell):.2f} ({cell['ms']:.2f} ms, {cell['first_s']:.0f} s, "
+                text += f"{cell['kept_s']:.0f} s)"
+            parts.append(f"{text:>28}")
+        lines.append("".join(parts))
+    for kind in KINDS:
+        speeds = [speed(row[kind]) for row in found.values() if row.get(kind)]
+        if speeds:
+            mean, low = statistics.geometric_mean(speeds), min(speeds)
+            lines.append(f"{kind}: mean {mean:.2f}, lowest {low:.2f}, {len(speeds)} networks")
+    return "\n".join(lines)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {"environment": {}, "networks": {}}
+
+
+def _environment() -> dict[str, Any]:
+    import jax
+    import torch
+
+    from dml_jax.bench.rows import environment
+
+    return {**environment(jax.devices()[0]), "torch": torch.__version__}
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("names", nargs="*", help="networks; by default all")
+    parser.add_argument("--part", default="1/1", help="a part of the networks: 1/4")
+    parser.add_argument("--budget", type=float, default=1e9, help="seconds")
+    parser.add_argument("--join", type=Path, nargs="*", default=[], help="files of parts")
+    parser.add_argument("--threads", type=int, default=16, help="of PyTorch on the CPU")
+    given = parser.parse_args()
+    whole = _read(given.results)
+    found = whole["networks"]
+    for path in given.join:
+        other = _read(path)
+        whole["environment"] = other["environment"] or whole["environment"]
+        for name, row in other["networks"].items():
+            found.setdefault(name, {}).update(row)
+    if given.join:
+        whole["networks"] = {name: found[name] for name in CASES if name in found}
+        given.results.write_text(json.dumps(whole, indent=1) + "\n")
+        print(shown(whole["networks"]))  # noqa: T201
+        return
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import torch
+
+    torch.set_num_threads(given.threads)
+    whole["environment"] = _environment()
+    index, count = map(int, given.part.split("/"))
+    end = time.monotonic() + given.budget
+    for name in given.names or part_of(CASES, index, count):
+        row = found.setdefault(name, {})
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in CASES[name].kinds:
+                if row.get(kind) or time.monotonic() > end:
+                    continue
+                try:
+                    cell = row[kind] = measured(name, kind, Path(folder))
+                except Exception as error:  # of one cell: the others are measured
+                    reason = f"{type(error).__name__} {str(error)[-600:]}"
+                    print(name, kind, reason, flush=True)  # noqa: T201
+                    continue
+                facts = {k: round(v, 5) for k, v in cell.items() if isinstance(v, float)}
+                line = f"{name} {kind} {speed(cell):.2f} {facts} {cell['rewrites']}"
+                print(line, flush=True)  # noqa: T201
+                given.results.write_text(json.dumps(whole, indent=1) + "\n")
+    print(shown(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(child(Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))))  # noqa: T201
+    else:
+        main()
