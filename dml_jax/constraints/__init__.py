@@ -19,7 +19,14 @@ A record is a dictionary; its first key says what it demands:
 `"levels": {"below" or "from": LEVEL}` to such feature levels.
 """
 
-from dml_jax.constraints.expressions import Aspect, UnknownError, View, aspect_of, is_wrong
+from dml_jax.constraints.expressions import (
+    Aspect,
+    UnknownError,
+    View,
+    aspect_of,
+    evaluate,
+    is_wrong,
+)
 from dml_jax.constraints.record import Record, check, records_of
 from dml_jax.constraints.solving import solve_sizes, solve_types
 
@@ -30,6 +37,7 @@ __all__ = [
     "View",
     "aspect_of",
     "check",
+    "evaluate",
     "is_wrong",
     "records_of",
     "solve_sizes",

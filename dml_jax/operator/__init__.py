@@ -9,7 +9,6 @@ the facts, `registry` finds operators by name, and `fused` has activations witho
 from dml_jax.operator.base import OPERATORS, Operator, operator_from_json, operator_type
 from dml_jax.operator.contract import Fitted, Rule, rule, with_rank
 from dml_jax.operator.fused import FusedActivation
-from dml_jax.operator.samples import typical_sizes
 
 __all__ = [
     "OPERATORS",
@@ -20,6 +19,5 @@ __all__ = [
     "operator_from_json",
     "operator_type",
     "rule",
-    "typical_sizes",
     "with_rank",
 ]

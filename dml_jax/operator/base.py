@@ -3,9 +3,8 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload
 
 import jax
@@ -13,6 +12,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from dml_jax import facts
+from dml_jax.constraints import UnknownError
 from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
 from dml_jax.description.descriptor import Descriptor, snake_case
@@ -25,7 +25,7 @@ from dml_jax.operator.callable import Bindable, BindPoint
 from dml_jax.operator.contract import NEWEST, Contract, Fitted, tensors_of
 from dml_jax.operator.declaration import fields_of_facts, half_declared
 from dml_jax.operator.registry import Registry
-from dml_jax.operator.samples import smallest, typical_sizes
+from dml_jax.operator.samples import domain, typical_fields
 
 if TYPE_CHECKING:
     from dml_jax.operator.fused import FusedActivation
@@ -76,7 +76,6 @@ class Operator(Descriptor, Bindable):
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
-    typical_attributes: ClassVar[Sequence[Mapping[str, Any]]] = ({},)  # of each typical use
     arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
     _tensor_fields: ClassVar[tuple[str, ...]]
 
@@ -279,8 +278,7 @@ class Operator(Descriptor, Bindable):
     def typical(cls, elements: int, data_type: str) -> "list[Operator]":
         """Describe typical uses of the operator: one a variant, the most telling first.
 
-        An operator overrides this where its tensors have different sizes, and `typical_attributes`
-        where the smallest attributes are not typical.
+        `facts/samples.json` has the uses; an operator of your own may override this.
 
         Args:
             elements: about how many elements the largest tensor has.
@@ -289,30 +287,18 @@ class Operator(Descriptor, Bindable):
         Returns:
             The descriptors; an empty list if the operator does not take the type.
         """
-        return cls._uses(TensorDesc(data_type, typical_sizes(elements)))
-
-    @classmethod
-    def _uses(cls, tensor: TensorDesc, **fields: Any) -> "list[Operator]":
-        """Return the uses with `typical_attributes`, with `fields`, and with inputs like `tensor`.
-
-        The scale of another tensor is one FLOAT32. Without inputs, `tensor` is the output.
-        """
-        needed = [f for f in cls.fields if f.default is MISSING and f not in cls.outputs_of()]
-        like = {f.name: smallest(f.kind, tensor) for f in needed}
-        scale = TensorDesc("FLOAT32", [1] * tensor.dimension_count)
-        like |= {name: scale for name in like if name.endswith("_scale_tensor")}
-        if not any(f.tensor for f in needed):
-            like |= {"output_sizes": tensor.sizes, "output_data_type": tensor.data_type}
-        return cls._accepted({**like, **fields, **given} for given in cls.typical_attributes)
-
-    @classmethod
-    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":
-        """Infer a descriptor from the fields of each variant; leave out refused ones."""
         accepted: list[Operator] = []
-        for fields in variants:
-            with suppress(DmlError):
-                accepted.append(cls.infer(**fields))
+        # The outputs of SPLIT are a list, which `infer` cannot make.
+        make = cls if any(f.is_array for f in cls.outputs_of()) else cls.infer
+        with suppress(UnknownError):
+            for fields in typical_fields(cls, elements, data_type):
+                with suppress(DmlError):
+                    accepted.append(make(**fields))
         return accepted
+
+    def domain(self, field: str) -> tuple[float, float]:
+        """Return the range of typical elements of the input `field`."""
+        return domain(self, field)
 
     @overload
     def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...

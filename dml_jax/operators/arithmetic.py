@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
 from dml_jax.operator import Fitted, Operator, with_rank
@@ -260,16 +259,6 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
         epsilon: what keeps the divisor from 0, such as 1e-8.
     """
 
-    typical_attributes = (
-        {
-            "training_step_tensor": TensorDesc("UINT32", [1] * 4),
-            "learning_rate": 0.001,
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-8,
-        },
-    )
-
     @classmethod
     def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
         """Return parameters of any one shape in rank 4, and the step as one element."""
@@ -283,11 +272,6 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
             if is_one_shape or len(shape) < 4:
                 found[name] = with_rank(shape, 4)
         return Fitted(found, result=first if is_one_shape else None)
-
-    @classmethod
-    def domain(cls, field: str) -> tuple[float, float]:
-        """Return the range of typical elements; of the step, one that integers can have."""
-        return (1, 15) if field == "training_step_tensor" else (0.0, 1.0)
 
     def lower(self, *arrays):
         names = ("learning_rate", "beta1", "beta2", "epsilon")

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import NOTHING, DmlError, Expect, Fault
 from dml_jax.lowering import attention
 from dml_jax.lowering.dtypes import wide
@@ -98,21 +96,6 @@ class _Attention(Operator):
             pasts = fields["past_key_tensor"].sizes, fields["past_value_tensor"].sizes
             fields["output_sizes"] = dict(zip(_PRESENT, pasts, strict=True))
         return super().infer_from(**fields)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe an attention of 4 heads over sequences of at most 512 elements."""
-        heads, size = 4, 4 * 2 ** min(elements.bit_length() // 4, 4)
-        length = min(max(elements // (heads * size), 1), 512)
-        shape = (max(elements // (length * heads * size), 1), length, heads * size)
-        counts = [f.name for f in cls.fields if f.name.endswith("head_count")]
-        with suppress(DmlError):
-            tensor = TensorDesc(data_type, shape)
-            fields: dict[str, Any] = dict.fromkeys(("query_tensor", "key_tensor"), tensor)
-            fields |= {"value_tensor": tensor, "mask_type": "NONE", "mask_filter_value": -10000.0}
-            fields |= {"scale": 1 / math.sqrt(size), **dict.fromkeys(counts, heads)}
-            return [cls.infer(**fields, outputs=())]
-        return []
 
     def masks(self, mask: jax.Array | None, keys: int) -> tuple[list[jax.Array], list[jax.Array]]:
         """Return which of `keys` a mask of BOOLEAN leaves, and which ones another mask leaves."""

@@ -8,11 +8,10 @@ import jax
 import numpy as np
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, element_wise
 from dml_jax.lowering.scale_bias import mapped
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator, rule
 
 
 class Unary(Operator):
@@ -311,14 +310,6 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         bias: one FLOAT for each channel.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe pictures of three channels."""
-        height, width = typical_sizes(elements)[2:]
-        count = max(elements // (3 * height * width), 1)
-        tensor = TensorDesc(data_type, [count, 3, height, width])
-        return cls._uses(tensor, bias=[0.1, 0.2, 0.3])
-
     def lower(self, x):
         return mapped(element_wise.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
 
@@ -327,14 +318,6 @@ class _Clipping(Operator):
     """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
 
     by_element = True
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        low, high = (-0.5, 0.5) if tensor.dtype.kind == "f" else (4, 12)
-        tensors = {f.name: tensor for f in cls.fields if f.tensor and not f.tensor.output}
-        exact = {"min_max_data_type": data_type} if issubclass(cls, _ExactClipping) else {}
-        return cls._accepted([{**tensors, **exact, "min": low, "max": high}])
 
     @rule("min")
     def min_is_a_number(self, expect: Expect) -> None:

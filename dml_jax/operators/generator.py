@@ -8,11 +8,10 @@ import numpy as np
 from jax import lax
 
 from dml_jax.description.fields import INT, Scalar
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import clamp, generators
-from dml_jax.operator import Operator, Rule, rule, typical_sizes
+from dml_jax.operator import Operator, Rule, rule
 
 
 def fitting(name: str, type_field: str = "value_data_type") -> Rule:
@@ -143,7 +142,6 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
     """
 
     value_fits = fitting("value")
-    typical_attributes = ({"diagonal_fill_begin": 0, "diagonal_fill_end": 1},)
 
     def lower(self, x):
         tensor = self.output_tensor
@@ -170,11 +168,6 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
             rounded up, and the key.
         type: the algorithm.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        state = TensorDesc(data_type, [1, 1, 1, 6])
-        return cls._uses(state, output_sizes=typical_sizes(elements))
 
     def lower(self, state):
         return generators.random_bits(state, self.output_tensor.sizes)

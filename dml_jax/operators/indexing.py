@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import indexing
 from dml_jax.operator import Fitted, Operator, with_rank
@@ -37,26 +36,6 @@ class _Indexed(Operator):
         indices_dimension_count: the number of dimensions of the indices, from the last one, that
             count; those before have the size 1.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe reading or writing as many rows of 64 elements as the tensor has."""
-        rows, columns = max(elements // 64, 1), min(64, elements)
-        tensor = TensorDesc(data_type, [rows, columns])
-        is_by_element = cls.short_name in ("GATHER_ELEMENTS", "SCATTER")
-        indices = TensorDesc("INT32", tensor.sizes if is_by_element else [rows, 1])
-        own = {"indices_tensor": indices, "updates_tensor": tensor, "index_dimensions": 2}
-        own |= {"input_dimension_count": 2, "indices_dimension_count": 2}
-        own |= {"axis": 0, "batch_dimension_count": 0, "input_tensor": tensor}
-        if cls.short_name == "GATHER":
-            own |= {"index_dimensions": 1, "indices_tensor": TensorDesc("INT32", [1, rows])}
-        names = [f.name for f in cls.fields]
-        return cls._accepted([{name: own[name] for name in names if name in own}])
-
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: indices are those of the first dimension."""
-        is_index = field == "indices_tensor"
-        return (0, self.input_tensor.sizes[0] - 1) if is_index else (0.0, 1.0)
 
 
 class _Gather(_Indexed):
@@ -277,17 +256,6 @@ class OneHot(_Indexed, op="ONE_HOT"):
     arguments = ("output_length",)
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        lines, size = max(elements // 64, 1), min(64, elements)
-        indices, values = TensorDesc("INT32", [lines, 1]), TensorDesc(data_type, [1, 2])
-        fields = {"indices_tensor": indices, "values_tensor": values, "axis": 1}
-        return cls._accepted([{**fields, "output_sizes": [lines, size]}])
-
-    def domain(self, field: str) -> tuple[float, float]:
-        is_index = field == "indices_tensor"
-        return (0, self.output_tensor.sizes[self.axis] - 1) if is_index else (0.0, 1.0)
-
-    @classmethod
     def infer_from(cls, **fields: Any) -> Any:
         """Return the operator whose lines have `output_length` elements."""
         length, axis = fields.pop("output_length"), fields["axis"]
@@ -316,10 +284,6 @@ class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
         output_coordinates_tensor: a row for each element of the input, with its coordinates in the
             last dimensions; leading dimensions of the size 1 may be left out of it.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        return cls._accepted([{"input_tensor": TensorDesc(data_type, [elements])}])
 
     def expected_sizes(self) -> Mapping[str, Sequence[int]]:
         if "output_coordinates_tensor" in self.__dict__:

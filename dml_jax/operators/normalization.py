@@ -6,11 +6,10 @@ import jax
 import numpy as np
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import normalization
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 
 _WHOLE = ("input_tensor", "input_gradient_tensor")
 
@@ -27,19 +26,6 @@ class _Normalizing(Operator):
         fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
             leaves the result.
     """
-
-    typical_attributes = ({"epsilon": 1e-5},)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        sizes = typical_sizes(elements)
-        whole, channels = (TensorDesc(data_type, s) for s in (sizes, (1, sizes[1], 1, 1)))
-        tensors = {
-            f.name: whole if f.name in _WHOLE else channels
-            for f in cls.fields
-            if f.tensor and not f.tensor.output and f.name != "fused_add_tensor"
-        }
-        return cls._accepted({**tensors, **given} for given in cls.typical_attributes)
 
     def lower(self, *arrays):
         results = self.normalized(*(x if x is None else wide(x) for x in arrays))
@@ -67,8 +53,6 @@ class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
         spatial: has no effect. Below feature level 4_0, false needs a mean and a variance for each
             element of the last two dimensions.
     """
-
-    typical_attributes = ({"epsilon": 1e-5, "spatial": True},)
 
     def normalized(self, x, mean, variance, scale, bias):
         y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
@@ -203,10 +187,6 @@ class MeanVarianceNormalization(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION")
     """
 
     arguments = ("axes", *_MeanVariance.arguments)
-    typical_attributes = tuple(
-        {"epsilon": 1e-5, "normalize_variance": True, "cross_channel": cross}
-        for cross in (False, True)
-    )
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -231,10 +211,6 @@ class MeanVarianceNormalization1(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION1
     division where `normalize_variance` is false.
     """
 
-    typical_attributes = tuple(
-        {"epsilon": 1e-5, "normalize_variance": True, "axes": axes} for axes in ([2, 3], [3])
-    )
-
 
 class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2"):
     """Normalizes elements by the mean and the variance over `axes`, or by one of these.
@@ -253,10 +229,6 @@ class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2
     """
 
     arguments = ()
-    typical_attributes = tuple(
-        {"epsilon": 1e-5, "use_mean": use_mean, "use_variance": True, "axes": axes}
-        for use_mean, axes in ((True, [2, 3]), (True, [3]), (False, [3]))
-    )
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -284,11 +256,6 @@ class _LocalResponse(_Normalizing):
         beta: the power; 0.75 is usual.
         bias: is added before the power is taken; 1 is usual.
     """
-
-    typical_attributes = tuple(
-        {"cross_channel": cross, "local_size": 5, "alpha": 1e-4, "beta": 0.75, "bias": 1}
-        for cross in (True, False)
-    )
 
     @property
     def window(self) -> tuple[Any, ...]:
@@ -345,8 +312,6 @@ class LpNormalization(_Normalizing, op="LP_NORMALIZATION"):
         epsilon: the least divisor; 0.00001 is usual.
         p: which norm: 1 or 2.
     """
-
-    typical_attributes = tuple({"axis": 1, "epsilon": 1e-5, "p": p} for p in (2, 1))
 
     def normalized(self, x):
         return normalization.unit(x, self.axis, self.p, self.epsilon)

@@ -1,16 +1,14 @@
 """Operators on the windows of a tensor: pooling, its gradients, FOLD and UNFOLD."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import pooling, windows
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.windows import Window
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 from dml_jax.operators.windowed import Windowed, first_spatial, least_sizes
 
 
@@ -40,11 +38,6 @@ class _Pooling(_Counted):
         output_tensor: {N, C, spatial...}: one element for each window.
         window_size: the elements of a window in each spatial dimension.
     """
-
-    typical_attributes = (
-        {"window_size": [2, 2], "strides": [2, 2], "start_padding": [0, 0], "end_padding": [0, 0]},
-        {},
-    )
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
@@ -123,11 +116,6 @@ class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
     counted = ("output_gradient_tensor", "input_gradient_tensor")
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        return cls._at_each_element(tensor, output_sizes=tensor.sizes)
-
-    @classmethod
     def infer_from(cls, **fields: Any) -> Self:
         """Return the operator of a function: of the least sizes with so many windows."""
         fields = cls.filled(fields)
@@ -155,8 +143,6 @@ class LpPooling(_Undilated, op="LP_POOLING"):
         p: 1 for the sum of magnitudes, 2 for the Euclidean norm, and so on.
     """
 
-    typical_attributes = tuple({**given, "p": 2} for given in _Pooling.typical_attributes)
-
     def lower(self, x):
         return pooling.lp(x, self.window, self.p)
 
@@ -172,7 +158,6 @@ class LpPooling1(_Pooling, op="LP_POOLING1"):
         p: as for LP_POOLING.
     """
 
-    typical_attributes = LpPooling.typical_attributes
     lower = LpPooling.lower
 
 
@@ -267,19 +252,6 @@ class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
         output_tensor: {N, C, H, W}; the caller chooses its sizes.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe windows of 2 by 2 elements, side by side."""
-        whole = typical_sizes(elements)
-        sizes = [*whole[:2], *(max(n // 2, 1) for n in whole[2:])]
-        indices = TensorDesc("UINT32", sizes)
-        return cls._uses(TensorDesc(data_type, sizes), indices_tensor=indices, output_sizes=whole)
-
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: indices are those of the output."""
-        is_index = field == "indices_tensor"
-        return (0, math.prod(self.output_tensor.sizes) - 1) if is_index else (-1.0, 1.0)
-
     def lower(self, x, indices):
         return pooling.unpooled(x, indices, self.output_tensor.sizes)
 
@@ -324,16 +296,6 @@ class _Columns(Windowed):
     """
 
     window_field = "window_sizes"
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe windows of 3 by 3 at each element; the columns have the elements asked for."""
-        n, _, h, w = typical_sizes(elements // 9)
-        c = max(elements // (9 * n * h * w), 1)
-        if cls is Fold:
-            columns = TensorDesc(data_type, [n, 9 * c, h * w])
-            return cls._at_each_element(columns, output_sizes=[n, c, h, w])
-        return cls._at_each_element(TensorDesc(data_type, [n, c, h, w]))
 
 
 class Unfold(_Columns, op="UNFOLD"):

@@ -1,15 +1,12 @@
 """Recurrent networks: RNN, LSTM, GRU."""
 
-import math
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide, wide_type
@@ -104,24 +101,6 @@ class Recurrent(Operator):
             directions = weight.sizes[1] if weight.dimension_count == 4 else 1
             fields["activation_descs"] = cls.usual_activations * directions
         return super().infer_from(**fields)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe passes over sequences whose weights have about as many elements as asked."""
-        units = max(math.isqrt(elements // cls.gate_count), 1)
-        rows = cls.gate_count * units
-        sizes = {"input": (8, 4, units), "weight": (1, rows, units), "recurrence": (1, rows, units)}
-        fields: dict[str, Any] = {
-            "activation_descs": cls.usual_activations,
-            "direction": "FORWARD",
-        }
-        attributes = ("clip_threshold", "use_clip_threshold", "couple_input_forget")
-        names = {*attributes, "linear_before_reset"} & {f.name for f in cls.fields}
-        with suppress(DmlError):
-            for name, shape in sizes.items():
-                fields[f"{name}_tensor"] = TensorDesc(data_type, (1, *shape))
-            return cls._accepted([fields | dict.fromkeys(names, 0)])
-        return []
 
 
 def _summed(bias: jax.Array | None) -> jax.Array | None:

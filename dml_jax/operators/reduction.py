@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import jax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import reduction
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator, rule
 
 F = ReduceFunction
 
@@ -36,24 +35,6 @@ FUNCTIONS: dict[ReduceFunction, Callable[..., jax.Array]] = {
 
 class _OverAxes(Operator):
     """A reduction keeps the rank; what is reduced has size 1."""
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        return cls._accepted(
-            {"input_tensor": tensor, "axes": axes, **attributes}
-            for attributes in cls._typical_attributes()
-            for axes in ([3], [1], [0], [0, 1, 2, 3])
-        )
-
-    @classmethod
-    def _typical_attributes(cls) -> list[dict[str, Any]]:
-        return [{"axis_direction": direction} for direction in AxisDirection]
-
-    @classmethod
-    def domain(cls, field: str) -> tuple[float, float]:
-        """Return a range of positive elements near 1: they have logarithms and finite products."""
-        return 0.5, 1.5
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -132,11 +113,6 @@ class Reduce(_OverAxes, op="REDUCE"):
 
     Source: DML_REDUCE_OPERATOR_DESC.
     """
-
-    @classmethod
-    def _typical_attributes(cls) -> list[dict[str, Any]]:
-        first = (F.SUM, F.MAX, F.LOG_SUM_EXP, F.ARGMAX)
-        return [{"function": f} for f in (*first, *(f for f in F if f not in first))]
 
     @property
     def _which(self):

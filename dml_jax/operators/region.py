@@ -6,17 +6,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from dml_jax.description.descriptor import Size2D
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import InterpolationMode, ReduceFunction
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import regions
-from dml_jax.operator import Operator, rule, typical_sizes
-
-
-def _typical_regions(sizes: Sequence[int]) -> int:
-    """Return how many regions of 7 by 7 have no more elements than their pictures; at most 64."""
-    return max(min(sizes[0] * math.prod(sizes[2:]) // 7**2, 64), 1)
+from dml_jax.operator import Operator, rule
 
 
 class RoiPooling(Operator, op="ROI_POOLING"):
@@ -42,18 +35,6 @@ class RoiPooling(Operator, op="ROI_POOLING"):
     def lower(self, x, roi):
         size = self.pooled_size.height, self.pooled_size.width
         return regions.pool(x, roi, self.spatial_scale, size)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe a feature map with some regions."""
-        sizes = typical_sizes(elements)
-        fields = {
-            "input_tensor": TensorDesc(data_type, sizes),
-            "roi_tensor": TensorDesc(data_type, (1, 1, _typical_regions(sizes), 5)),
-            "spatial_scale": 1,
-            "pooled_size": Size2D(width=7, height=7),
-        }
-        return cls._accepted([fields])
 
 
 class _Aligning(Operator):
@@ -94,11 +75,6 @@ class _Aligning(Operator):
     align_regions_to_corners = False
     out_of_bounds_input_value = 0.0
 
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: batch indices are those of the pictures."""
-        is_index = field == "batch_indices_tensor"
-        return (0, self.input_tensor.sizes[0] - 1) if is_index else (-1.0, 1.0)
-
     def how(self, sizes: Sequence[int]) -> regions.Aligning:
         """Return how regions are sampled, for outputs of these sizes."""
         return regions.Aligning(
@@ -112,35 +88,6 @@ class _Aligning(Operator):
             is_linear=self.interpolation_mode == InterpolationMode.LINEAR,
             is_max=self.reduction_function == ReduceFunction.MAX,
             outside=self.out_of_bounds_input_value,
-        )
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe a feature map with some regions, in all modes."""
-        sizes = typical_sizes(elements)
-        names, count = {f.name for f in cls.fields}, _typical_regions(sizes)
-        sampled = (count, sizes[1], 7, 7)
-        fields = {
-            "input_tensor": TensorDesc(data_type, sizes),
-            "input_gradient_tensor": TensorDesc(data_type, sampled),
-            "roi_tensor": TensorDesc(data_type, (count, 4)),
-            "batch_indices_tensor": TensorDesc("UINT32", (count,)),
-            "spatial_scale_x": 1,
-            "spatial_scale_y": 1,
-            "input_pixel_offset": 0.5,
-            "output_pixel_offset": -0.5,
-            "out_of_bounds_input_value": 0,
-            "minimum_samples_per_output": 2,
-            "maximum_samples_per_output": 2,
-            "align_regions_to_corners": False,
-        }
-        kept = {name: value for name, value in fields.items() if name in names}
-        if "output_tensor" in names:
-            kept["output_sizes"] = sampled
-        return cls._accepted(
-            {**kept, "reduction_function": function, "interpolation_mode": mode}
-            for function in ("AVERAGE", "MAX")
-            for mode in ("LINEAR", "NEAREST_NEIGHBOR")
         )
 
 

@@ -1,14 +1,12 @@
 """Operators that go along an axis: running sums and products, the first of sorted elements."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import scans
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 
 
 class _Cumulative(Operator):
@@ -24,21 +22,6 @@ class _Cumulative(Operator):
         axis: the dimension to go along.
         axis_direction: INCREASING from the first element on, DECREASING from the last.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe inclusive ones over the last and the first axis, and over one long line."""
-        exclusive = cls.fields[-1].name
-        tensor, line = typical_sizes(elements), [1, elements]
-        return cls._accepted(
-            {
-                "input_tensor": TensorDesc(data_type, sizes),
-                "axis": axis,
-                "axis_direction": AxisDirection.INCREASING,
-                exclusive: False,
-            }
-            for sizes, axis in ((tensor, 3), (tensor, 1), (line, 1))
-        )
 
     @property
     def _is_reversed(self) -> bool:
@@ -91,20 +74,6 @@ class _TopK(Operator):
         axis: the dimension of the lines.
         k: how many elements of each line to take. Choice: all are accepted.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe ten elements of square tensors, and of one long line."""
-        side = max(math.isqrt(elements), 1)
-        return cls._accepted(
-            {
-                "input_tensor": TensorDesc(data_type, [elements // size, size]),
-                "axis": 1,
-                "k": min(10, size),
-                **({"axis_direction": "DECREASING"} if cls.arguments == () else {}),
-            }
-            for size in (side, elements)
-        )
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return UINT32 for indices, as in DirectMLX."""

@@ -6,11 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import PaddingMode
 from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, slicing
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator, rule
 
 
 class Slice(Operator, op="SLICE"):
@@ -44,18 +43,6 @@ class Slice(Operator, op="SLICE"):
             strides=op.input_window_strides,
         )
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe the first half of the columns of a feature map."""
-        *most, width = typical_sizes(elements)
-        fields = {
-            "input_tensor": TensorDesc(data_type, [*most, width]),
-            "offsets": [0] * 4,
-            "sizes": [*most, max(width // 2, 1)],
-            "strides": [1] * 4,
-        }
-        return cls._accepted([fields])
-
     def lower(self, x):
         return slicing.cut(x, self.offsets, self.strides, self.sizes)
 
@@ -76,16 +63,6 @@ class _Window(Operator):
         input_window_strides: the step from one element to the next, in each dimension; not 0. A
             negative one begins at the window's end.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe the first half of the columns of a feature map."""
-        whole = typical_sizes(elements)
-        half = [*whole[:3], max(whole[3] // 2, 1)]
-        window = {"input_window_offsets": [0] * 4, "input_window_sizes": half}
-        if cls is SliceGrad:
-            return cls._uses(TensorDesc(data_type, half), **window, output_sizes=whole)
-        return cls._uses(TensorDesc(data_type, whole), **window)
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -164,8 +141,6 @@ class _Padding(Operator):
         start_padding: the number of elements before the input's, in each dimension.
         end_padding: the number of elements behind the input's, in each dimension.
     """
-
-    typical_attributes = ({"start_padding": [0, 0, 1, 1], "end_padding": [0, 0, 1, 1]},)
 
     @property
     def value(self) -> float | int:
@@ -249,18 +224,6 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         output_tensor: of the input's type and sizes.
         axis: the dimension to reverse; in [0, rank - 1].
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe rows of a feature map, each with a length of its own."""
-        sizes = typical_sizes(elements)
-        lengths = TensorDesc("UINT32", [*sizes[:3], 1])
-        return cls._uses(TensorDesc(data_type, sizes), sequence_lengths_tensor=lengths, axis=3)
-
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: lengths are at most that of the axis."""
-        is_length = field == "sequence_lengths_tensor"
-        return (0, self.input_tensor.sizes[self.axis]) if is_length else (-1.0, 1.0)
 
     def lower(self, x, lengths):
         return slicing.reverse_subsequences(x, lengths, self.axis)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import softmax
 from dml_jax.lowering.scale_bias import mapped
@@ -38,12 +37,6 @@ class OverLast(Operator):
             raise DmlError([Fault(cls.c_name, "axes", "name the last axis", axes)])
         return arguments
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe rows of 1024 elements."""
-        width = min(elements, 1024)
-        return cls._uses(TensorDesc(data_type, [1, 1, elements // width, width]))
-
     def lower(self, x):
         return mapped(self.function, x, None)
 
@@ -60,7 +53,6 @@ class OverAxes(Operator):
     """
 
     function: ClassVar[Callable[..., jax.Array]]
-    typical_attributes = ({"axes": [3]}, {"axes": [1]})
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
