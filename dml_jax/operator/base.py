@@ -83,8 +83,10 @@ class Operator(Descriptor, Bindable):
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(cls, op: str | None = None, function: Any = None, **kwargs: Any) -> None:
         super().__init_subclass__(c_name=op and f"{facts.PREFIX}{op}", **kwargs)
+        if function is not None:
+            cls.function = staticmethod(function)
         if op is None:
             return
         entry = facts.catalogue().get(op)

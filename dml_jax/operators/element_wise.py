@@ -37,217 +37,171 @@ class Unary(Operator):
         return mapped(self.function, x, getattr(self, "scale_bias", None), **attributes)
 
 
-class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT"):
+class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT", function=lax.sqrt):
     """Takes the square root of each element: `sqrt(g(x))`; NaN below 0.
 
     Gradient: `dy / (2 * sqrt(g(x)))`, times scale.
     """
 
-    function = staticmethod(lax.sqrt)
 
-
-class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY"):
+class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY", function=element_wise.identity):
     """Copies each element: `g(x)`; all bits stay where scale_bias is left out.
 
     Gradient: `dy`, times scale.
     """
 
-    function = staticmethod(element_wise.identity)
-
     def lower(self, x):
         return x if self.scale_bias is None else super().lower(x)
 
 
-class ElementWiseAbs(Unary, op="ELEMENT_WISE_ABS"):
+class ElementWiseAbs(Unary, op="ELEMENT_WISE_ABS", function=lax.abs):
     """Takes the absolute value: `|g(x)|`. Choice: that of the smallest integer is itself.
 
     Gradient: `dy if g(x) >= 0 else -dy`, times scale.
     """
 
-    function = staticmethod(lax.abs)
 
-
-class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS"):
+class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS", function=element_wise.acos):
     """Takes the arc cosine, in radians: `acos(g(x))`; NaN beyond -1 and 1.
 
     Gradient: `-dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.acos)
 
-
-class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN"):
+class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN", function=element_wise.asin):
     """Takes the arc sine, in radians: `asin(g(x))`; NaN beyond -1 and 1.
 
     Gradient: `dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.asin)
 
-
-class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN"):
+class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN", function=element_wise.atan):
     """Takes the arc tangent, in radians: `atan(g(x))`.
 
     Gradient: `dy / (1 + g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.atan)
 
-
-class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL"):
+class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL", function=lax.ceil):
     """Takes the smallest whole number that is not below: `ceil(g(x))`.
 
     Gradient: 0.
     """
 
-    function = staticmethod(lax.ceil)
 
-
-class ElementWiseCos(Unary, op="ELEMENT_WISE_COS"):
+class ElementWiseCos(Unary, op="ELEMENT_WISE_COS", function=lax.cos):
     """Takes the cosine of radians: `cos(g(x))`; NaN for infinities.
 
     Gradient: `-dy * sin(g(x))`, times scale.
     """
 
-    function = staticmethod(lax.cos)
 
-
-class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP"):
+class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP", function=element_wise.exp):
     """Takes the exponential: `exp(g(x))`.
 
     Gradient: `dy * exp(g(x))`, times scale.
     """
 
-    function = staticmethod(element_wise.exp)
 
-
-class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR"):
+class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR", function=lax.floor):
     """Takes the largest whole number that is not above: `floor(g(x))`.
 
     Gradient: 0.
     """
 
-    function = staticmethod(lax.floor)
 
-
-class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG"):
+class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG", function=element_wise.log):
     """Takes the natural logarithm: `ln(g(x))`; -infinity for 0, NaN below.
 
     Gradient: `dy / g(x)`, times scale.
     """
 
-    function = staticmethod(element_wise.log)
 
-
-class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
+class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP", function=element_wise.reciprocal):
     """Takes the reciprocal: `1 / g(x)`; infinity of its sign for 0.
 
     Gradient: `-dy / g(x)^2`, times scale.
     """
 
-    function = staticmethod(element_wise.reciprocal)
 
-
-class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN"):
+class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN", function=lax.sin):
     """Takes the sine of radians: `sin(g(x))`; NaN for infinities.
 
     Gradient: `dy * cos(g(x))`, times scale.
     """
 
-    function = staticmethod(lax.sin)
 
-
-class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN"):
+class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN", function=lax.tan):
     """Takes the tangent of radians: `tan(g(x))`; NaN for infinities.
 
     Gradient: `dy * (1 + tan(g(x))^2)`, times scale.
     """
 
-    function = staticmethod(lax.tan)
 
-
-class ElementWiseSinh(Unary, op="ELEMENT_WISE_SINH"):
+class ElementWiseSinh(Unary, op="ELEMENT_WISE_SINH", function=element_wise.sinh):
     """Takes the hyperbolic sine: `sinh(g(x))`.
 
     Gradient: `dy * cosh(g(x))`, times scale.
     """
 
-    function = staticmethod(element_wise.sinh)
 
-
-class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH"):
+class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH", function=element_wise.cosh):
     """Takes the hyperbolic cosine: `cosh(g(x))`.
 
     Gradient: `dy * sinh(g(x))`, times scale.
     """
 
-    function = staticmethod(element_wise.cosh)
 
-
-class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH"):
+class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH", function=element_wise.tanh):
     """Takes the hyperbolic tangent: `tanh(g(x))`.
 
     Gradient: `dy * (1 - tanh(g(x))^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.tanh)
 
-
-class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
+class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH", function=element_wise.asinh):
     """Takes the inverse hyperbolic sine: `asinh(g(x))`.
 
     Gradient: `dy / sqrt(g(x)^2 + 1)`, times scale.
     """
 
-    function = staticmethod(element_wise.asinh)
 
-
-class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
+class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH", function=element_wise.acosh):
     """Takes the inverse hyperbolic cosine: `acosh(g(x))`; NaN below 1.
 
     Gradient: `dy / sqrt(g(x)^2 - 1)`, times scale.
     """
 
-    function = staticmethod(element_wise.acosh)
 
-
-class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
+class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH", function=element_wise.atanh):
     """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1.
 
     Gradient: `dy / (1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.atanh)
 
-
-class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):
+class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF", function=element_wise.erf):
     """Takes the error function: `erf(g(x))`.
 
     Gradient: `dy * 2 / sqrt(pi) * exp(-g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.erf)
 
-
-class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN"):
+class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN", function=element_wise.sign):
     """Takes the sign: `1 if x > 0 else -1 if x < 0 else 0`; NaN gives 0.
 
     Gradient: 0.
     """
 
-    function = staticmethod(element_wise.sign)
 
-
-class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE"):
+class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE", function=lax.neg):
     """Changes the sign: `-x`. Choice: the smallest integer stays itself.
 
     Gradient: `-dy`.
     """
 
-    function = staticmethod(lax.neg)
 
-
-class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND"):
+class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND", function=element_wise.rounded):
     """Rounds each element to a whole number of the same type.
 
     Choices: 0 keeps the sign of x; NaN and infinities stay.
@@ -260,10 +214,8 @@ class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND"):
             the one away from zero.
     """
 
-    function = staticmethod(element_wise.rounded)
 
-
-class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
+class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD", function=element_wise.threshold):
     """Raises smaller elements to a bound: `max(g(x), min)`.
 
     Gradient: dy (times scale) where `g(x) > min`, else 0.
@@ -273,15 +225,15 @@ class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
             saturate; NaN is refused for integers.
     """
 
-    function = staticmethod(element_wise.threshold)
-
     @rule("min", "input_tensor")
     def min_is_a_number(self, expect: Expect) -> None:
         is_float = self.input_tensor.dtype.kind == "f"
         expect(is_float or not math.isnan(self.min), "Min", "not be NaN", self.min)
 
 
-class ElementWiseConstantPow(Unary, op="ELEMENT_WISE_CONSTANT_POW"):
+class ElementWiseConstantPow(
+    Unary, op="ELEMENT_WISE_CONSTANT_POW", function=element_wise.constant_pow
+):
     """Raises each element to one power: `pow(g(x), exponent)`.
 
     Choices: as C's pow: 1 where the exponent is 0, NaN for a negative element and an exponent that
@@ -292,8 +244,6 @@ class ElementWiseConstantPow(Unary, op="ELEMENT_WISE_CONSTANT_POW"):
     Fields:
         exponent: FLOAT whatever the tensor's type, and not rounded to it.
     """
-
-    function = staticmethod(element_wise.constant_pow)
 
 
 class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
