@@ -186,14 +186,14 @@ def _changes(op: Operator) -> list[dict[str, Any]]:
             changed.append({**values, f.name: None})
         if f.tensor:
             continue
-        items: list[Any] = [0, 1, 2, 3, 9, 2**31, -1, -9, 0.5, False, True]
+        items: list[Any] = [0, 1, 2, 3, 9, 2**31, -1, -9, 0.5, math.nan, False, True]
         if isinstance(f.kind, Choice):
             items += list(f.kind.enumeration)
         if isinstance(f.kind, Array) and values[f.name]:
             whole = list(values[f.name])
             items += [whole[:-1], [*whole, whole[-1]], []]
             items += [
-                [*whole[:k], v, *whole[k + 1 :]] for k in range(len(whole)) for v in items[:9]
+                [*whole[:k], v, *whole[k + 1 :]] for k in range(len(whole)) for v in items[:10]
             ]
             items += [[whole[0]] * len(whole)]
         fused = [op.fused(**_plain(op)) for op in OPERATORS.values() if _is_fusable(op)]

@@ -1,13 +1,10 @@
 """Activations: functions of each element, which other operators may also apply to their result."""
 
-import math
-
 from jax import lax
 
-from dml_jax.errors import Expect
 from dml_jax.lowering import activations, element_wise
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 from dml_jax.operators.element_wise import Unary
 
 
@@ -179,12 +176,6 @@ class ActivationShrink(Activation, op="ACTIVATION_SHRINK", function=activations.
         bias, threshold: FLOAT whatever the tensor's type. Choices: integers drop the fraction and
             saturate; NaN is refused for integers.
     """
-
-    @rule("bias", "threshold", "input_tensor")
-    def bounds_are_numbers(self, expect: Expect) -> None:
-        for name, value in (("Bias", self.bias), ("Threshold", self.threshold)):
-            is_float = self.input_tensor.dtype.kind == "f"
-            expect(is_float or not math.isnan(value), name, "not be NaN", value)
 
 
 class ActivationGelu(Activation, op="ACTIVATION_GELU", function=activations.gelu):

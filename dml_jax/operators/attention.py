@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import attention
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 
 
 class _Attention(Operator):
@@ -197,23 +197,6 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
         """T, the number of keys in the present tensors: that of the past ones where none is."""
         present = self.output_present_key_tensor or self.output_present_value_tensor
         return (present or self.past_key_tensor).sizes[-2]
-
-    @rule("past_sequence_lengths_tensor", "past_key_tensor", "mask_type")
-    def has_a_past(self, expect: Expect) -> None:
-        is_there = self.past_key_tensor is not None or self.past_sequence_lengths_tensor is None
-        expect(is_there, "PastKeyTensor", "be given (PastSequenceLengthsTensor is)", NOTHING)
-
-    @rule("past_sequence_lengths_tensor", "past_key_tensor", *_PRESENT)
-    def keeps_the_past(self, expect: Expect) -> None:
-        if self.past_sequence_lengths_tensor is None or self.past_key_tensor is None:
-            return
-        least = self.past_key_tensor.sizes[-2]
-        for name, c_name in zip(_PRESENT, ("Key", "Value"), strict=True):
-            tensor = getattr(self, name)
-            if tensor is not None and tensor.dimension_count >= 4:
-                size, place = tensor.sizes[-2], tensor.dimension_count - 2
-                field = f"OutputPresent{c_name}Tensor.Sizes[{place}]"
-                expect(size >= least, field, f"be at least {least} (PastKeyTensor.Sizes)", size)
 
     def expected_sizes(self) -> dict[str, Sequence[int | None]]:
         """Return the sizes of what goes by T, where the lengths of the past are given."""

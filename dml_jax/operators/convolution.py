@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
-from dml_jax.errors import Expect
 from dml_jax.lowering import convolution
-from dml_jax.operator import Fitted, rule
+from dml_jax.operator import Fitted
 from dml_jax.operators.windowed import Windowed, least_sizes
 
 
@@ -82,14 +81,6 @@ class Convolution(_Convolving, op="CONVOLUTION"):
                 spatial = [n + p for n, p in zip(sums, padding, strict=False)]
                 fields["output_sizes"] = (x[0], w[1] * groups, *spatial)
         return super().infer_from(**fields)
-
-    @rule("output_tensor", "direction", "output_padding")
-    def padding_follows_a_sum(self, expect: Expect) -> None:
-        if self.direction == ConvolutionDirection.BACKWARD:
-            sizes = self.output_tensor.sizes[2:]
-            for d, (size, padding) in enumerate(zip(sizes, self.output_padding, strict=False)):
-                text = f"be below {size} (OutputTensor.Sizes[{d + 2}])"
-                expect(padding < size, f"OutputPadding[{d}]", text, padding)
 
     def lower(self, x, w, bias, *, layout="NCHW"):
         is_mirrored = self.mode == ConvolutionMode.CONVOLUTION

@@ -1,17 +1,14 @@
 """Operators that map each element of one tensor by itself."""
 
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
 import jax
-import numpy as np
 from jax import lax
 
-from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, element_wise
 from dml_jax.lowering.scale_bias import mapped
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 
 
 class Unary(Operator):
@@ -225,11 +222,6 @@ class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD", function=element_
             saturate; NaN is refused for integers.
     """
 
-    @rule("min", "input_tensor")
-    def min_is_a_number(self, expect: Expect) -> None:
-        is_float = self.input_tensor.dtype.kind == "f"
-        expect(is_float or not math.isnan(self.min), "Min", "not be NaN", self.min)
-
 
 class ElementWiseConstantPow(
     Unary, op="ELEMENT_WISE_CONSTANT_POW", function=element_wise.constant_pow
@@ -265,44 +257,14 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
 
 
 class _Clipping(Operator):
-    """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
+    """Bounds, which are cast to the type of the tensors."""
 
     by_element = True
-
-    @rule("min")
-    def min_is_a_number(self, expect: Expect) -> None:
-        expect(not math.isnan(self.min), "Min", "not be NaN", self.min)
-
-    @rule("max")
-    def max_is_a_number(self, expect: Expect) -> None:
-        expect(not math.isnan(self.max), "Max", "not be NaN", self.max)
 
     def bounds(self) -> list[float | int]:
         """Return Min and Max in the tensors' type."""
         dtype = self.input_tensor.dtype
         return [clamp.cast_bound(bound, dtype) for bound in (self.min, self.max)]
-
-
-class _ExactClipping(_Clipping):
-    """Bounds in the tensor's own type, which MinMaxDataType repeats."""
-
-    @rule("min", "input_tensor")
-    def min_is_a_number(self, expect: Expect) -> None:
-        self._fits("Min", self.min, expect)
-
-    @rule("max", "input_tensor")
-    def max_is_a_number(self, expect: Expect) -> None:
-        self._fits("Max", self.max, expect)
-
-    def _fits(self, name: str, bound: float | int, expect: Expect) -> None:
-        tensor = self.input_tensor
-        if tensor.dtype.kind not in "iu":
-            expect(not math.isnan(bound), name, "not be NaN", bound)
-            return
-        limits = np.iinfo(tensor.dtype)
-        text = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
-        fits = math.isfinite(bound) and bound == int(bound)
-        expect(fits and limits.min <= bound <= limits.max, name, text, bound)
 
 
 class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
@@ -344,7 +306,7 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
         return clamp.clip(mapped(element_wise.identity, x, self.scale_bias), *self.bounds())
 
 
-class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
+class ElementWiseClip1(_Clipping, op="ELEMENT_WISE_CLIP1"):
     """ELEMENT_WISE_CLIP with bounds in the tensor's own type, so that 64-bit ones are exact.
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
@@ -408,7 +370,7 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
         return clamp.clip_grad(x, gradient, *self.bounds())
 
 
-class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
+class ElementWiseClipGrad1(_Clipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     """The gradient of ELEMENT_WISE_CLIP1, given that of its output.
 
     `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.

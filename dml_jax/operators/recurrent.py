@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide, wide_type
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.meshes import alike
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
 
 TURNED = "turned"
@@ -163,12 +163,6 @@ class Lstm(Recurrent, op="LSTM"):
     """
 
     gate_count, usual_activations = 4, (ActivationSigmoid, ActivationTanh, ActivationTanh)
-
-    @rule("clip_threshold", "use_clip_threshold")
-    def is_no_empty_range(self, expect: Expect) -> None:
-        holds = not self.use_clip_threshold or self.clip_threshold >= 0
-        text = "be at least 0 (UseClipThreshold is true)"
-        expect(holds, "ClipThreshold", text, self.clip_threshold)
 
     def lower(self, *arrays, layout=""):
         is_turned = layout == TURNED

@@ -1,15 +1,14 @@
 """Operators that read regions of pictures, and the gradient."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
 from dml_jax.enums import InterpolationMode, ReduceFunction
-from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import regions
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 
 
 class RoiPooling(Operator, op="ROI_POOLING"):
@@ -137,15 +136,7 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
         return super().call_of(arguments)
 
 
-class _Offset(_Aligning):
-    @rule("input_pixel_offset", "output_pixel_offset")
-    def offsets_are_finite(self, expect: Expect) -> None:
-        for field in ("InputPixelOffset", "OutputPixelOffset"):
-            value = self.contract.by_c_name(self.__dict__)[field]
-            expect(math.isfinite(value), field, "be finite", value)
-
-
-class RoiAlign1(_Offset, _Sampling, op="ROI_ALIGN1"):
+class RoiAlign1(_Sampling, op="ROI_ALIGN1"):
     """Samples each region of a picture, on a grid with offsets.
 
     Gradient: ROI_ALIGN_GRAD of the output's. Where `maximum_samples_per_output` allows an output
@@ -153,7 +144,7 @@ class RoiAlign1(_Offset, _Sampling, op="ROI_ALIGN1"):
     """
 
 
-class RoiAlignGrad(_Offset, op="ROI_ALIGN_GRAD"):
+class RoiAlignGrad(_Aligning, op="ROI_ALIGN_GRAD"):
     """Computes the gradients of ROI_ALIGN1, given the gradient of its output.
 
     Each sample of an output passes the output's gradient on, divided by the number of samples

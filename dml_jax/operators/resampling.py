@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.description.descriptor import snake_case
 from dml_jax.enums import AxisDirection, InterpolationMode
 from dml_jax.errors import DmlError, Expect, Fault, items_of, moving
 from dml_jax.lowering import resampling
@@ -154,12 +153,6 @@ class _Offset(_Resampling):
     def grid(self) -> Sequence[Axis]:
         offsets = self.input_pixel_offsets, self.output_pixel_offsets
         return list(map(Axis, self.scales, *offsets))
-
-    @rule("input_pixel_offsets", "output_pixel_offsets")
-    def offsets_are_finite(self, expect: Expect) -> None:
-        for field in ("InputPixelOffsets", "OutputPixelOffsets"):
-            for d, value in enumerate(getattr(self, snake_case(field))):
-                expect(math.isfinite(value), f"{field}[{d}]", "be finite", value)
 
 
 class Resample1(_Offset, op="RESAMPLE1"):

@@ -1,15 +1,13 @@
 """Operators that cut tensors, pad them, or reverse parts of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from dml_jax.enums import PaddingMode
-from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, slicing
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 
 
 class Slice(Operator, op="SLICE"):
@@ -179,13 +177,6 @@ class Padding(_Padding, op="PADDING"):
             end_padding=end,
         )
 
-    @rule("padding_value", "padding_mode", "input_tensor")
-    def value_is_a_number(self, expect: Expect) -> None:
-        is_read = self.padding_mode == PaddingMode.CONSTANT and self.input_tensor.dtype.kind in "iu"
-        is_nan = is_read and math.isnan(self.padding_value)
-        text = f"be a number for {self.input_tensor.data_type}"
-        expect(not is_nan, "PaddingValue", text, self.padding_value)
-
     @property
     def value(self) -> float | int:
         return clamp.cast_bound(self.padding_value, self.input_tensor.dtype)
@@ -199,15 +190,6 @@ class Padding1(_Padding, op="PADDING1"):
         padding_value: the elements that CONSTANT adds. Choice: an integer type refuses a fraction
             and a number that it does not hold; a float type rounds to nearest even.
     """
-
-    @rule("padding_value", "input_tensor")
-    def value_fits(self, expect: Expect) -> None:
-        tensor, value = self.input_tensor, self.padding_value
-        if tensor.dtype.kind in "iu":
-            limits = np.iinfo(tensor.dtype)
-            text = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
-            fits = math.isfinite(value) and value == int(value)
-            expect(fits and limits.min <= value <= limits.max, "PaddingValue", text, value)
 
 
 class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
