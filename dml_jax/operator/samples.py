@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dml_jax import facts
 from dml_jax.constraints import View, evaluate
-from dml_jax.description.fields import Array, Choice, Fused, Integer, Kind, Structure, Tensor
+from dml_jax.description.fields import Array, Choice, Integer, Kind, Structure, Tensor
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
+from dml_jax.operator.fused import Fused
 
 if TYPE_CHECKING:
     from dml_jax.operator.base import Operator

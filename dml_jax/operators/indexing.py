@@ -51,9 +51,7 @@ class _Gather(_Indexed):
         output_tensor: the elements; of the input's type and rank, with ones in front.
     """
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_tensor" in self.__dict__:
-            return {}  # a record checks them
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         return {"output_tensor": _of_rank(self._sizes, self.input_tensor.dimension_count)}
 
     @property
@@ -159,15 +157,7 @@ class GatherNd(_GatherNd, op="GATHER_ND"):
     named.
     """
 
-    arguments = ("batch_dimension_count",)
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments without the count of batch dimensions, which is 0."""
-        count = arguments.pop("batch_dimension_count")
-        if count != 0 or isinstance(count, bool):
-            raise DmlError([Fault(cls.c_name, "batch_dimension_count", "be 0", count)])
-        return arguments
+    arguments = only = ("batch_dimension_count",)
 
 
 class GatherNd1(_GatherNd, op="GATHER_ND1"):
@@ -285,9 +275,7 @@ class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
             last dimensions; leading dimensions of the size 1 may be left out of it.
     """
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_coordinates_tensor" in self.__dict__:
-            return {}  # a record checks them
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         tensor = self.input_tensor
         rows = [math.prod(tensor.sizes), tensor.dimension_count]
         return {"output_count_tensor": [1], "output_coordinates_tensor": rows}

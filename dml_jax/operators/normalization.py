@@ -152,16 +152,8 @@ class _MeanVariance(_Normalizing):
         normalize_variance: false leaves out the division by the deviation.
     """
 
-    arguments = ("normalize_variance", "normalize_mean")
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments without `normalize_mean`, which must be true."""
-        uses_mean = arguments.pop("normalize_mean")
-        if uses_mean not in (True, 1):
-            rule = "be true below MEAN_VARIANCE_NORMALIZATION2"
-            raise DmlError([Fault(cls.c_name, "normalize_mean", rule, uses_mean)])
-        return arguments
+    arguments, only = ("normalize_variance", "normalize_mean"), ("normalize_mean",)
+    normalize_mean = True
 
     @property
     def uses(self) -> tuple[bool, bool]:
@@ -228,12 +220,7 @@ class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2
         use_variance: whether elements are divided by the deviation.
     """
 
-    arguments = ()
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments."""
-        return arguments
+    arguments = only = ()
 
     @property
     def uses(self) -> tuple[bool, bool]:

@@ -6,7 +6,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from dml_jax.enums import InterpolationMode, ReduceFunction
-from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import regions
 from dml_jax.operator import Operator
 
@@ -101,6 +100,7 @@ class _Sampling(_Aligning):
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the fields, and the sizes of the output."""
+        arguments = super().call_of(arguments)
         size = [arguments.pop(f"output_{name}") for name in ("height", "width")]
         if arguments["spatial_scale_y"] is None:
             arguments["spatial_scale_y"] = arguments["spatial_scale_x"]
@@ -118,22 +118,8 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
     more than 64 samples, AVERAGE has it in reverse mode only.
     """
 
-    arguments = (
-        "input_pixel_offset",
-        "output_pixel_offset",
-        "align_regions_to_corners",
-        "output_height",
-        "output_width",
-    )
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields, where the offsets are those of this version."""
-        for name in cls.arguments[:3]:
-            value, own = arguments.pop(name), getattr(cls, name)
-            if not isinstance(value, (bool, int, float)) or value != own:
-                raise DmlError([Fault(cls.c_name, name, f"be {own}", value)])
-        return super().call_of(arguments)
+    only = ("input_pixel_offset", "output_pixel_offset", "align_regions_to_corners")
+    arguments = (*only, *_Sampling.arguments)
 
 
 class RoiAlign1(_Sampling, op="ROI_ALIGN1"):

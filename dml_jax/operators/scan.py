@@ -1,10 +1,8 @@
 """Operators that go along an axis: running sums and products, the first of sorted elements."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dml_jax.enums import AxisDirection, TensorDataType
-from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import scans
 from dml_jax.operator import Operator
 
@@ -79,9 +77,7 @@ class _TopK(Operator):
         """Return UINT32 for indices, as in DirectMLX."""
         return {"output_index_tensor": TensorDataType.UINT32}
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_value_tensor" in self.__dict__:
-            return {}  # records check them
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         sizes = list(self.input_tensor.sizes)
         sizes[self.axis] = self.k
         return {"output_value_tensor": sizes, "output_index_tensor": sizes}
@@ -102,19 +98,8 @@ class TopK(_TopK, op="TOP_K"):
     in the order of their indices.
     """
 
-    arguments = ("axis_direction",)
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments without the direction, which is DECREASING."""
-        direction = arguments.pop("axis_direction")
-        if AxisDirection.of(direction) != AxisDirection.DECREASING:
-            raise DmlError([Fault(cls.c_name, "axis_direction", "be DECREASING", direction)])
-        return arguments
-
-    @property
-    def _is_increasing(self) -> bool:
-        return False
+    arguments = only = ("axis_direction",)
+    axis_direction = AxisDirection.DECREASING
 
 
 class TopK1(_TopK, op="TOP_K1"):

@@ -92,9 +92,7 @@ class Slice1(_Window, op="SLICE1"):
         output_tensor: the part; at most `1 + (window - 1) // |stride|` elements in each dimension.
     """
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_tensor" in self.__dict__:
-            return {}  # fewer elements than the window has may be read
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         pairs = zip(self.input_window_sizes, self.input_window_strides, strict=True)
         return {"output_tensor": [1 + (size - 1) // abs(stride) for size, stride in pairs]}
 
