@@ -174,7 +174,6 @@ class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
     Gradient: SPACE_TO_DEPTH1 of the output's, in the same order.
 
     Fields:
-        input_tensor, output_tensor, block_size: as for DEPTH_TO_SPACE.
         order: how a pixel's channels are numbered.
 
     Source: DML_DEPTH_TO_SPACE1_OPERATOR_DESC.
@@ -191,7 +190,6 @@ class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
     Gradient: DEPTH_TO_SPACE1 of the output's, in the same order.
 
     Fields:
-        input_tensor, output_tensor, block_size: as for SPACE_TO_DEPTH.
         order: how a pixel's channels are numbered.
 
     Source: DML_SPACE_TO_DEPTH1_OPERATOR_DESC.

@@ -257,7 +257,20 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
 
 
 class _Clipping(Operator):
-    """Bounds, which are cast to the type of the tensors."""
+    """Bounds, which are cast to the type of the tensors.
+
+    Fields:
+        input_tensor: the tensor to clip.
+        output_tensor: of the input's type and sizes; may be the input's own memory.
+        scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
+            FLOAT64), where the backend may contract the product and the sum into one rounding,
+            and may leave out to add 0.0 (so that -0.0 stays); rounded to the tensor's type once;
+            integers truncate, saturate, and have 0 for NaN.
+        min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
+            truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
+            min everywhere; NaN bounds are refused; NaN elements stay NaN; denormals of FLOAT32 may
+            count as 0, as on a CPU.
+    """
 
     by_element = True
 
@@ -265,6 +278,16 @@ class _Clipping(Operator):
         """Return Min and Max in the tensors' type."""
         dtype = self.input_tensor.dtype
         return [clamp.cast_bound(bound, dtype) for bound in (self.min, self.max)]
+
+
+class _ExactClipping(_Clipping):
+    """Bounds in the tensors' own type.
+
+    Fields:
+        min_max_data_type: the type of the bounds, which is the tensors'.
+        min, max: the bounds. Choice: an integer type refuses a fraction and what it cannot hold;
+            a float type rounds to nearest even. NaN is refused.
+    """
 
 
 class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
@@ -285,18 +308,6 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     >>> jax.grad(lambda x: clip(x).sum())(x).tolist()
     [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
 
-    Fields:
-        input_tensor: the tensor to clip.
-        output_tensor: of the input's type and sizes; may be the input's own memory.
-        scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
-            FLOAT64), where the backend may contract the product and the sum into one rounding,
-            and may leave out to add 0.0 (so that -0.0 stays); rounded to the tensor's type once;
-            integers truncate, saturate, and have 0 for NaN.
-        min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
-            truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
-            min everywhere; NaN bounds are refused; NaN elements stay NaN; denormals of FLOAT32 may
-            count as 0, as on a CPU.
-
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
 
@@ -306,12 +317,13 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
         return clamp.clip(mapped(element_wise.identity, x, self.scale_bias), *self.bounds())
 
 
-class ElementWiseClip1(_Clipping, op="ELEMENT_WISE_CLIP1"):
+class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
     """ELEMENT_WISE_CLIP with bounds in the tensor's own type, so that 64-bit ones are exact.
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
 
-    Gradient: as for ELEMENT_WISE_CLIP.
+    Gradient: that of ELEMENT_WISE_CLIP_GRAD1: the output's (times scale) strictly within the
+    bounds, 0 at and beyond them.
 
     >>> import numpy as np
     >>> from dml_jax import ElementWiseClip1, TensorDesc
@@ -322,12 +334,6 @@ class ElementWiseClip1(_Clipping, op="ELEMENT_WISE_CLIP1"):
     >>> clip(np.array([-9, 0, 300, 301], np.int16)).tolist()
     [-5, 0, 300, 300]
 
-    Fields:
-        input_tensor, output_tensor, scale_bias: as for ELEMENT_WISE_CLIP.
-        min_max_data_type: the type of the bounds, which is the tensors'.
-        min, max: the bounds. Choice: an integer type refuses a fraction and what it cannot hold;
-            a float type rounds to nearest even. NaN is refused.
-
     Source: DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC.
     """
 
@@ -337,7 +343,8 @@ class ElementWiseClip1(_Clipping, op="ELEMENT_WISE_CLIP1"):
 class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
     """The gradient of ELEMENT_WISE_CLIP, given that of its output.
 
-    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
+    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. With
+    min >= max all is 0.
 
     Choice: a NaN element passes the gradient, since both comparisons are false.
 
@@ -361,7 +368,6 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
         input_tensor: what was clipped.
         input_gradient_tensor: the gradient of what came out; of the same type and sizes.
         output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
-        min, max: as for ELEMENT_WISE_CLIP. With min >= max all is 0.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
     """
@@ -370,12 +376,12 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
         return clamp.clip_grad(x, gradient, *self.bounds())
 
 
-class ElementWiseClipGrad1(_Clipping, op="ELEMENT_WISE_CLIP_GRAD1"):
+class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     """The gradient of ELEMENT_WISE_CLIP1, given that of its output.
 
     `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
 
-    Gradient: as for ELEMENT_WISE_CLIP_GRAD.
+    Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
 
     >>> import numpy as np
     >>> from dml_jax import ElementWiseClipGrad1, TensorDesc
@@ -392,9 +398,9 @@ class ElementWiseClipGrad1(_Clipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     [0, 2, 0]
 
     Fields:
-        input_tensor, input_gradient_tensor, output_gradient_tensor: as for
-            ELEMENT_WISE_CLIP_GRAD.
-        min_max_data_type, min, max: as for ELEMENT_WISE_CLIP1.
+        input_tensor: what was clipped.
+        input_gradient_tensor: the gradient of what came out; of the same type and sizes.
+        output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC.
     """

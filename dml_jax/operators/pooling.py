@@ -19,6 +19,10 @@ class _Counted(Windowed):
     a last one that hangs over its end, where a stride begins it before the end of a whole one: from
     1 to `ceil((padded input - reach) / stride) + 1`, with the reach `(size - 1) * dilation + 1`.
     The elements over the end count as padding. Functions take whole windows without sizes.
+
+    Fields:
+        include_padding: whether `count` is that of all elements of the window; else of those in the
+            input alone.
     """
 
     counted: ClassVar[tuple[str, str]] = ("input_tensor", "output_tensor")
@@ -68,10 +72,6 @@ class AveragePooling(_Undilated, op="AVERAGE_POOLING"):
     gives 0.
 
     Gradient: that of AVERAGE_POOLING_GRAD.
-
-    Fields:
-        include_padding: whether `count` is that of all elements of the window; else of those in the
-            input alone.
     """
 
     def lower(self, x, *, layout="NCHW"):
@@ -87,9 +87,6 @@ class AveragePooling1(_Pooling, op="AVERAGE_POOLING1"):
     gives 0.
 
     Gradient: each element's is the sum over its windows of `dy / count`.
-
-    Fields:
-        include_padding: as for AVERAGE_POOLING.
     """
 
     lower = AveragePooling.lower
@@ -110,7 +107,6 @@ class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
         input_gradient_tensor: {N, C, spatial...}: one element for each window.
         output_gradient_tensor: {N, C, spatial...}, as the input of AVERAGE_POOLING.
         window_size: the elements of a window in each spatial dimension.
-        include_padding: as for AVERAGE_POOLING.
     """
 
     counted = ("output_gradient_tensor", "input_gradient_tensor")
@@ -130,8 +126,8 @@ class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
         return pooling.average_grad(gradient, self.window, self.include_padding, shape)
 
 
-class LpPooling(_Undilated, op="LP_POOLING"):
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`.
+class _LpPooling(_Pooling):
+    """Takes the Lp norm of each window.
 
     Choices: the absolute value, as in ONNX; FLOAT16 is computed in FLOAT32 and rounded once;
     where `|x|^p` leaves the range of FLOAT32, it is infinite or 0; a window that lies in padding
@@ -147,18 +143,12 @@ class LpPooling(_Undilated, op="LP_POOLING"):
         return pooling.lp(x, self.window, self.p)
 
 
-class LpPooling1(_Pooling, op="LP_POOLING1"):
-    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`.
+class LpPooling(_LpPooling, _Undilated, op="LP_POOLING"):
+    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
 
-    Choices: as for LP_POOLING.
 
-    Gradient: as for LP_POOLING.
-
-    Fields:
-        p: as for LP_POOLING.
-    """
-
-    lower = LpPooling.lower
+class LpPooling1(_LpPooling, op="LP_POOLING1"):
+    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
 
 
 class _MaxPooling(_Pooling):
@@ -274,7 +264,6 @@ class QuantizedLinearAveragePooling(_Pooling, op="QUANTIZED_LINEAR_AVERAGE_POOLI
             element, or one for each channel.
         input_zero_point_tensor, output_zero_point_tensor: the integer that stands for 0: of one
             element, or one for each channel.
-        include_padding: as for AVERAGE_POOLING.
     """
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:

@@ -124,7 +124,15 @@ class Reduce(_OverAxes, op="REDUCE"):
 
 
 class _Arg(_OverAxes):
-    """The signature and support of ARGMAX and ARGMIN."""
+    """The signature and support of ARGMAX and ARGMIN.
+
+    Fields:
+        input_tensor: the tensor to search.
+        output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
+        axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
+            where the list is empty or left out.
+        axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
+    """
 
     def lower(self, x):
         last = self.axis_direction == AxisDirection.DECREASING
@@ -143,13 +151,6 @@ class Argmax(_Arg, op="ARGMAX"):
 
     Gradient: none; an index is an integer.
 
-    Fields:
-        input_tensor: the tensor to search.
-        output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
-        axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
-            where the list is empty or left out.
-        axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
-
     Source: DML_ARGMAX_OPERATOR_DESC.
     """
 
@@ -163,8 +164,6 @@ class Argmin(_Arg, op="ARGMIN"):
     Choices: the order of indices, NaN and -0.0 as for ARGMAX.
 
     Gradient: none; an index is an integer.
-
-    Fields: as for ARGMAX.
 
     Source: DML_ARGMIN_OPERATOR_DESC.
     """
