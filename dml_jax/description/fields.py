@@ -10,7 +10,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class Integer(Kind):
 
     least: int
     most: int
-    c_type: str = "UINT"
+    c_type: str = field(default="UINT", repr=False)
 
     def convert(self, value: Any) -> int:
         try:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jax.experimental import jet
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
+
+from dml_jax.lowering.axes import batched_first
 
 ELEMENTS = Primitive("dml_elements")
 Rule = Callable[..., jax.Array]
@@ -83,12 +84,7 @@ def _transposed(cotangent: Any, x: Any, *others: Any, function: Any, attributes:
 def _batched(xs: Any, dims: Any, **params: Any) -> tuple[Any, int]:
     if len(xs) == 1:
         return ELEMENTS.bind(*xs, **params), dims[0]
-    size = next(x.shape[d] for x, d in zip(xs, dims, strict=True) if d is not None)
-    xs = [
-        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
-        for x, d in zip(xs, dims, strict=True)
-    ]
-    return ELEMENTS.bind(*xs, **params), 0
+    return ELEMENTS.bind(*batched_first(xs, dims), **params), 0
 
 
 def _taylor(primals: Any, series: Any, **params: Any) -> Any:
