@@ -411,24 +411,14 @@ class TensorDesc:
             raise DmlError(faults)
         return tensor
 
-    def _fields(self) -> tuple[Any, ...]:
-        return (
-            self.data_type,
-            self.sizes,
-            self.strides,
-            self.flags,
-            self.total_tensor_size_in_bytes,
-            self.guaranteed_base_offset_alignment,
-        )
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorDesc) and self._fields() == other._fields()
+        return isinstance(other, TensorDesc) and _fields_of(self) == _fields_of(other)
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        return hash(_fields_of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TensorDesc, self._fields()
+        return TensorDesc, _fields_of(self)
 
     def __repr__(self) -> str:
         parts = [repr(self.data_type.name), str(list(self.sizes))]
@@ -461,6 +451,9 @@ class TensorDesc:
     def implied_size_in_bytes(self) -> int:
         """`calc_buffer_tensor_size` of this tensor: the least that a buffer needs."""
         return round_up(self.span_in_bytes, 4)
+
+
+_fields_of = operator.attrgetter(*TensorDesc.__annotations__)
 
 
 X64_RULE = (

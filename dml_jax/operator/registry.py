@@ -45,13 +45,6 @@ class Registry(Mapping[str, T]):
             self._load(entry["family"])  # a class may be there before its module has ended
         return self._built[name]
 
-    def __contains__(self, name: object) -> bool:
-        try:
-            self[name]  # pyright: ignore[reportArgumentType]
-        except KeyError:
-            return False
-        return True
-
     def __iter__(self) -> Iterator[str]:
         self._load_all()
         order = {f"{facts.PREFIX}{name}": k for k, name in enumerate(facts.catalogue())}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Self
 
 import jax
@@ -67,11 +68,6 @@ class _Attention(Operator):
             BOOLEAN, [B, H, S, T]: 0 where the key is hidden.
     """
 
-    @property
-    def head_counts(self) -> tuple[int, int]:
-        """The numbers of heads of queries, and of keys and values."""
-        raise NotImplementedError
-
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
         """Return the attention that a function describes, with a scale of 1 / sqrt(D).
@@ -114,7 +110,9 @@ class _Attention(Operator):
         xs: Any = [x if x is None else wide(x) for x in arrays]
         plain, stacked = xs[:3], xs[3:6]
         bias, mask, position, past_key, past_value, *rest = xs[6:]
-        parts = attention.separated(plain, stacked, *self.head_counts)
+        parts = attention.separated(
+            plain, stacked, self.query_head_count, self.key_value_head_count
+        )
         q, k, v = attention.biased(parts, bias)
         starts, new = None, k.shape[1]
         if rest and rest[0] is not None:
@@ -152,6 +150,7 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
     """
 
     arguments = ("query_head_count", "key_value_head_count")
+    query_head_count = key_value_head_count = property(attrgetter("head_count"))
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -161,10 +160,6 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
             text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
             raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
         return {**arguments, "head_count": count}
-
-    @property
-    def head_counts(self) -> tuple[int, int]:
-        return self.head_count, self.head_count
 
 
 _PRESENT = ("output_present_key_tensor", "output_present_value_tensor")
@@ -187,10 +182,6 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
         query_head_count: H, a multiple of N.
         key_value_head_count: N.
     """
-
-    @property
-    def head_counts(self) -> tuple[int, int]:
-        return self.query_head_count, self.key_value_head_count
 
     @property
     def present_size(self) -> int:

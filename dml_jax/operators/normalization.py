@@ -55,7 +55,7 @@ class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
     """
 
     def normalized(self, x, mean, variance, scale, bias):
-        y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
+        y = normalization.batch(x, (mean, variance), scale, bias, self.epsilon)
         return normalization.activated(y, self.fused_activation)
 
 
@@ -85,7 +85,7 @@ class BatchNormalizationGrad(_BatchGradient, op="BATCH_NORMALIZATION_GRAD"):
     """
 
     def normalized(self, x, dy, mean, variance, scale):
-        return normalization.batch_gradient(x, dy, mean, variance, scale, self.epsilon)
+        return normalization.batch_gradient(x, dy, (mean, variance), scale, self.epsilon)
 
 
 class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"):
@@ -108,10 +108,10 @@ class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"
     """
 
     def normalized(self, x, scale, bias, add):
-        mean, variance = normalization.statistics(x, normalization.axes_of_ones(scale))
-        y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
+        own = normalization.statistics(x, normalization.axes_of_ones(scale))
+        y = normalization.batch(x, own, scale, bias, self.epsilon)
         y = y if add is None else y + add
-        return normalization.activated(y, self.fused_activation), mean, variance
+        return normalization.activated(y, self.fused_activation), *own
 
 
 class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRAINING_GRAD"):
@@ -130,7 +130,7 @@ class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRA
     """
 
     def normalized(self, x, dy, mean, variance, scale):
-        return normalization.batch_training_gradient(x, dy, mean, variance, scale, self.epsilon)
+        return normalization.batch_training_gradient(x, dy, (mean, variance), scale, self.epsilon)
 
 
 class _MeanVariance(_Normalizing):
@@ -245,10 +245,10 @@ class _LocalResponse(_Normalizing):
     """
 
     @property
-    def window(self) -> tuple[Any, ...]:
+    def window(self) -> normalization.Neighbours:
         """The dimensions of the window, and all numbers of the formula."""
         axes = (1,) if self.cross_channel else (2, 3)
-        return axes, self.local_size, self.alpha, self.beta, self.bias
+        return normalization.Neighbours(axes, self.local_size, self.alpha, self.beta, self.bias)
 
 
 class LocalResponseNormalization(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATION"):
@@ -261,7 +261,7 @@ class LocalResponseNormalization(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATIO
     """
 
     def normalized(self, x):
-        return normalization.local_response(x, *self.window)
+        return normalization.local_response(x, self.window)
 
 
 class LocalResponseNormalizationGrad(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATION_GRAD"):
@@ -280,7 +280,7 @@ class LocalResponseNormalizationGrad(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZ
     """
 
     def normalized(self, x, dy):
-        return normalization.local_response_gradient(x, dy, *self.window)
+        return normalization.local_response_gradient(x, dy, self.window)
 
 
 class LpNormalization(_Normalizing, op="LP_NORMALIZATION"):
