@@ -1,6 +1,7 @@
 """Activations without tensors, which an operator applies to its result."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dml_jax.operator.base import Operator
 
 
+@dataclass(init=False, repr=False, eq=False, frozen=True, slots=True)
 class FusedActivation:
     """An activation without tensors, which an operator applies to its result.
 
@@ -34,7 +36,6 @@ class FusedActivation:
         attributes: its attributes, by field.
     """
 
-    __slots__ = ("attributes", "operator")
     operator: "type[Operator]"
     attributes: dict[str, Any]
 
@@ -61,9 +62,6 @@ class FusedActivation:
         raise_if(faults)
         object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "attributes", values)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a FusedActivation is immutable: cannot set {name!r}")
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the activation of floats `x`, in the type of `x`."""
