@@ -110,7 +110,7 @@ REFERENCE = {
 _DESCRIBED = "inputs outputs validate minimum_feature_level refusals to_json from_json replace"
 MEMBERS = {  # members that users call, inherited ones too; other classes show their own
     "operator.Operator": f"infer __call__ {_DESCRIBED} in_place describe "
-    "c_name fields expected_sizes because default_data_types lower",
+    "c_name fields expected_sizes because default_sizes default_data_types lower",
     "graph.Graph": f"__call__ {_DESCRIBED} input_names output_names "
     "input_tensors output_tensors save load",
     "graph.GraphBuilder": "input_tensor constant node apply build",

@@ -22,9 +22,9 @@ from records import FLOATS, Record, combinations, record_of, records, why_no_der
 import dml_jax
 from dml_jax import DmlError, FeatureLevel, FusedActivation, TensorDesc, facts, operator_from_json
 from dml_jax.constraints import UnknownError, View
-from dml_jax.description.fields import Array, Choice, Fused
+from dml_jax.description.fields import Array, Choice
 from dml_jax.errors import Expect
-from dml_jax.operator import OPERATORS, Operator
+from dml_jax.operator import OPERATORS, Fused, Operator
 
 LEVELS = [level.suffix for level in FeatureLevel]
 NAMES = [name.removeprefix(facts.PREFIX) for name in OPERATORS]
@@ -186,14 +186,14 @@ def _changes(op: Operator) -> list[dict[str, Any]]:
             changed.append({**values, f.name: None})
         if f.tensor:
             continue
-        items: list[Any] = [0, 1, 2, 3, 9, 2**31, -1, -9, 0.5, False, True]
+        items: list[Any] = [0, 1, 2, 3, 9, 2**31, -1, -9, 0.5, math.nan, False, True]
         if isinstance(f.kind, Choice):
             items += list(f.kind.enumeration)
         if isinstance(f.kind, Array) and values[f.name]:
             whole = list(values[f.name])
             items += [whole[:-1], [*whole, whole[-1]], []]
             items += [
-                [*whole[:k], v, *whole[k + 1 :]] for k in range(len(whole)) for v in items[:9]
+                [*whole[:k], v, *whole[k + 1 :]] for k in range(len(whole)) for v in items[:10]
             ]
             items += [[whole[0]] * len(whole)]
         fused = [op.fused(**_plain(op)) for op in OPERATORS.values() if _is_fusable(op)]

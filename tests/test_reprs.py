@@ -236,7 +236,7 @@ def test_what_a_declaration_is_made_of():
     assert repr(Split.support) == "<Support from 1_0 on: 4 rows>"
     assert repr(Reduce.support) == "<Support by function from 1_0 on: 38 rows>"
     shown = {f.name: repr(f.kind) for f in Reduce.fields}
-    assert shown["function"] == "Choice(enumeration=ReduceFunction)"
+    assert shown["function"] == "Choice(enumeration=<enum 'ReduceFunction'>)"
     assert shown["axes"] == "Array(element=Integer(least=0, most=4294967295))"
     for op in OPERATORS.values():
         assert pickle.loads(pickle.dumps(op.support)) == op.support

@@ -105,7 +105,7 @@ def test_padding_refuses_what_an_integer_does_not_hold():
         "start_padding": [1],
         "end_padding": [0],
     }
-    with pytest.raises(DmlError, match="PaddingValue to be a number for UINT8, got nan"):
+    with pytest.raises(DmlError, match=r"PaddingValue to not be NaN \(UINT8\), got nan"):
         Padding.infer(**fields, padding_mode="CONSTANT")
     assert (
         Padding.infer(**fields, padding_mode="EDGE")(np.array([7, 8, 9], np.uint8)).tolist()[0] == 7

@@ -19,14 +19,13 @@ from dml_jax.description.fields import (
     Boolean,
     Choice,
     Field,
-    Fused,
     Integer,
     Kind,
     Structure,
     Tensor,
 )
 from dml_jax.enums import Enumeration, TensorDataType
-from dml_jax.operator import Operator
+from dml_jax.operator import Fused, Operator
 
 ROOT = Path(__file__).parents[1]
 MADE = "Made by tools/stubs.py."

@@ -6,7 +6,9 @@ A record is a dictionary; its first key says what it demands:
   `"except": "Axis"` not in that dimension;
 - `{"type": T, "is": TYPE or PATH}`; `{"range": F, "from", "below" or "to"}`;
   `{"least": F, "value"}`; `{"one_of": F, "values"}` (None: left out); `{"nonzero": F}`;
-  `{"unique": F}`; `{"length": F, "is"}`;
+  `{"finite": F}`; `{"unique": F}`; `{"length": F, "is"}`;
+- `{"fits": F, "in": TYPE}`: an integer that the type holds, if it is one of integers;
+  `{"number": F, "for": TYPE}`: not NaN; with a type, only where it is one of integers;
 - `{"shapes": {T: PATTERN}}`: a letter is one number in the whole record; `1|N` is either;
   `{...}` holds an expression; `...` is any sizes, `1...` any ones, `B...` one list of sizes;
 - `{"broadcast": [T, ...], "to": U}`: each size is 1 or that of U;
@@ -19,7 +21,14 @@ A record is a dictionary; its first key says what it demands:
 `"levels": {"below" or "from": LEVEL}` to such feature levels.
 """
 
-from dml_jax.constraints.expressions import Aspect, UnknownError, View, aspect_of, is_wrong
+from dml_jax.constraints.expressions import (
+    Aspect,
+    UnknownError,
+    View,
+    aspect_of,
+    evaluate,
+    is_wrong,
+)
 from dml_jax.constraints.record import Record, check, records_of
 from dml_jax.constraints.solving import solve_sizes, solve_types
 
@@ -30,6 +39,7 @@ __all__ = [
     "View",
     "aspect_of",
     "check",
+    "evaluate",
     "is_wrong",
     "records_of",
     "solve_sizes",

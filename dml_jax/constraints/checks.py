@@ -1,10 +1,13 @@
 """Check each kind of constraint record, and explain the faults."""
 
 import ast
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from dml_jax.constraints.expressions import (
     Aspect,
@@ -19,6 +22,7 @@ from dml_jax.constraints.expressions import (
     with_index,
 )
 from dml_jax.constraints.shapes import Shapes, in_order
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import Expect, Unquoted
 
 
@@ -109,6 +113,34 @@ def _check_nonzero(data: Any, view: View, expect: Expect, wrong: Collection[Aspe
     for path, value in places(data["nonzero"], view):
         if value == 0:
             expect(False, path, "not be 0", value)
+
+
+def _check_finite(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
+    for path, value in places(data["finite"], view):
+        expect(math.isfinite(value), path, "be finite", value)
+
+
+def _integers(text: str, view: View) -> Any:
+    """Return the limits of an integer type that an expression names; None of other types."""
+    kind = TensorDataType.of(evaluate(text, view))
+    return np.iinfo(kind.dtype) if kind.element_size and kind.dtype.kind in "iu" else None
+
+
+def _check_number(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
+    if "for" not in data or _integers(data["for"], view):
+        of = f" ({evaluate(data['for'], view)})" if "for" in data else ""
+        for path, value in places(data["number"], view):
+            expect(not math.isnan(value), path, f"not be NaN{of}", value)
+
+
+def _check_fits(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
+    limits = _integers(data["in"], view)
+    for path, value in places(data["fits"], view) if limits else ():
+        is_whole = math.isfinite(value) and value == int(value)
+        rule = f"be an integer in [{limits.min}, {limits.max}] ({evaluate(data['in'], view)})"
+        if is_whole and -(2**limits.bits) < value < 0:
+            rule += f"; {int(value)} modulo 2^{limits.bits} is {int(value) % 2**limits.bits}"
+        expect(is_whole and limits.min <= value <= limits.max, path, rule, value)
 
 
 def _check_unique(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -242,9 +274,16 @@ def _check_holds(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
             bind_names(data, view, index)
             if not evaluate(data["holds"], view):
                 path, rule, value = _explained(data, view, index)
+                rule += "" if "(" in rule else _reason(data)
                 expect(False, *_of_lists(path, rule, value, view))
     finally:
         unbind_names(data, view)
+
+
+def _reason(data: Any) -> str:
+    """Return why a record applies, as ` (MaskType is NONE)`; "" where it always does."""
+    said = (f"{path} is {json.dumps(value)}" for path, value in data.get("where", {}).items())
+    return f" ({', '.join(said)})".replace('"', "") if "where" in data else ""
 
 
 def _of_lists(path: str, rule: str, value: Any, view: View) -> tuple[str, str, Any]:
@@ -334,7 +373,7 @@ def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection
     is_open = not view.known.issuperset(names) or is_wrong(wrong, names[0], "")
     if not is_open and view.given.isdisjoint(names):
         rule = "be given" if len(names) == 1 else f"be given, or {_listed(names[1:])}"
-        expect(False, names[0], rule, _plain("nothing"))
+        expect(False, names[0], rule + _reason(data), _plain("nothing"))
 
 
 def _check_shapes(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -352,6 +391,9 @@ CHECKS: dict[str, Callable[..., None]] = {
     "least": _check_least,
     "one_of": _check_one_of,
     "nonzero": _check_nonzero,
+    "finite": _check_finite,
+    "number": _check_number,
+    "fits": _check_fits,
     "unique": _check_unique,
     "length": _check_length,
     "shapes": _check_shapes,

@@ -18,6 +18,12 @@ from dml_jax.constraints.expressions import (
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import Expect
 
+# The keys whose values are paths and expressions.
+_READING = (
+    *("range", "least", "one_of", "nonzero", "finite", "number", "for", "fits", "in"),
+    *("unique", "size", "holds", "except"),
+)
+
 
 class Record:
     """A constraint: the fields that it reads, the descriptions that it is about, and its check."""
@@ -45,7 +51,7 @@ class Record:
     def _texts(self) -> Iterator[str]:
         data = self.data
         yield from self.where
-        for key in ("range", "least", "one_of", "nonzero", "unique", "size", "holds", "except"):
+        for key in _READING:
             if key in data:
                 yield data[key]
         for key in ("is", "below", "to", "from"):

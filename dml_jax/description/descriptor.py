@@ -144,7 +144,6 @@ class Descriptor:
             for f in cls.fields
         ]
         cls.__signature__ = _OfConstructor(inspect.Signature(parameters))
-        names = {f.c_name: f.name for f in cls.fields}
 
     def __init__(self, /, *positional: Any, **values: Any):
         if positional:
@@ -317,11 +316,21 @@ class Descriptor:
         they are given. Raises `DmlError` with all faults, unknown fields among them.
         """
         faults: list[Fault] = []
+        if not isinstance(value, Mapping):
+            raise DmlError([Fault(cls.c_name, "", "be an object", value)])
+        values, broken = cls._read(value, faults)
+        self = object.__new__(cls)
+        self._complete(values, faults, broken)
+        return self
+
+    @classmethod
+    def _read(
+        cls, value: Mapping[str, Any], faults: list[Fault]
+    ) -> tuple[dict[str, Any], set[str | None]]:
+        """Return the fields in a JSON object, and those with faults, which it adds to `faults`."""
         values: dict[str, Any] = {}
         broken: set[str | None] = set()
         meant: set[str | None] = set()
-        if not isinstance(value, Mapping):
-            raise DmlError([Fault(cls.c_name, "", "be an object", value)])
         known = {f.c_name for f in cls.fields} | {f.count for f in cls.fields if f.count}
         for name in value:
             if name not in known and not is_note(name):
@@ -346,9 +355,7 @@ class Descriptor:
             if f.count in value and isinstance(given, list) and given and not counted:
                 rule = f"be {len(given)} (the elements of {f.c_name})"
                 faults.append(Fault(cls.c_name, str(f.count), rule, count))
-        self = object.__new__(cls)
-        self._complete(values, faults, broken)
-        return self
+        return values, broken
 
 
 def _rebuilt(cls: type[Descriptor], values: dict[str, Any]) -> Descriptor:

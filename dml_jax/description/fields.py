@@ -10,8 +10,8 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ def float_of_word(value: Any) -> Any:
     return float(value) if is_word else value
 
 
+@dataclass(frozen=True)
 class Kind:
     """A kind of field: converts, compares and writes its values.
 
@@ -34,26 +35,13 @@ class Kind:
     `to_json` gives; `key` is what equality and hash go by.
     """
 
-    c_type: str
+    c_type = ""
     """As DirectML.h declares it, without the `*` of what is pointed to."""
 
     @property
     def word(self) -> str:
         """Return the word for this kind in descriptions of fields."""
         return self.c_type
-
-    def _made_of(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "c_type"}
-
-    def __repr__(self) -> str:
-        parts = ((k, v.__name__ if isinstance(v, type) else v) for k, v in self._made_of().items())
-        return f"{type(self).__name__}({', '.join(f'{name}={part}' for name, part in parts)})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self._made_of().values()))
 
     def convert(self, value: Any) -> Any:
         raise NotImplementedError
@@ -73,13 +61,13 @@ class Kind:
         return self.convert(value)
 
 
+@dataclass(frozen=True)
 class Integer(Kind):
     """UINT or INT, or a part of its range."""
 
-    def __init__(self, least: int, most: int, c_type: str = "UINT"):
-        self.least = least
-        self.most = most
-        self.c_type = c_type
+    least: int
+    most: int
+    c_type: str = field(default="UINT", repr=False)
 
     def convert(self, value: Any) -> int:
         try:
@@ -162,6 +150,7 @@ def _item(array: Any) -> Any:
         return array
 
 
+@dataclass(frozen=True)
 class Scalar(Kind):
     """DML_SCALAR_UNION: a number of the type that another field names.
 
@@ -171,10 +160,8 @@ class Scalar(Kind):
     In JSON a number, or {"Int64": 5} as the union has it; FLOAT16 as the number or as its bits.
     """
 
+    type_field: str
     c_type = "DML_SCALAR_UNION"
-
-    def __init__(self, type_field: str):
-        self.type_field = type_field
 
     @property
     def word(self) -> str:
@@ -224,12 +211,15 @@ class Scalar(Kind):
         return number
 
 
+@dataclass(frozen=True)
 class Choice(Kind):
     """A member of an enumeration, taken as member, suffix or full name."""
 
-    def __init__(self, enumeration: type[Enumeration]):
-        self.enumeration = enumeration
-        self.c_type = enumeration.prefix
+    enumeration: type[Enumeration]
+
+    @property
+    def c_type(self) -> str:
+        return self.enumeration.prefix
 
     def convert(self, value: Any) -> Enumeration:
         return self.enumeration.of(value)
@@ -241,13 +231,12 @@ class Choice(Kind):
         return value.full_name
 
 
+@dataclass(frozen=True)
 class Tensor(Kind):
     """A tensor that the operator reads, or (`output`) writes."""
 
+    output: bool = False
     c_type = "DML_TENSOR_DESC"
-
-    def __init__(self, output: bool = False):
-        self.output = output
 
     @property
     def word(self) -> str:
@@ -286,11 +275,11 @@ def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return converted
 
 
+@dataclass(frozen=True)
 class Array(Kind):
     """Several values of one kind, kept as a tuple."""
 
-    def __init__(self, element: Kind):
-        self.element = element
+    element: Kind
 
     @property
     def word(self) -> str:
@@ -319,12 +308,15 @@ class Array(Kind):
         return tuple(list_of(lambda v: self.element.from_json(v, siblings))(value))
 
 
+@dataclass(frozen=True)
 class Structure(Kind):
     """Another descriptor, such as DML_SCALE_BIAS."""
 
-    def __init__(self, descriptor: Any):
-        self.descriptor = descriptor
-        self.c_type = descriptor.c_name
+    descriptor: Any
+
+    @property
+    def c_type(self) -> str:
+        return self.descriptor.c_name
 
     def convert(self, value: Any) -> Any:
         if not isinstance(value, self.descriptor):
@@ -340,33 +332,11 @@ class Structure(Kind):
         return self.descriptor.from_json(value)
 
 
-class Fused(Kind):
-    """DML_OPERATOR_DESC without tensors: an activation that is applied to the result."""
-
-    c_type = "DML_OPERATOR_DESC"
-    activation: ClassVar[Any] = None  # the class of such values, set where it is defined
-
-    def convert(self, value: Any) -> Any:
-        if isinstance(value, type) and hasattr(value, "fused"):
-            return value.fused()
-        if isinstance(value, str):
-            return self.activation.named(value)
-        if not isinstance(value, self.activation):
-            raise refused('be an activation, as "RELU" or ActivationElu.fused(alpha=0.5)', value)
-        return value
-
-    def to_json(self, value: Any) -> dict[str, Any]:
-        return value.to_json()
-
-    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
-        return self.activation.from_json(value)
-
-
+@dataclass(frozen=True)
 class Count:
     """Names the C field that holds the number of elements of an array field."""
 
-    def __init__(self, c_name: str):
-        self.c_name = c_name
+    c_name: str
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Source: the DML_BUFFER_TENSOR_DESC page and DMLCalcBufferTensorSize of DirectML'
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -101,6 +102,7 @@ class Placeholder:
         raise NotImplementedError
 
 
+@dataclass(init=False, repr=False, frozen=True, slots=True)
 class TensorDesc:
     """A tensor in a buffer: type and sizes, and how its elements are laid out.
 
@@ -117,15 +119,6 @@ class TensorDesc:
     All that is wrong is raised at once, as one `DmlError`. Immutable; equality and hash go by
     value.
     """
-
-    __slots__ = (
-        "data_type",
-        "flags",
-        "guaranteed_base_offset_alignment",
-        "sizes",
-        "strides",
-        "total_tensor_size_in_bytes",
-    )
 
     data_type: TensorDataType
     sizes: Sizes
@@ -228,11 +221,6 @@ class TensorDesc:
         put(self, "flags", flags)
         put(self, "total_tensor_size_in_bytes", total_tensor_size_in_bytes)
         put(self, "guaranteed_base_offset_alignment", alignment)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"TensorDesc is immutable: cannot set {name!r}")
-
-    __delattr__ = __setattr__  # pyright: ignore[reportAssignmentType]
 
     @classmethod
     def of(cls, array: Any) -> "TensorDesc":
@@ -411,24 +399,8 @@ class TensorDesc:
             raise DmlError(faults)
         return tensor
 
-    def _fields(self) -> tuple[Any, ...]:
-        return (
-            self.data_type,
-            self.sizes,
-            self.strides,
-            self.flags,
-            self.total_tensor_size_in_bytes,
-            self.guaranteed_base_offset_alignment,
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorDesc) and self._fields() == other._fields()
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return TensorDesc, self._fields()
+        return TensorDesc, tuple(getattr(self, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
         parts = [repr(self.data_type.name), str(list(self.sizes))]

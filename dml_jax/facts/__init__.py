@@ -26,6 +26,20 @@ versions of an operator have no entry if their names are the same:
 - `onnx`: the op types of ONNX and of ONNX Runtime that become this operator;
 - `jax`, `torch`: the functions of JAX and of PyTorch that compute the same, or the nearest to it.
 
+`samples.json` has typical uses of operators, by their names without DML_OPERATOR_. In expressions E
+is the number of elements, T the data type, and N, C, H and W are the sizes of a feature map of E
+elements; `root` is the whole part of a square root.
+
+- `part`: the feature map has E divided by this many elements;
+- `let`: further names, each an expression;
+- `tensor`: the sizes of each tensor that has no sample, `N, C, H, W` by default;
+- `fields`: the value of each field: of a tensor "sizes" or "TYPE: sizes", where `*` stands for the
+  sizes of `tensor`. Fields that an operator lacks are left out;
+- `uses`: the further fields of each use;
+- `each`: fields with several values, each combination of which is a use;
+- `range`: the least and the largest element of each input, "" for the others; an expression of the
+  described fields, as in constraint records.
+
 `fields.json` has what a field is, by its name in DirectML.h, where no docstring says so.
 """
 
@@ -60,6 +74,12 @@ def names() -> Mapping[str, Any]:
 def fields() -> Mapping[str, str]:
     """Return what fields are, by their names in DirectML.h."""
     return _read("fields")
+
+
+@functools.cache
+def samples() -> Mapping[str, Any]:
+    """Return the typical uses of operators, by their names without DML_OPERATOR_."""
+    return {name: entry for names, entry in _read("samples").items() for name in names.split()}
 
 
 @functools.cache

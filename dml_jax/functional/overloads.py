@@ -12,7 +12,7 @@ from dml_jax import beyond, facts
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import is_array
 from dml_jax.enums import is_bfloat16
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, collecting
 from dml_jax.functional import remedies
 from dml_jax.functional.calls import Call, Place
 from dml_jax.functional.describe import Arguments, in_float32, operator_of
@@ -142,10 +142,8 @@ class Family:
             given: the arguments.
             places: where a call of this shape has them: their position, or their name.
         """
-        refusals: list[DmlError] = []
-        for is_default_type in (False, True):
-            if is_default_type and not self._chooses_type(given):
-                break
+        refusals: list[tuple[bool, list[Fault]]] = []
+        for is_default_type in (False, True)[: 1 + self._chooses_type(given)]:
             for operator in self.operators:
                 arguments = {**self.defaults, **given}
                 for name in arguments:
@@ -154,17 +152,17 @@ class Family:
                 if is_default_type:  # the type follows from the tensors
                     arguments["output_data_type"] = None
                 arguments.pop("graph", None)
-                try:
+                lacks, faults = True, list[Fault]()
+                with collecting(faults):
                     fields, origins = self._fields_of(operator, arguments)
+                    lacks = False
                     return self._described(operator, fields, origins, places)
-                except DmlError as error:
-                    refusals.append(error)
+                refusals.append((lacks, faults))
         if beyond.is_allowed() and not beyond.is_loosened():
             with beyond.loosened():
                 return self.call(given, places)
-        is_refused = [r for r in refusals if not isinstance(r, _LacksError)]
-        best = min(is_refused or refusals[:1], key=lambda error: len(error.faults))
-        raise DmlError(best.faults) from None
+        refused = [faults for lacks, faults in refusals if not lacks] or [refusals[0][1]]
+        raise DmlError(min(refused, key=len))
 
     def _chooses_type(self, given: Mapping[str, Any]) -> bool:
         return "output_data_type" in self.defaults and "output_data_type" not in given
@@ -174,7 +172,7 @@ class Family:
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the arguments by field, and the argument of each field.
 
-        Raises `_LacksError` where the version of the operator has no field for an argument.
+        Raises `DmlError` where the version of the operator has no field for an argument.
         """
         fields: dict[str, Any] = {}
         origins: dict[str, str] = {}
@@ -195,11 +193,8 @@ class Family:
                 fields[name] = value
             elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
-                raise _LacksError([Fault(operator.c_name, argument, rule, value)])
-        try:
-            fields = operator.call_of(fields)
-        except DmlError as error:
-            raise _LacksError(error.faults) from None
+                raise DmlError([Fault(operator.c_name, argument, rule, value)])
+        fields = operator.call_of(fields)
         if left_out:
             fields["outputs"] = optional - left_out
         return fields, origins
@@ -277,10 +272,6 @@ class Family:
             return named(*(next(made) if there else None for there in is_made))
 
         return returned
-
-
-class _LacksError(DmlError):
-    """Raised where a version of an operator has no field for an argument."""
 
 
 def _parameter(text: str) -> inspect.Parameter:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dml_jax.description.descriptor import snake_case
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
@@ -385,18 +386,8 @@ class GraphBuilder:
         flags = tensor.flags.name
         rule = f"have Flags {known.flags.name}, as {where} has"
         expect(known.flags.name == flags, path, rule, Unquoted(flags))
-        for what, least, own in (
-            (
-                "TotalTensorSizeInBytes",
-                known.total_tensor_size_in_bytes,
-                tensor.total_tensor_size_in_bytes,
-            ),
-            (
-                "GuaranteedBaseOffsetAlignment",
-                known.guaranteed_base_offset_alignment,
-                tensor.guaranteed_base_offset_alignment,
-            ),
-        ):
+        for what in ("TotalTensorSizeInBytes", "GuaranteedBaseOffsetAlignment"):
+            least, own = (getattr(t, snake_case(what)) for t in (known, tensor))
             expect(own >= least, path, f"have {what} of at least {least}, as {where} has", own)
 
     def _check_own(self, expect: Expect, path: str, value: Any) -> bool:

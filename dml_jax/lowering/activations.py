@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import clamp, element_wise
-from dml_jax.lowering.differentiable import Differentiable
+from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import is_float
 from dml_jax.lowering.quantization import divide
 
@@ -44,19 +44,16 @@ def leaky_relu(x: jax.Array, alpha: float | jax.Array) -> jax.Array:
     return jnp.where(x >= 0, x, alpha * _not_positive(x))
 
 
-@Differentiable
+@derived_by(
+    lambda dx, x, slope: dx * jnp.where(x >= 0, 1, slope),
+    lambda dslope, x, slope: dslope * jnp.where(x >= 0, 0, x),
+)
 def parameterized_relu(x: jax.Array, slope: jax.Array) -> jax.Array:
     """Return `x if x >= 0 else slope * x`."""
     return leaky_relu(x, slope)
 
 
-parameterized_relu.derive_by(
-    lambda dx, x, slope: dx * jnp.where(x >= 0, 1, slope),
-    lambda dslope, x, slope: dslope * jnp.where(x >= 0, 0, x),
-)
-
-
-@Differentiable
+@derived_by(lambda dx, x: dx * element_wise.exp(x))
 def _expm1(x: jax.Array) -> jax.Array:
     """Return `exp(x) - 1`: near 0 by its series, where XLA's has fewer digits."""
     if x.dtype.itemsize == 8:
@@ -67,9 +64,6 @@ def _expm1(x: jax.Array) -> jax.Array:
     for factorial in (720, 120, 24, 6, 2):
         series = series * small + 1 / factorial
     return jnp.where(is_small, small + small * small * series, lax.exp(x) - 1)
-
-
-_expm1.derive_by(lambda dx, x: dx * element_wise.exp(x))
 
 
 def elu(x: jax.Array, alpha: float) -> jax.Array:
@@ -89,17 +83,14 @@ def celu(x: jax.Array, alpha: float) -> jax.Array:
     return jnp.where(x >= 0, x, alpha * _expm1(_not_positive(x) / alpha))
 
 
-@Differentiable
+@derived_by(lambda dx, x, steepness: dx * element_wise.logistic(steepness * x))
 def softplus(x: jax.Array, steepness: float) -> jax.Array:
     """Return `ln(1 + exp(steepness * x)) / steepness`, where `exp` never overflows."""
     ramp = jnp.maximum(x, 0) if steepness > 0 else jnp.minimum(x, 0)
     return ramp + _softplus_of_minus_abs(steepness * x) / steepness
 
 
-softplus.derive_by(lambda dx, x, steepness: dx * element_wise.logistic(steepness * x))
-
-
-@Differentiable
+@derived_by(lambda dx, x, alpha, beta: dx * (alpha * beta) * element_wise.logistic(beta * x))
 def parametric_softplus(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `alpha * ln(1 + exp(beta * x))`, where `exp` never overflows."""
     if abs(alpha) < 1 <= abs(beta):  # `beta * x` may overflow where the result does not
@@ -107,11 +98,6 @@ def parametric_softplus(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     else:
         ramp = alpha * jnp.maximum(beta * x, 0)
     return ramp + alpha * _softplus_of_minus_abs(beta * x)
-
-
-parametric_softplus.derive_by(
-    lambda dx, x, alpha, beta: dx * (alpha * beta) * element_wise.logistic(beta * x)
-)
 
 
 def _softplus_of_minus_abs(x: jax.Array) -> jax.Array:
@@ -124,13 +110,10 @@ def scaled_tanh(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     return alpha * element_wise.tanh(beta * x)
 
 
-@Differentiable
+@derived_by(lambda dx, x: element_wise.divide(dx, 1 + jnp.abs(x), 2))
 def softsign(x: jax.Array) -> jax.Array:
     """Return `x / (1 + |x|)`."""
     return x / (1 + jnp.abs(x))
-
-
-softsign.derive_by(lambda dx, x: element_wise.divide(dx, 1 + jnp.abs(x), 2))
 
 
 def hard_sigmoid(x: jax.Array, alpha: float, beta: float) -> jax.Array:
@@ -143,13 +126,10 @@ def _of_hard_swish(dx: jax.Array, x: jax.Array, alpha: float, beta: float) -> ja
     return dx * jnp.where(line <= 0, 0, jnp.where(line >= 1, 1, line + alpha * x))
 
 
-@Differentiable
+@derived_by(_of_hard_swish)
 def hard_swish(x: jax.Array, alpha: float, beta: float) -> jax.Array:
     """Return `x * max(0, min(alpha * x + beta, 1))`."""
     return x * hard_sigmoid(x, alpha, beta)
-
-
-hard_swish.derive_by(_of_hard_swish)
 
 
 def _of_swish_slope(dy: jax.Array, y: jax.Array) -> jax.Array:
@@ -157,7 +137,7 @@ def _of_swish_slope(dy: jax.Array, y: jax.Array) -> jax.Array:
     return dy * element_wise.sech_squared(y / 2, (2 - y * element_wise.tanh(y / 2)) / 4)
 
 
-@Differentiable
+@derived_by(_of_swish_slope)
 def _swish_slope(y: jax.Array) -> jax.Array:
     """Return the derivative of `y / (1 + exp(-y))`; of y and -y they are 1 together."""
     a = lax.min(jnp.abs(y), y.dtype.type(2048))
@@ -167,10 +147,7 @@ def _swish_slope(y: jax.Array) -> jax.Array:
     return jnp.where(y < 0, slope, 1 - slope)
 
 
-_swish_slope.derive_by(_of_swish_slope)
-
-
-@Differentiable
+@derived_by(lambda dx, x, scale: dx * _swish_slope(scale * x))
 def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     """Return `x / (1 + exp(-scale * x))`.
 
@@ -188,9 +165,6 @@ def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     half = k >> 1
     halved = divide(x * element_wise.power_of_two(-half), divisor)
     return halved * element_wise.power_of_two(half - k)
-
-
-swish.derive_by(lambda dx, x, scale: dx * _swish_slope(scale * x))
 
 
 # Coefficients of u, u^2, ... in `0.5 * erfc(a / sqrt(2)) * exp(a^2 / 2)`, u = 1 / (1 + 7/16 * a):
@@ -227,7 +201,7 @@ def _of_gelu_slope(dx: jax.Array, x: jax.Array) -> jax.Array:
     return dx * (2 - x * x) * (_HEIGHT * element_wise.bell(x, 0.5, 0))
 
 
-@Differentiable
+@derived_by(_of_gelu_slope)
 def _gelu_slope(x: jax.Array) -> jax.Array:
     """Return the derivative of `gelu`; of x and -x they are 1 together."""
     a = lax.min(jnp.abs(x), x.dtype.type(16))
@@ -235,10 +209,7 @@ def _gelu_slope(x: jax.Array) -> jax.Array:
     return jnp.where(x < 0, slope, 1 - slope)
 
 
-_gelu_slope.derive_by(_of_gelu_slope)
-
-
-@Differentiable
+@derived_by(lambda dx, x: dx * _gelu_slope(x))
 def gelu(x: jax.Array) -> jax.Array:
     """Return `0.5 * x * erfc(-x / sqrt(2))`.
 
@@ -253,9 +224,6 @@ def gelu(x: jax.Array) -> jax.Array:
     tail *= lax.exp((whole - a) * (whole + a) / 2)
     end = lax.exp(-whole * whole / 2)
     return jnp.where(x < 0, x * tail * end, x * (1 - tail * end))
-
-
-gelu.derive_by(lambda dx, x: dx * _gelu_slope(x))
 
 
 def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:

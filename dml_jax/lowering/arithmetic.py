@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import angles, element_wise
-from dml_jax.lowering.differentiable import Differentiable
+from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import finite, is_float, wide
 from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
 
@@ -44,13 +44,10 @@ def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.round((a - lax.rem(a, b)) / b)
 
 
-@Differentiable
+@derived_by(lambda da, a, b: da, lambda db, a, b: -db * _quotient(a, b))
 def _remainder(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return a - b * trunc(a / b) of floats."""
     return lax.rem(a, b)
-
-
-_remainder.derive_by(lambda da, a, b: da, lambda db, a, b: -db * _quotient(a, b))
 
 
 def modulus_truncate(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -104,7 +101,7 @@ def _of_ratio(dx: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
     return dx * unit * ((v - u) * (v + u) / (square * square)) * unit
 
 
-@Differentiable
+@derived_by(lambda dy, y, x: -2 * dy * _ratio(x, y) * _ratio(y, x), _of_ratio)
 def _ratio(y: jax.Array, x: jax.Array) -> jax.Array:
     """Return `x / (x^2 + y^2)`, and 0 at the origin."""
     unit, v, u = _in_units(y, x)
@@ -112,16 +109,10 @@ def _ratio(y: jax.Array, x: jax.Array) -> jax.Array:
     return u / jnp.where(square == 0, 1, square) * unit
 
 
-_ratio.derive_by(lambda dy, y, x: -2 * dy * _ratio(x, y) * _ratio(y, x), _of_ratio)
-
-
-@Differentiable
+@derived_by(lambda dy, y, x: dy * _ratio(y, x), lambda dx, y, x: -dx * _ratio(x, y))
 def atan_yx(y: jax.Array, x: jax.Array) -> jax.Array:
     """Return the angle of the points (x, y) in radians; its gradient at the origin is 0."""
     return angles.arctan2(y, x)
-
-
-atan_yx.derive_by(lambda dy, y, x: dy * _ratio(y, x), lambda dx, y, x: -dx * _ratio(x, y))
 
 
 def _of_base(dx: jax.Array, x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
@@ -135,7 +126,7 @@ def _of_base(dx: jax.Array, x: jax.Array, exponent: jax.Array, logarithms: int) 
     return dx * slope
 
 
-@Differentiable
+@derived_by(_of_base, lambda de, x, exponent, n: de * _power(x, exponent, n + 1))
 def _power(x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
     """Return C's pow of floats times a power of the logarithm of x.
 
@@ -148,9 +139,6 @@ def _power(x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
     logarithm = lax.log(jnp.where(x > 0, x, 1))
     product = root * lax.integer_pow(logarithm, logarithms) * root
     return jnp.where((x <= 0) | (root == 0), 0, product)
-
-
-_power.derive_by(_of_base, lambda de, x, exponent, n: de * _power(x, exponent, n + 1))
 
 
 def _real_power(x: jax.Array, exponent: jax.Array) -> jax.Array:

@@ -71,6 +71,15 @@ def beside(x: jax.Array, other: jax.Array) -> jax.Array:
     return x if other.ndim < CROWDED else broadcast(x, other.shape)
 
 
+def batched_first(xs: Sequence[jax.Array], dims: Sequence[int | None]) -> list[jax.Array]:
+    """Return arrays whose batch is the first axis; None stands for an array that has none."""
+    size = next(x.shape[d] for x, d in zip(xs, dims, strict=True) if d is not None)
+    return [
+        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
+        for x, d in zip(xs, dims, strict=True)
+    ]
+
+
 def ranks(axes: Sequence[int]) -> list[int]:
     """Return, of distinct axes, the place of each among the sorted ones."""
     places = {axis: place for place, axis in enumerate(sorted(axes))}

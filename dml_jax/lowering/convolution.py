@@ -232,7 +232,7 @@ def plain(
         None,
         groups,
         precision=precision(),
-        preferred_element_type=x.dtype if FORMS.get('out') == 'half' else wide_type(x.dtype),
+        preferred_element_type=x.dtype if FORMS.get("out") == "half" else wide_type(x.dtype),
     )
 
 
@@ -330,7 +330,7 @@ def _plain_of_last(
         lax.ConvDimensionNumbers(of_arrays, of_filter, of_arrays),
         groups,
         precision=precision(),
-        preferred_element_type=x.dtype if FORMS.get('out') == 'half' else wide_type(x.dtype),
+        preferred_element_type=x.dtype if FORMS.get("out") == "half" else wide_type(x.dtype),
     )
 
 

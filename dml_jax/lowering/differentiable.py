@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jax.experimental import jet
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
+
+from dml_jax.lowering.axes import batched_first
 
 ELEMENTS = Primitive("dml_elements")
 Rule = Callable[..., jax.Array]
@@ -26,29 +27,28 @@ class Differentiable:
 
     Attributes:
         plain: the function, `plain(*arrays, *attributes)`.
-        rules: what the tangent of each array adds to the tangent of the result.
+        rules: what the tangent of each array adds to the tangent of the result:
+            `rule(tangent, *arrays, *attributes)`, linear in the tangent.
         linear: whether the function is linear in its first array.
     """
 
-    def __init__(self, plain: Callable[..., jax.Array]):
-        self.plain = plain
-        self.rules: tuple[Rule, ...] = ()
-        self.linear = False
+    def __init__(self, plain: Callable[..., jax.Array], *rules: Rule, linear: bool = False):
+        self.plain, self.rules, self.linear = plain, rules, linear
         self._signature = inspect.signature(plain)
         functools.update_wrapper(self, plain)
-
-    def derive_by(self, *rules: Rule, linear: bool = False) -> None:
-        """Set a rule for each array: `rule(tangent, *arrays, *attributes)`, linear in the tangent.
-
-        `linear` says that the function is linear in its first array.
-        """
-        self.rules, self.linear = rules, linear
 
     def __call__(self, *arguments: Any, **attributes: Any) -> jax.Array:
         """Return the function of arrays and attributes, these by place or by name."""
         given = self._signature.bind(*arguments, **attributes).args
         count = len(self.rules)
         return ELEMENTS.bind(*given[:count], function=self, attributes=given[count:])
+
+
+def derived_by(
+    *rules: Rule, linear: bool = False
+) -> Callable[[Callable[..., jax.Array]], Differentiable]:
+    """Make a function differentiable by these rules, one for each array."""
+    return lambda plain: Differentiable(plain, *rules, linear=linear)
 
 
 def _plain(*xs: Any, function: Differentiable, attributes: tuple[Any, ...]) -> jax.Array:
@@ -84,12 +84,7 @@ def _transposed(cotangent: Any, x: Any, *others: Any, function: Any, attributes:
 def _batched(xs: Any, dims: Any, **params: Any) -> tuple[Any, int]:
     if len(xs) == 1:
         return ELEMENTS.bind(*xs, **params), dims[0]
-    size = next(x.shape[d] for x, d in zip(xs, dims, strict=True) if d is not None)
-    xs = [
-        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
-        for x, d in zip(xs, dims, strict=True)
-    ]
-    return ELEMENTS.bind(*xs, **params), 0
+    return ELEMENTS.bind(*batched_first(xs, dims), **params), 0
 
 
 def _taylor(primals: Any, series: Any, **params: Any) -> Any:

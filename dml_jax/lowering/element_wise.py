@@ -9,7 +9,7 @@ from jax import lax
 
 from dml_jax.enums import RoundingMode
 from dml_jax.lowering import angles, clamp
-from dml_jax.lowering.differentiable import Differentiable
+from dml_jax.lowering.differentiable import Differentiable, derived_by
 from dml_jax.lowering.quantization import corrected
 
 
@@ -18,17 +18,18 @@ def identity(x: jax.Array) -> jax.Array:
     return x
 
 
-@Differentiable
+@derived_by(lambda dx, x: dx * exp(x))
 def exp(x: jax.Array) -> jax.Array:
     """Return e to the power of x; beyond 88, where XLA's on CPUs has fewer digits, in two steps."""
     is_large = x > 88
     return lax.exp(jnp.where(is_large, x - 1, x)) * jnp.where(is_large, np.e, 1).astype(x.dtype)
 
 
-exp.derive_by(lambda dx, x: dx * exp(x))
-
-
-@Differentiable
+@derived_by(
+    lambda da, a, b, times: divide(da, b, times),
+    lambda db, a, b, times: -times * db * divide(a, b, times + 1),
+    linear=True,
+)
 def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
     """Return floats `a` divided by `b`, so many times; a GPU's quotient of FLOAT32 is corrected."""
     if a.dtype == np.float32:
@@ -40,29 +41,12 @@ def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
     return a
 
 
-divide.derive_by(
-    lambda da, a, b, times: divide(da, b, times),
-    lambda db, a, b, times: -times * db * divide(a, b, times + 1),
-    linear=True,
-)
+reciprocal = Differentiable(lax.reciprocal, lambda dx, x: -divide(dx, x, 2))
+"""Return 1 / x."""
 
 
-@Differentiable
-def reciprocal(x: jax.Array) -> jax.Array:
-    """Return 1 / x."""
-    return lax.reciprocal(x)
-
-
-reciprocal.derive_by(lambda dx, x: -divide(dx, x, 2))
-
-
-@Differentiable
-def log(x: jax.Array) -> jax.Array:
-    """Return the natural logarithm."""
-    return lax.log(x)
-
-
-log.derive_by(lambda dx, x: divide(dx, x, 1))
+log = Differentiable(lax.log, lambda dx, x: divide(dx, x, 1))
+"""Return the natural logarithm."""
 
 
 def _of_root(dx: jax.Array, x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
@@ -72,7 +56,7 @@ def _of_root(dx: jax.Array, x: jax.Array, a: int, b: int, j: int, k: int) -> jax
     return dx * slope
 
 
-@Differentiable
+@derived_by(_of_root)
 def _over_root(x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
     """Return `x^j / sqrt(a + b * x^2)^k` of a and b that are 1 or -1.
 
@@ -89,57 +73,28 @@ def _over_root(x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
     return jnp.where(jnp.abs(x) > 2.0 ** (jnp.finfo(x.dtype).nmant // 2 + 2), far, near)
 
 
-_over_root.derive_by(_of_root)
+acosh = Differentiable(lax.acosh, lambda dx, x: dx * _over_root(x, -1, 1, 0, 1))
+"""Return the inverse hyperbolic cosine."""
 
 
-@Differentiable
-def acosh(x: jax.Array) -> jax.Array:
-    """Return the inverse hyperbolic cosine."""
-    return lax.acosh(x)
+asinh = Differentiable(lax.asinh, lambda dx, x: dx * _over_root(x, 1, 1, 0, 1))
+"""Return the inverse hyperbolic sine."""
 
 
-@Differentiable
-def asinh(x: jax.Array) -> jax.Array:
-    """Return the inverse hyperbolic sine."""
-    return lax.asinh(x)
+atanh = Differentiable(lax.atanh, lambda dx, x: dx * _over_root(x, 1, -1, 0, 2))
+"""Return the inverse hyperbolic tangent."""
 
 
-@Differentiable
-def atanh(x: jax.Array) -> jax.Array:
-    """Return the inverse hyperbolic tangent."""
-    return lax.atanh(x)
+acos = Differentiable(angles.arccos, lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
+"""Return the arc cosine."""
 
 
-acosh.derive_by(lambda dx, x: dx * _over_root(x, -1, 1, 0, 1))
-asinh.derive_by(lambda dx, x: dx * _over_root(x, 1, 1, 0, 1))
-atanh.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 2))
+asin = Differentiable(angles.arcsin, lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
+"""Return the arc sine."""
 
 
-@Differentiable
-def acos(x: jax.Array) -> jax.Array:
-    """Return the arc cosine."""
-    return angles.arccos(x)
-
-
-acos.derive_by(lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
-
-
-@Differentiable
-def asin(x: jax.Array) -> jax.Array:
-    """Return the arc sine."""
-    return angles.arcsin(x)
-
-
-asin.derive_by(lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
-
-
-@Differentiable
-def atan(x: jax.Array) -> jax.Array:
-    """Return the arc tangent."""
-    return angles.arctan(x)
-
-
-atan.derive_by(lambda dx, x: dx * _over_root(x, 1, 1, 0, 2))
+atan = Differentiable(angles.arctan, lambda dx, x: dx * _over_root(x, 1, 1, 0, 2))
+"""Return the arc tangent."""
 
 
 def _of_bell(dx: jax.Array, x: jax.Array, c: float, j: int) -> jax.Array:
@@ -149,7 +104,7 @@ def _of_bell(dx: jax.Array, x: jax.Array, c: float, j: int) -> jax.Array:
     return dx * slope
 
 
-@Differentiable
+@derived_by(_of_bell)
 def bell(x: jax.Array, c: float, j: int) -> jax.Array:
     """Return `x^j * exp(-c * x^2)` of a c that is 1 or 1/2.
 
@@ -164,16 +119,10 @@ def bell(x: jax.Array, c: float, j: int) -> jax.Array:
     return lax.integer_pow(x, j) * lax.exp(-c * whole * whole) * rest
 
 
-bell.derive_by(_of_bell)
-
-
-@Differentiable
+@derived_by(lambda dx, x: dx * (2 / np.sqrt(np.pi)).astype(x.dtype) * bell(x, 1, 0))
 def erf(x: jax.Array) -> jax.Array:
     """Return the error function. XLA passes a sharding through a select, and not through `erf`."""
     return jnp.where(x == x, lax.erf(x), x)
-
-
-erf.derive_by(lambda dx, x: dx * (2 / np.sqrt(np.pi)).astype(x.dtype) * bell(x, 1, 0))
 
 
 # ln(2) in two parts: a whole number of at most 16 bits times the first is exact.
@@ -202,7 +151,7 @@ def power_of_two(n: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(jnp.maximum(n + 127, 0) << 23, np.float32)
 
 
-@Differentiable
+@derived_by(lambda dx, x: dx * sinh(x))
 def cosh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) + exp(-x)) / 2`, by the addition theorem of cosh."""
     if x.dtype != np.float32:  # XLA's exponential of FLOAT64 has all digits
@@ -212,7 +161,7 @@ def cosh(x: jax.Array) -> jax.Array:
     return 2 * (even + (even * c + odd * s))
 
 
-@Differentiable
+@derived_by(lambda dx, x: dx * cosh(x))
 def sinh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) - exp(-x)) / 2`, by the addition theorem of sinh."""
     if x.dtype != np.float32:
@@ -222,10 +171,6 @@ def sinh(x: jax.Array) -> jax.Array:
         return jnp.where(jnp.abs(x) < 1, (small + small / (small + 1)) / 2, large)
     (even, odd), (c, s) = _halves(x)
     return jnp.where(jnp.abs(x) < 2**-12, x, 2 * (odd + (odd * c + even * s)))
-
-
-cosh.derive_by(lambda dx, x: dx * sinh(x))
-sinh.derive_by(lambda dx, x: dx * cosh(x))
 
 
 Pair = tuple[jax.Array, jax.Array]
@@ -254,40 +199,24 @@ def sech_squared(x: jax.Array, factor: jax.Array | float = 1) -> jax.Array:
     return 4 * root / (size * size) * factor * rest
 
 
-@Differentiable
+@derived_by(lambda dx, x: -2 * dx * tanh(x) * _of_tanh(x))
 def _of_tanh(x: jax.Array) -> jax.Array:
     """Return the derivative of `tanh`."""
     return sech_squared(x)
 
 
-_of_tanh.derive_by(lambda dx, x: -2 * dx * tanh(x) * _of_tanh(x))
+tanh = Differentiable(lax.tanh, lambda dx, x: dx * _of_tanh(x))
+"""Return the hyperbolic tangent."""
 
 
-@Differentiable
-def tanh(x: jax.Array) -> jax.Array:
-    """Return the hyperbolic tangent."""
-    return lax.tanh(x)
-
-
-tanh.derive_by(lambda dx, x: dx * _of_tanh(x))
-
-
-@Differentiable
+@derived_by(lambda dx, x: -dx * tanh(x / 2) * _of_logistic(x))
 def _of_logistic(x: jax.Array) -> jax.Array:
     """Return the derivative of `logistic`."""
     return sech_squared(x / 2, 0.25)
 
 
-_of_logistic.derive_by(lambda dx, x: -dx * tanh(x / 2) * _of_logistic(x))
-
-
-@Differentiable
-def logistic(x: jax.Array) -> jax.Array:
-    """Return `1 / (1 + exp(-x))`."""
-    return lax.logistic(x)
-
-
-logistic.derive_by(lambda dx, x: dx * _of_logistic(x))
+logistic = Differentiable(lax.logistic, lambda dx, x: dx * _of_logistic(x))
+"""Return `1 / (1 + exp(-x))`."""
 
 
 def sign(x: jax.Array) -> jax.Array:

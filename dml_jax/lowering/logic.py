@@ -12,22 +12,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import IsInfinityMode
-from dml_jax.lowering.dtypes import bits_of, wide
+from dml_jax.lowering.dtypes import bits_of
 
 
 def is_true(x: jax.Array) -> jax.Array:
     """Return whether each element of `x` differs from 0."""
     return x != x.dtype.type(0)
-
-
-def of_truth(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """Return `function` of truth values as a function of numbers."""
-    return lambda *xs: function(*map(is_true, xs))
-
-
-def of_values(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """Return the comparison `function`, which compares FLOAT16 as FLOAT32."""
-    return lambda *xs: function(*map(wide, xs))
 
 
 def is_nan(x: jax.Array) -> jax.Array:
@@ -41,15 +31,6 @@ def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
         return jnp.isinf(x)
     sign = 1 if infinity_mode == IsInfinityMode.POSITIVE else -1
     return x == x.dtype.type(sign * jnp.inf)
-
-
-def of_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """Return `function` of unsigned integers as a function of the bits of any type."""
-
-    def of_any(*xs: jax.Array) -> jax.Array:
-        return lax.bitcast_convert_type(function(*map(bits_of, xs)), xs[0].dtype)
-
-    return of_any
 
 
 def bit_count(x: jax.Array) -> jax.Array:

@@ -1,6 +1,7 @@
 """Normalizations, and their gradients: of FLOAT32 or FLOAT64, with sums of that type."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from dml_jax.lowering.axes import averaged, beside, summed
 
 Activation = Callable[[jax.Array], jax.Array]
 Three = tuple[jax.Array, jax.Array, jax.Array]
+Statistics = tuple[jax.Array, jax.Array]  # a mean and a variance
 
 
 def activated(y: jax.Array, activation: Activation | None) -> jax.Array:
@@ -17,7 +19,7 @@ def activated(y: jax.Array, activation: Activation | None) -> jax.Array:
     return y if activation is None else activation(y)
 
 
-def statistics(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+def statistics(x: jax.Array, axes: Sequence[int]) -> Statistics:
     """Return the mean and the population variance of the elements over `axes`, by two passes."""
     mean = averaged(x, axes)
     return mean, averaged(jnp.square(x - mean), axes)
@@ -63,47 +65,34 @@ def mean_variance(
 
 
 def batch(
-    x: jax.Array,
-    mean: jax.Array,
-    variance: jax.Array,
-    scale: jax.Array,
-    bias: jax.Array,
-    epsilon: float,
+    x: jax.Array, of: Statistics, scale: jax.Array, bias: jax.Array, epsilon: float
 ) -> jax.Array:
-    """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`."""
+    """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`, of a mean and a variance."""
+    mean, variance = of
     centred = x - beside(mean, x)
     inverse = inverse_deviation(variance, epsilon)
     return centred * beside(inverse, x) * beside(scale, x) + beside(bias, x)
 
 
 def batch_gradient(
-    x: jax.Array,
-    dy: jax.Array,
-    mean: jax.Array,
-    variance: jax.Array,
-    scale: jax.Array,
-    epsilon: float,
+    x: jax.Array, dy: jax.Array, of: Statistics, scale: jax.Array, epsilon: float
 ) -> Three:
     """Return the gradients of `batch` for `x`, `scale` and `bias`; the statistics are constants."""
+    mean, variance = of
     axes, inverse = axes_of_ones(mean), inverse_deviation(variance, epsilon)
     slope = summed(dy * (x - mean), axes) * inverse
     return dy * (scale * inverse), slope, summed(dy, axes)
 
 
 def batch_training_gradient(
-    x: jax.Array,
-    dy: jax.Array,
-    mean: jax.Array,
-    variance: jax.Array,
-    scale: jax.Array,
-    epsilon: float,
+    x: jax.Array, dy: jax.Array, of: Statistics, scale: jax.Array, epsilon: float
 ) -> Three:
     """Return the gradients of `batch` with the statistics of `x`, for `x`, `scale` and `bias`."""
-    axes, inverse = axes_of_ones(mean), inverse_deviation(variance, epsilon)
+    axes, inverse = axes_of_ones(of[0]), inverse_deviation(of[1], epsilon)
     centred = x - averaged(x, axes)
     along = averaged(dy * centred, axes) * jnp.square(inverse)
     rest = dy - averaged(dy, axes) - centred * along
-    _, of_scale, of_bias = batch_gradient(x, dy, mean, variance, scale, epsilon)
+    _, of_scale, of_bias = batch_gradient(x, dy, of, scale, epsilon)
     return rest * (scale * inverse), of_scale, of_bias
 
 
@@ -123,41 +112,41 @@ def window_sum(x: jax.Array, axes: Sequence[int], size: int, mirrored: bool = Fa
     return x
 
 
-def local_response(
-    x: jax.Array, axes: Sequence[int], size: int, alpha: float, beta: float, bias: float
-) -> jax.Array:
-    """Return `x / (bias + alpha / size * s) ** beta`, with s the sum of squares in the window.
+class Neighbours(NamedTuple):
+    """The window and the numbers of a normalization by the elements around each one.
 
-    Args:
-        x: the elements.
+    Attributes:
         axes: the dimensions of the window.
         size: the window's size in each of them.
         alpha: the factor of the mean of squares.
         beta: the power.
         bias: is added before the power is taken.
     """
-    return x / lax.pow(_base(x, axes, size, alpha, bias), x.dtype.type(beta))
+
+    axes: Sequence[int]
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+
+    def base(self, x: jax.Array) -> jax.Array:
+        """Return `bias + alpha / size * s`, with s the sum of squares in the window."""
+        squares = window_sum(jnp.square(x), self.axes, self.size)
+        return self.bias + self.alpha / self.size * squares
 
 
-def _base(x: jax.Array, axes: Sequence[int], size: int, alpha: float, bias: float) -> jax.Array:
-    squares = window_sum(jnp.square(x), axes, size)
-    return bias + alpha / size * squares
+def local_response(x: jax.Array, around: Neighbours) -> jax.Array:
+    """Return `x / (bias + alpha / size * s) ** beta`, with s the sum of squares in the window."""
+    return x / lax.pow(around.base(x), x.dtype.type(around.beta))
 
 
-def local_response_gradient(
-    x: jax.Array,
-    dy: jax.Array,
-    axes: Sequence[int],
-    size: int,
-    alpha: float,
-    beta: float,
-    bias: float,
-) -> jax.Array:
+def local_response_gradient(x: jax.Array, dy: jax.Array, around: Neighbours) -> jax.Array:
     """Return the gradient of `local_response` for `x`, where `dy` is that of its result."""
-    base = _base(x, axes, size, alpha, bias)
+    axes, size, alpha, beta, _ = around
+    base = around.base(x)
     direct = dy / lax.pow(base, x.dtype.type(beta))
-    around = window_sum(direct * x / base, axes, size, mirrored=True)
-    return direct - 2 * alpha * beta / size * x * around
+    total = window_sum(direct * x / base, axes, size, mirrored=True)
+    return direct - 2 * alpha * beta / size * x * total
 
 
 def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:

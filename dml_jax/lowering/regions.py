@@ -294,7 +294,9 @@ def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any
     return alike((pixels, wide(rois).reshape(-1, rois.shape[-1]), picture))
 
 
-def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
+def align(
+    x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, is_recomputed: bool = False
+) -> jax.Array:
     """Return what `x` [N, C, H, W] has in regions, as [R, C, Y, X].
 
     Args:
@@ -302,18 +304,19 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
         rois: the left, top, right and bottom of each region, [..., R, 4].
         batch: the picture of each region, [..., R].
         how: how regions are sampled.
+        is_recomputed: whether a derivative reads the samples again, and stores none.
     """
-    picture, rois, batch = _prepared(x, rois, batch)
-    fixed = _Grid(how, picture, lax.stop_gradient(rois))
+    picture, regions, batch = _prepared(x, rois, batch)
+    fixed = _Grid(how, picture, lax.stop_gradient(regions))
     missing = fixed.missing()
     outside = how.outside
     if how.is_max:
-        y = _maxima(picture, rois, batch, how)
+        y = _maxima(picture, regions, batch, how)
         y = jnp.where((missing > 0) & (y < outside), outside, y)
     else:
-        sums: Any = _sums if how.is_short(picture) else _long_sums
+        sums: Any = _sums if how.is_short(picture) and not is_recomputed else _long_sums
         rest = jnp.where(missing > 0, outside * missing, 0.0)
-        y = (sums(picture, rois, batch, how) + rest) / fixed.count
+        y = (sums(picture, regions, batch, how) + rest) / fixed.count
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
 
 
@@ -324,16 +327,9 @@ def align_gradient(
 
     Samples outside of the picture have the value 0 and no gradient.
     """
-    picture, regions, batch, slope = alike((*_prepared(x, rois, batch), wide(dy)))
-    slope = slope.transpose(0, 2, 3, 1)
-    if how.is_max:
-        missing = _Grid(how, picture, lax.stop_gradient(regions)).missing()
-        value, back = jax.vjp(lambda x, rois: _maxima(x, rois, batch, how), picture, regions)
-        dx, drois = back(jnp.where((missing > 0) & (value < 0), 0.0, slope))
-    else:
-        slope = slope / _Grid(how, picture, lax.stop_gradient(regions)).count
-        dx, drois = _sums_gradient(picture, regions, batch, how, slope)
-    return dx.transpose(0, 3, 1, 2).astype(x.dtype), drois.reshape(rois.shape).astype(rois.dtype)
+    x, rois, batch, dy = alike((x, rois, batch, dy))
+    _, back = jax.vjp(lambda x, rois: align(x, rois, batch, how, is_recomputed=True), x, rois)
+    return back(dy)
 
 
 def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) -> jax.Array:

@@ -246,11 +246,8 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
     expect.check()
     if device is not None:
         in_shardings = jax.sharding.SingleDeviceSharding(device)
-    options: dict[str, Any] = {}
-    if in_shardings is not None:
-        options["in_shardings"] = in_shardings
-    if out_shardings is not None:
-        options["out_shardings"] = out_shardings
+    shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
+    options = {name: value for name, value in shardings.items() if value is not None}
     if isinstance(function, Bindable):
         if inputs:
             rule = "be left out, since the descriptor knows its own"

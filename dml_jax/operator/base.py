@@ -3,9 +3,8 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, overload
 
 import jax
@@ -13,22 +12,21 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from dml_jax import facts
+from dml_jax.constraints import UnknownError
 from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
 from dml_jax.description.descriptor import Descriptor, snake_case
-from dml_jax.description.fields import Choice, Field, Fused
+from dml_jax.description.fields import Choice, Field
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
-from dml_jax.enums import FeatureLevel, TensorDataType
+from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault
 from dml_jax.operator.callable import Bindable, BindPoint
 from dml_jax.operator.contract import NEWEST, Contract, Fitted, tensors_of
 from dml_jax.operator.declaration import fields_of_facts, half_declared
-from dml_jax.operator.registry import Registry
-from dml_jax.operator.samples import smallest, typical_sizes
-
-if TYPE_CHECKING:
-    from dml_jax.operator.fused import FusedActivation
+from dml_jax.operator.fused import FusedActivation
+from dml_jax.operator.registry import OPERATORS, named
+from dml_jax.operator.samples import domain, typical_fields
 
 Result = TypeVar("Result", covariant=True)
 
@@ -56,7 +54,7 @@ class Operator(Descriptor, Bindable):
 
     - methods marked with `rule`: conditions that no constraint record can say;
     - `expected_sizes`: sizes that follow from the other fields by a rule that no record has;
-    - `default_data_types`: types of outputs that the caller of `infer` may choose;
+    - `default_sizes`, `default_data_types`: those of outputs that the caller of `infer` may choose;
     - `lower`: the function of arrays. It is called with one array for each input field, None for an
       input that is left out, and returns one array for each output field (an output that is left
       out is dropped).
@@ -76,16 +74,18 @@ class Operator(Descriptor, Bindable):
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
-    typical_attributes: ClassVar[Sequence[Mapping[str, Any]]] = ({},)  # of each typical use
     arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
+    only: ClassVar[Sequence[str]] = ()  # those of `arguments` that must be the class's own value
     _tensor_fields: ClassVar[tuple[str, ...]]
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init_subclass__(cls, op: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(cls, op: str | None = None, function: Any = None, **kwargs: Any) -> None:
         super().__init_subclass__(c_name=op and f"{facts.PREFIX}{op}", **kwargs)
+        if function is not None:
+            cls.function = staticmethod(function)
         if op is None:
             return
         entry = facts.catalogue().get(op)
@@ -124,6 +124,10 @@ class Operator(Descriptor, Bindable):
         """Return where an expected size comes from, as an error message says it."""
         return ""
 
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of outputs that follow from no record, where `infer` is not told."""
+        return {}
+
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return the types of outputs that follow from no record, where `infer` is not told."""
         return {}
@@ -140,6 +144,13 @@ class Operator(Descriptor, Bindable):
 
         Raises `DmlError` where this version of the operator does not express them.
         """
+        for name in cls.only:
+            value, own = arguments.pop(name), getattr(cls, name)
+            if isinstance(own, Enumeration):
+                value = type(own).of(value)
+            is_other = isinstance(value, bool) and not isinstance(own, bool)
+            if is_other or not isinstance(value, (int, float)) or value != own:
+                raise DmlError([Fault(cls.c_name, name, f"be {own}", value)])
         return arguments
 
     @classmethod
@@ -271,16 +282,15 @@ class Operator(Descriptor, Bindable):
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     @classmethod
-    def fused(cls, **attributes: Any) -> "FusedActivation":
+    def fused(cls, **attributes: Any) -> FusedActivation:
         """Return this activation without tensors, for the field FusedActivation of another one."""
-        return Fused.activation(cls, **attributes)
+        return FusedActivation(cls, **attributes)
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> "list[Operator]":
         """Describe typical uses of the operator: one a variant, the most telling first.
 
-        An operator overrides this where its tensors have different sizes, and `typical_attributes`
-        where the smallest attributes are not typical.
+        `facts/samples.json` has the uses; an operator of your own may override this.
 
         Args:
             elements: about how many elements the largest tensor has.
@@ -289,30 +299,18 @@ class Operator(Descriptor, Bindable):
         Returns:
             The descriptors; an empty list if the operator does not take the type.
         """
-        return cls._uses(TensorDesc(data_type, typical_sizes(elements)))
-
-    @classmethod
-    def _uses(cls, tensor: TensorDesc, **fields: Any) -> "list[Operator]":
-        """Return the uses with `typical_attributes`, with `fields`, and with inputs like `tensor`.
-
-        The scale of another tensor is one FLOAT32. Without inputs, `tensor` is the output.
-        """
-        needed = [f for f in cls.fields if f.default is MISSING and f not in cls.outputs_of()]
-        like = {f.name: smallest(f.kind, tensor) for f in needed}
-        scale = TensorDesc("FLOAT32", [1] * tensor.dimension_count)
-        like |= {name: scale for name in like if name.endswith("_scale_tensor")}
-        if not any(f.tensor for f in needed):
-            like |= {"output_sizes": tensor.sizes, "output_data_type": tensor.data_type}
-        return cls._accepted({**like, **fields, **given} for given in cls.typical_attributes)
-
-    @classmethod
-    def _accepted(cls, variants: Iterable[Mapping[str, Any]]) -> "list[Operator]":
-        """Infer a descriptor from the fields of each variant; leave out refused ones."""
         accepted: list[Operator] = []
-        for fields in variants:
-            with suppress(DmlError):
-                accepted.append(cls.infer(**fields))
+        # The outputs of SPLIT are a list, which `infer` cannot make.
+        make = cls if any(f.is_array for f in cls.outputs_of()) else cls.infer
+        with suppress(UnknownError):
+            for fields in typical_fields(cls, elements, data_type):
+                with suppress(DmlError):
+                    accepted.append(make(**fields))
         return accepted
+
+    def domain(self, field: str) -> tuple[float, float]:
+        """Return the range of typical elements of the input `field`."""
+        return domain(self, field)
 
     @overload
     def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...
@@ -404,22 +402,6 @@ class Operator(Descriptor, Bindable):
         return super().from_json(fields)
 
 
-OPERATORS: Registry[type[Operator]] = Registry()
-"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
-
-
-def operator_type(name: Any) -> type[Operator]:
-    """Return the operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
-    short = str(name).removeprefix(facts.PREFIX)
-    short = facts.names_of_aliases().get(short, short)
-    full = f"{facts.PREFIX}{short}"
-    if isinstance(name, str) and full in OPERATORS:
-        return OPERATORS[full]
-    if not isinstance(name, str):
-        raise DmlError([Fault("", "type", "be an operator's name", name)])
-    raise DmlError([facts.unknown_operator(name)])
-
-
 def operator_from_json(value: Any) -> Operator:
     """Return the operator of {"Type", "Desc"}, or with the fields beside the type.
 
@@ -427,18 +409,3 @@ def operator_from_json(value: Any) -> Operator:
     """
     op, fields = named(value)
     return op.of_fields(fields)
-
-
-def named(value: Any) -> tuple[type[Operator], Any]:
-    """Return the class of {"Type", "Desc"}, and the fields."""
-    if not isinstance(value, Mapping):
-        raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])
-    for pair in (("Type", "type"), ("Desc", "desc")):
-        if all(name in value for name in pair):
-            rule = f"stand alone, not beside {pair[0]}"
-            raise DmlError([Fault("", pair[1], rule, value[pair[1]])])
-    name = value.get("Type", value.get("type", NOTHING))
-    if not isinstance(name, str) or name is NOTHING:
-        raise DmlError([Fault("", "type", "be an operator's name", name)])
-    fields = {key: item for key, item in value.items() if key not in ("Type", "type")}
-    return operator_type(name), fields.get("Desc", fields.get("desc", fields))

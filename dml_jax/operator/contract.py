@@ -17,10 +17,11 @@ import numpy as np
 from dml_jax import constraints, facts
 from dml_jax.constraints import Aspect, Record, View, aspect_of, is_wrong, solve_sizes, solve_types
 from dml_jax.description.descriptor import UnknownFieldError
-from dml_jax.description.fields import Field, Fused
+from dml_jax.description.fields import Field
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, Expect, Fault, Unquoted, collecting, moving, nearest
+from dml_jax.operator.fused import FusedActivation
 
 if TYPE_CHECKING:
     from dml_jax.operator.base import Operator
@@ -283,7 +284,7 @@ class Contract:
         for f in self.fields:
             values = getattr(op, f.name)
             for value in values if isinstance(values, tuple) else (values,):
-                if isinstance(value, Fused.activation) and value.introduced > level:
+                if isinstance(value, FusedActivation) and value.introduced > level:
                     text = f"be in feature level {level} (it came with {value.introduced})"
                     expect(False, f.c_name, text, Unquoted(value.operator.short_name))
         at = f" at feature level {level}"
@@ -322,7 +323,7 @@ class Contract:
         solved_types = solve_types(self.records, view, c_names, NEWEST, {})
         given = {f.c_name: sizes[f.name] for f in wanted if _are_sizes(sizes.get(f.name))}
         solved: dict[str, Any] = solve_sizes(self.records, view, c_names, NEWEST, given)
-        own, defaults = op.expected_sizes(), op.default_data_types()
+        own, defaults = _own_sizes(op), op.default_data_types()
         free = [f for f in wanted if f.c_name not in solved_types]
         chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
         if chosen:
@@ -377,7 +378,7 @@ class Contract:
             by_field = dict(zip(names, sizes, strict=False))
         else:
             solved = solve_sizes(self.records, view, [f.c_name for f in wanted], NEWEST)
-            known = {f.name: solved.get(f.c_name) for f in wanted} | dict(op.expected_sizes())
+            known = {f.name: solved.get(f.c_name) for f in wanted} | _own_sizes(op)
             left = [name for name in names if None in (known[name] or [None])]
             by_field = {names[0]: sizes}
             if left and names[0] not in left:
@@ -407,6 +408,11 @@ class Contract:
                     chosen[name] = convert(item)
                 faults += [fault for fault in found if fault not in faults]
         return chosen
+
+
+def _own_sizes(op: "Operator") -> dict[str, Any]:
+    """Return the sizes that an operator says itself."""
+    return {**op.expected_sizes(), **op.default_sizes()}
 
 
 def _are_sizes(value: Any) -> bool:

@@ -9,15 +9,14 @@ from typing import Any
 from dml_jax import facts
 from dml_jax.description.fields import Field
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.operator import OPERATORS, Operator
+from dml_jax.operator import Operator
 
 _LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient|Source): ")
-_AS_FOR = re.compile(r"as for ([A-Z][A-Z_0-9]*)\. ?")
 
 
 @dataclass(frozen=True)
 class Documentation:
-    """The docstring of an operator, in its parts; what it says to be "as for" another is there.
+    """The docstring of an operator, in its parts.
 
     Attributes:
         summary: one sentence.
@@ -98,7 +97,7 @@ class _Said:
                 for names, text in _items(block):
                     for name in names or known:
                         if name in known:
-                            self.fields[name] = _resolved(text, name)
+                            self.fields[name] = _parted(text)
             elif block.startswith(">>>"):
                 examples.append(block)
             else:
@@ -106,7 +105,7 @@ class _Said:
                 self.formula += [plain.strip()] if plain else []
                 for label, text in zip(rest[::2], rest[1::2], strict=True):
                     if label == "Gradient":
-                        self.gradient = _resolved_gradient(text.strip())
+                        self.gradient = text.strip()
                     elif label == "Source":
                         self.source = text.strip().removesuffix(".")
                     else:
@@ -130,25 +129,10 @@ def _items(block: str) -> Iterator[tuple[list[str], str]]:
         yield re.split(r",\s+", names.strip()), " ".join(text.split())
 
 
-def _resolved(text: str, name: str) -> tuple[str, list[str]]:
-    """A field's text without its choices, and these; with those of the operator that it is as."""
-    start, choices = "", []
-    same = _AS_FOR.match(text)
-    if same:
-        other = Documentation.of(OPERATORS[f"DML_OPERATOR_{same[1]}"])
-        start, text = other.fields.get(name, ""), text[same.end() :]
-        choices = [choice for field, choice in other.choices if field == name]
-    plain, *rest = re.split(r"Choices?: ", text)
-    plain = " ".join(part for part in (start, _sentence(plain)) if part)
-    return plain, [*choices, *map(_sentence, rest)]
-
-
-def _resolved_gradient(text: str) -> str:
-    same = _AS_FOR.match(text)
-    if same is None:
-        return text
-    other = Documentation.of(OPERATORS[f"DML_OPERATOR_{same[1]}"])
-    return f"{other.gradient} {text[same.end() :]}".strip()
+def _parted(text: str) -> tuple[str, list[str]]:
+    """Return a field's text without its choices, and these."""
+    plain, *rest = map(_sentence, re.split(r"Choices?: ", text))
+    return plain, rest
 
 
 def _sentence(text: str) -> str:

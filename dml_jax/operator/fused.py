@@ -1,29 +1,31 @@
 """Activations without tensors, which an operator applies to its result."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from dml_jax import constraints
 from dml_jax.constraints import View
-from dml_jax.description.fields import Fused
+from dml_jax.description.fields import Kind
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import (
     DmlError,
     Expect,
     Fault,
     Unquoted,
-    collecting,
-    moving,
     nearest,
     raise_if,
     refused,
 )
-from dml_jax.operator.base import OPERATORS, Operator, named
-from dml_jax.operator.contract import NEWEST
+from dml_jax.operator.registry import OPERATORS, named
+
+if TYPE_CHECKING:
+    from dml_jax.operator.base import Operator
 
 
+@dataclass(init=False, repr=False, eq=False, frozen=True, slots=True)
 class FusedActivation:
     """An activation without tensors, which an operator applies to its result.
 
@@ -34,11 +36,10 @@ class FusedActivation:
         attributes: its attributes, by field.
     """
 
-    __slots__ = ("attributes", "operator")
-    operator: type[Operator]
+    operator: "type[Operator]"
     attributes: dict[str, Any]
 
-    def __init__(self, operator: type[Operator], /, **attributes: Any):
+    def __init__(self, operator: "type[Operator]", /, **attributes: Any):
         if not callable(getattr(operator, "function", None)):
             name = getattr(operator, "c_name", repr(operator))
             raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
@@ -56,14 +57,11 @@ class FusedActivation:
             {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
         )
         expect = Expect(operator.c_name)
-        constraints.check(operator.contract.records, view, expect, set(), NEWEST)
+        constraints.check(operator.contract.records, view, expect, set(), max(FeatureLevel))
         faults += expect.faults
         raise_if(faults)
         object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "attributes", values)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a FusedActivation is immutable: cannot set {name!r}")
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the activation of floats `x`, in the type of `x`."""
@@ -117,16 +115,8 @@ class FusedActivation:
         if not isinstance(fields, Mapping):
             raise DmlError([Fault(operator.c_name, "", "be an object", fields)])
         faults: list[Fault] = []
-        attributes: dict[str, Any] = {}
-        names = {f.c_name: f for f in operator.fields}
-        for c_name, item in fields.items():
-            f = names.get(c_name)
-            if f is None:
-                rule = f"be a field of {operator.c_name}{nearest(c_name, names)}"
-                faults.append(Fault(operator.c_name, str(c_name), rule, item))
-            elif item is not None:
-                with collecting(faults), moving(operator.c_name, c_name):
-                    attributes[f.name] = f.kind.from_json(item, fields)
+        given = {name: item for name, item in fields.items() if item is not None}
+        attributes, _ = operator._read(given, faults)
         raise_if(faults)
         return cls(operator, **attributes)
 
@@ -154,4 +144,22 @@ def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
     return FusedActivation(OPERATORS[c_name], **attributes)
 
 
-Fused.activation = FusedActivation
+class Fused(Kind):
+    """DML_OPERATOR_DESC without tensors: an activation that is applied to the result."""
+
+    c_type = "DML_OPERATOR_DESC"
+
+    def convert(self, value: Any) -> FusedActivation:
+        if isinstance(value, type) and hasattr(value, "fused"):
+            return FusedActivation(value)
+        if isinstance(value, str):
+            return FusedActivation.named(value)
+        if not isinstance(value, FusedActivation):
+            raise refused('be an activation, as "RELU" or ActivationElu.fused(alpha=0.5)', value)
+        return value
+
+    def to_json(self, value: FusedActivation) -> dict[str, Any]:
+        return value.to_json()
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> FusedActivation:
+        return FusedActivation.from_json(value)

@@ -1,13 +1,10 @@
 """Activations: functions of each element, which other operators may also apply to their result."""
 
-import math
-
 from jax import lax
 
-from dml_jax.errors import Expect
 from dml_jax.lowering import activations, element_wise
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 from dml_jax.operators.element_wise import Unary
 
 
@@ -27,16 +24,14 @@ class Activation(Operator):
     lower = Unary.lower
 
 
-class ActivationElu(Activation, op="ACTIVATION_ELU"):
+class ActivationElu(Activation, op="ACTIVATION_ELU", function=activations.elu):
     """Bends negative elements to an exponential: `x if x >= 0 else alpha * (exp(x) - 1)`.
 
     Gradient: `dy if x >= 0 else dy * alpha * exp(x)`.
     """
 
-    function = staticmethod(activations.elu)
 
-
-class ActivationCelu(Activation, op="ACTIVATION_CELU"):
+class ActivationCelu(Activation, op="ACTIVATION_CELU", function=activations.celu):
     """Bends negative elements smoothly: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 
     Choices: an alpha of 0 means its limit, `max(0, x)`.
@@ -44,43 +39,35 @@ class ActivationCelu(Activation, op="ACTIVATION_CELU"):
     Gradient: `dy if x >= 0 else dy * exp(x / alpha)`.
     """
 
-    function = staticmethod(activations.celu)
 
-
-class ActivationHardSigmoid(Activation, op="ACTIVATION_HARD_SIGMOID"):
+class ActivationHardSigmoid(
+    Activation, op="ACTIVATION_HARD_SIGMOID", function=activations.hard_sigmoid
+):
     """Approximates a sigmoid by three lines: `max(0, min(alpha * x + beta, 1))`.
 
     Gradient: `dy * alpha` where `alpha * x + beta` lies strictly between 0 and 1, else 0.
     """
 
-    function = staticmethod(activations.hard_sigmoid)
 
-
-class ActivationIdentity(Activation, op="ACTIVATION_IDENTITY"):
+class ActivationIdentity(Activation, op="ACTIVATION_IDENTITY", function=element_wise.identity):
     """Copies each element: `x`.
 
     Gradient: `dy`.
     """
 
-    function = staticmethod(element_wise.identity)
 
-
-class ActivationLeakyRelu(Activation, op="ACTIVATION_LEAKY_RELU"):
+class ActivationLeakyRelu(Activation, op="ACTIVATION_LEAKY_RELU", function=activations.leaky_relu):
     """Scales negative elements: `x if x >= 0 else alpha * x`.
 
     Gradient: `dy if x >= 0 else dy * alpha`.
     """
 
-    function = staticmethod(activations.leaky_relu)
 
-
-class ActivationLinear(Activation, op="ACTIVATION_LINEAR"):
+class ActivationLinear(Activation, op="ACTIVATION_LINEAR", function=activations.linear):
     """Maps each element linearly: `alpha * x + beta`.
 
     Gradient: `dy * alpha`.
     """
-
-    function = staticmethod(activations.linear)
 
 
 class ActivationParameterizedRelu(Activation, op="ACTIVATION_PARAMETERIZED_RELU"):
@@ -99,7 +86,9 @@ class ActivationParameterizedRelu(Activation, op="ACTIVATION_PARAMETERIZED_RELU"
         return lax.convert_element_type(y, x.dtype)
 
 
-class ActivationParametricSoftplus(Activation, op="ACTIVATION_PARAMETRIC_SOFTPLUS"):
+class ActivationParametricSoftplus(
+    Activation, op="ACTIVATION_PARAMETRIC_SOFTPLUS", function=activations.parametric_softplus
+):
     """Takes a scaled soft maximum with 0: `alpha * ln(1 + exp(beta * x))`.
 
     Choices: computed without overflow, so that a large x gives `alpha * beta * x`.
@@ -107,46 +96,38 @@ class ActivationParametricSoftplus(Activation, op="ACTIVATION_PARAMETRIC_SOFTPLU
     Gradient: `dy * alpha * beta * sigmoid(beta * x)`.
     """
 
-    function = staticmethod(activations.parametric_softplus)
 
-
-class ActivationRelu(Activation, op="ACTIVATION_RELU"):
+class ActivationRelu(Activation, op="ACTIVATION_RELU", function=activations.relu):
     """Sets negative elements to 0: `max(0, x)`.
 
     Gradient: that of ACTIVATION_RELU_GRAD: `dy if x > 0 else 0`.
     """
 
-    function = staticmethod(activations.relu)
 
-
-class ActivationScaledElu(Activation, op="ACTIVATION_SCALED_ELU"):
+class ActivationScaledElu(Activation, op="ACTIVATION_SCALED_ELU", function=activations.scaled_elu):
     """Scales an ELU: `gamma * x if x > 0 else gamma * alpha * (exp(x) - 1)`.
 
     Gradient: `dy * gamma if x > 0 else dy * gamma * alpha * exp(x)`.
     """
 
-    function = staticmethod(activations.scaled_elu)
 
-
-class ActivationScaledTanh(Activation, op="ACTIVATION_SCALED_TANH"):
+class ActivationScaledTanh(
+    Activation, op="ACTIVATION_SCALED_TANH", function=activations.scaled_tanh
+):
     """Scales a hyperbolic tangent: `alpha * tanh(beta * x)`.
 
     Gradient: `dy * alpha * beta * (1 - tanh(beta * x)^2)`.
     """
 
-    function = staticmethod(activations.scaled_tanh)
 
-
-class ActivationSigmoid(Activation, op="ACTIVATION_SIGMOID"):
+class ActivationSigmoid(Activation, op="ACTIVATION_SIGMOID", function=element_wise.logistic):
     """Maps each element to a number between 0 and 1: `1 / (1 + exp(-x))`.
 
     Gradient: `dy * y * (1 - y)`.
     """
 
-    function = staticmethod(element_wise.logistic)
 
-
-class ActivationSoftplus(Activation, op="ACTIVATION_SOFTPLUS"):
+class ActivationSoftplus(Activation, op="ACTIVATION_SOFTPLUS", function=activations.softplus):
     """Takes a soft maximum with 0: `ln(1 + exp(steepness * x)) / steepness`.
 
     Choices: computed without overflow, so that a large x gives x. From feature level 6_4 on,
@@ -155,10 +136,8 @@ class ActivationSoftplus(Activation, op="ACTIVATION_SOFTPLUS"):
     Gradient: `dy * sigmoid(steepness * x)`.
     """
 
-    function = staticmethod(activations.softplus)
 
-
-class ActivationSoftsign(Activation, op="ACTIVATION_SOFTSIGN"):
+class ActivationSoftsign(Activation, op="ACTIVATION_SOFTSIGN", function=activations.softsign):
     """Maps each element to a number between -1 and 1: `x / (1 + |x|)`.
 
     Choices: infinities give NaN, as the formula does.
@@ -166,28 +145,24 @@ class ActivationSoftsign(Activation, op="ACTIVATION_SOFTSIGN"):
     Gradient: `dy / (1 + |x|)^2`.
     """
 
-    function = staticmethod(activations.softsign)
 
-
-class ActivationTanh(Activation, op="ACTIVATION_TANH"):
+class ActivationTanh(Activation, op="ACTIVATION_TANH", function=element_wise.tanh):
     """Takes the hyperbolic tangent of each element: `tanh(x)`.
 
     Gradient: `dy * (1 - y^2)`.
     """
 
-    function = staticmethod(element_wise.tanh)
 
-
-class ActivationThresholdedRelu(Activation, op="ACTIVATION_THRESHOLDED_RELU"):
+class ActivationThresholdedRelu(
+    Activation, op="ACTIVATION_THRESHOLDED_RELU", function=activations.thresholded_relu
+):
     """Sets elements up to a threshold to 0: `x if x > alpha else 0`; NaN gives 0.
 
     Gradient: `dy if x > alpha else 0`.
     """
 
-    function = staticmethod(activations.thresholded_relu)
 
-
-class ActivationShrink(Activation, op="ACTIVATION_SHRINK"):
+class ActivationShrink(Activation, op="ACTIVATION_SHRINK", function=activations.shrink):
     """Moves large elements toward 0, and sets small ones to 0.
 
     `x - bias if x > threshold else x + bias if x < -threshold else 0`, tested in this order; NaN
@@ -202,16 +177,8 @@ class ActivationShrink(Activation, op="ACTIVATION_SHRINK"):
             saturate; NaN is refused for integers.
     """
 
-    function = staticmethod(activations.shrink)
 
-    @rule("bias", "threshold", "input_tensor")
-    def bounds_are_numbers(self, expect: Expect) -> None:
-        for name, value in (("Bias", self.bias), ("Threshold", self.threshold)):
-            is_float = self.input_tensor.dtype.kind == "f"
-            expect(is_float or not math.isnan(value), name, "not be NaN", value)
-
-
-class ActivationGelu(Activation, op="ACTIVATION_GELU"):
+class ActivationGelu(Activation, op="ACTIVATION_GELU", function=activations.gelu):
     """Weights each element by the normal distribution: `0.5 * x * (1 + erf(x / sqrt(2)))`.
 
     Choices: negative elements go by erfc, which loses no digits; -infinity gives NaN, as the
@@ -220,10 +187,8 @@ class ActivationGelu(Activation, op="ACTIVATION_GELU"):
     Gradient: `dy * (0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x^2 / 2) / sqrt(2 * pi))`.
     """
 
-    function = staticmethod(activations.gelu)
 
-
-class ActivationSwish(Activation, op="ACTIVATION_SWISH"):
+class ActivationSwish(Activation, op="ACTIVATION_SWISH", function=activations.swish):
     """Weights each element by its sigmoid: `x / (1 + exp(-sigmoid_input_scale * x))`.
 
     Choices: -infinity gives NaN where the scale is above 0, as the product with the sigmoid does.
@@ -231,10 +196,8 @@ class ActivationSwish(Activation, op="ACTIVATION_SWISH"):
     Gradient: `dy * s * (1 + scale * x * (1 - s))`, where s is the sigmoid of `scale * x`.
     """
 
-    function = staticmethod(activations.swish)
 
-
-class ActivationHardSwish(Activation, op="ACTIVATION_HARD_SWISH"):
+class ActivationHardSwish(Activation, op="ACTIVATION_HARD_SWISH", function=activations.hard_swish):
     """Weights each element by its hard sigmoid: `x * max(0, min(alpha * x + beta, 1))`.
 
     Choices: -infinity gives NaN where alpha is above 0, as the product does.
@@ -242,8 +205,6 @@ class ActivationHardSwish(Activation, op="ACTIVATION_HARD_SWISH"):
     Gradient: `dy * (h + alpha * x)` where `h = alpha * x + beta` lies strictly between 0 and 1;
     dy where h is 1 or more; else 0.
     """
-
-    function = staticmethod(activations.hard_swish)
 
 
 class ActivationReluGrad(Operator, op="ACTIVATION_RELU_GRAD"):

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import arithmetic
 from dml_jax.operator import Fitted, Operator, with_rank
@@ -31,13 +30,11 @@ class Binary(Operator):
         return arithmetic.rounded(self.function, a, b)
 
 
-class ElementWiseAdd(Binary, op="ELEMENT_WISE_ADD"):
+class ElementWiseAdd(Binary, op="ELEMENT_WISE_ADD", function=lax.add):
     """Adds the elements of two tensors: `output = a + b`.
 
     Gradient: the output's, for both.
     """
-
-    function = staticmethod(lax.add)
 
 
 class ElementWiseAdd1(Binary, op="ELEMENT_WISE_ADD1"):
@@ -57,25 +54,21 @@ class ElementWiseAdd1(Binary, op="ELEMENT_WISE_ADD1"):
         return arithmetic.rounded(lambda a, b: activation(a + b), a, b)
 
 
-class ElementWiseSubtract(Binary, op="ELEMENT_WISE_SUBTRACT"):
+class ElementWiseSubtract(Binary, op="ELEMENT_WISE_SUBTRACT", function=lax.sub):
     """Subtracts the elements of a tensor from those of another: `output = a - b`.
 
     Gradient: the output's for `a_tensor`, its negative for `b_tensor`.
     """
 
-    function = staticmethod(lax.sub)
 
-
-class ElementWiseMultiply(Binary, op="ELEMENT_WISE_MULTIPLY"):
+class ElementWiseMultiply(Binary, op="ELEMENT_WISE_MULTIPLY", function=lax.mul):
     """Multiplies the elements of two tensors: `output = a * b`.
 
     Gradient: `dy * b` for `a_tensor`, `dy * a` for `b_tensor`.
     """
 
-    function = staticmethod(lax.mul)
 
-
-class ElementWiseDivide(Binary, op="ELEMENT_WISE_DIVIDE"):
+class ElementWiseDivide(Binary, op="ELEMENT_WISE_DIVIDE", function=arithmetic.divide):
     """Divides the elements of a tensor by those of another: `output = a / b`.
 
     The quotient of integers is truncated toward zero.
@@ -87,10 +80,8 @@ class ElementWiseDivide(Binary, op="ELEMENT_WISE_DIVIDE"):
     Gradient: `dy / b` for `a_tensor`, `-dy * a / b**2` for `b_tensor`.
     """
 
-    function = staticmethod(arithmetic.divide)
 
-
-class ElementWiseMin(Binary, op="ELEMENT_WISE_MIN"):
+class ElementWiseMin(Binary, op="ELEMENT_WISE_MIN", function=lax.min):
     """Takes the smaller of two elements: `output = min(a, b)`.
 
     Choice: NaN where either is NaN.
@@ -98,10 +89,8 @@ class ElementWiseMin(Binary, op="ELEMENT_WISE_MIN"):
     Gradient: the output's for the smaller; half of it for each of two equal elements.
     """
 
-    function = staticmethod(lax.min)
 
-
-class ElementWiseMax(Binary, op="ELEMENT_WISE_MAX"):
+class ElementWiseMax(Binary, op="ELEMENT_WISE_MAX", function=lax.max):
     """Takes the larger of two elements: `output = max(a, b)`.
 
     Choice: NaN where either is NaN.
@@ -109,18 +98,14 @@ class ElementWiseMax(Binary, op="ELEMENT_WISE_MAX"):
     Gradient: the output's for the larger; half of it for each of two equal elements.
     """
 
-    function = staticmethod(lax.max)
 
-
-class ElementWiseMean(Binary, op="ELEMENT_WISE_MEAN"):
+class ElementWiseMean(Binary, op="ELEMENT_WISE_MEAN", function=arithmetic.mean):
     """Takes the mean of two elements: `output = (a + b) / 2`.
 
     Choices: the sum does not overflow; the mean of integers is truncated toward zero.
 
     Gradient: half of the output's, for both.
     """
-
-    function = staticmethod(arithmetic.mean)
 
 
 class ElementWisePow(Binary, op="ELEMENT_WISE_POW"):
@@ -160,16 +145,16 @@ class ElementWisePow(Binary, op="ELEMENT_WISE_POW"):
         return arithmetic.power(x, exponent, self.scale_bias)
 
 
-class ElementWiseDifferenceSquare(Binary, op="ELEMENT_WISE_DIFFERENCE_SQUARE"):
+class ElementWiseDifferenceSquare(
+    Binary, op="ELEMENT_WISE_DIFFERENCE_SQUARE", function=arithmetic.difference_square
+):
     """Squares the difference of two elements: `output = (a - b) * (a - b)`.
 
     Gradient: `2 * dy * (a - b)` for `a_tensor`, its negative for `b_tensor`.
     """
 
-    function = staticmethod(arithmetic.difference_square)
 
-
-class ElementWiseAtanYx(Binary, op="ELEMENT_WISE_ATAN_YX"):
+class ElementWiseAtanYx(Binary, op="ELEMENT_WISE_ATAN_YX", function=arithmetic.atan_yx):
     """Takes the angle in radians of the point whose y is `a` and whose x is `b`.
 
     `output = atan2(a, b)`, in [-pi, pi].
@@ -179,10 +164,10 @@ class ElementWiseAtanYx(Binary, op="ELEMENT_WISE_ATAN_YX"):
     Gradient: `dy * b / (a**2 + b**2)` for `a_tensor`, `-dy * a / (a**2 + b**2)` for `b_tensor`.
     """
 
-    function = staticmethod(arithmetic.atan_yx)
 
-
-class ElementWiseModulusTruncate(Binary, op="ELEMENT_WISE_MODULUS_TRUNCATE"):
+class ElementWiseModulusTruncate(
+    Binary, op="ELEMENT_WISE_MODULUS_TRUNCATE", function=arithmetic.modulus_truncate
+):
     """Takes the remainder of a division toward zero: `output = a - b * trunc(a / b)`.
 
     A remainder has the sign of `a`, as C's fmod and `%`.
@@ -193,10 +178,10 @@ class ElementWiseModulusTruncate(Binary, op="ELEMENT_WISE_MODULUS_TRUNCATE"):
     Gradient: the output's for `a_tensor`, `-dy * trunc(a / b)` for `b_tensor`.
     """
 
-    function = staticmethod(arithmetic.modulus_truncate)
 
-
-class ElementWiseModulusFloor(Binary, op="ELEMENT_WISE_MODULUS_FLOOR"):
+class ElementWiseModulusFloor(
+    Binary, op="ELEMENT_WISE_MODULUS_FLOOR", function=arithmetic.modulus_floor
+):
     """Takes the remainder of a division downward: `output = a - b * floor(a / b)`.
 
     A remainder that is not 0 has the sign of `b`, as Python's `%`.
@@ -207,8 +192,6 @@ class ElementWiseModulusFloor(Binary, op="ELEMENT_WISE_MODULUS_FLOOR"):
 
     Gradient: the output's for `a_tensor`, `-dy * floor(a / b)` for `b_tensor`.
     """
-
-    function = staticmethod(arithmetic.modulus_floor)
 
 
 class ElementWiseIf(Operator, op="ELEMENT_WISE_IF"):
@@ -260,16 +243,6 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
         epsilon: what keeps the divisor from 0, such as 1e-8.
     """
 
-    typical_attributes = (
-        {
-            "training_step_tensor": TensorDesc("UINT32", [1] * 4),
-            "learning_rate": 0.001,
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-8,
-        },
-    )
-
     @classmethod
     def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
         """Return parameters of any one shape in rank 4, and the step as one element."""
@@ -283,11 +256,6 @@ class AdamOptimizer(Operator, op="ADAM_OPTIMIZER"):
             if is_one_shape or len(shape) < 4:
                 found[name] = with_rank(shape, 4)
         return Fitted(found, result=first if is_one_shape else None)
-
-    @classmethod
-    def domain(cls, field: str) -> tuple[float, float]:
-        """Return the range of typical elements; of the step, one that integers can have."""
-        return (1, 15) if field == "training_step_tensor" else (0.0, 1.0)
 
     def lower(self, *arrays):
         names = ("learning_rate", "beta1", "beta2", "epsilon")

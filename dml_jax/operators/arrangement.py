@@ -8,16 +8,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.errors import DmlError, Expect, collecting, items_of, moving, raise_if
 from dml_jax.lowering import arrangement
-from dml_jax.operator import Operator, rule, typical_sizes
-
-
-def _typical_pieces(elements: int, data_type: str) -> list[tuple[int, list[TensorDesc]]]:
-    """Return axes and pieces of a tensor: uneven channels, and four even parts of each row."""
-    n, c, h, w = typical_sizes(elements)
-    c, w = max(c, 3), max(w, 4)
-    channels = (1, (c - 1) // 2, c - 1 - (c - 1) // 2)
-    uneven = [TensorDesc(data_type, (n, piece, h, w)) for piece in channels]
-    return [(1, uneven), (3, [TensorDesc(data_type, (n, c, h, w // 4))] * 4)]
+from dml_jax.operator import Operator, rule
 
 
 class Split(Operator, op="SPLIT"):
@@ -36,15 +27,6 @@ class Split(Operator, op="SPLIT"):
 
     Source: DML_SPLIT_OPERATOR_DESC.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        make: Any = cls
-        wholes: list[Any] = Join.typical(elements, data_type)
-        return [
-            make(input_tensor=j.output_tensor, output_tensors=j.input_tensors, axis=j.axis)
-            for j in wholes
-        ]
 
     arguments = ("output_axis_sizes",)
 
@@ -96,11 +78,6 @@ class Join(Operator, op="JOIN"):
     Source: DML_JOIN_OPERATOR_DESC.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        pieces = _typical_pieces(elements, data_type)
-        return cls._accepted({"input_tensors": tensors, "axis": axis} for axis, tensors in pieces)
-
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         sizes = list(self.input_tensors[0].sizes)
         sizes[self.axis] = sum(tensor.sizes[self.axis] for tensor in self.input_tensors)
@@ -130,31 +107,12 @@ class Tile(Operator, op="TILE"):
     Source: DML_TILE_OPERATOR_DESC.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements // 4))
-        repeats = ((1, 1, 2, 2), (4, 1, 1, 1), (1, 1, 1, 4))
-        return cls._accepted({"input_tensor": tensor, "repeats": counts} for counts in repeats)
-
     def lower(self, x):
         return arrangement.tile(x, self.repeats)
 
 
 class _Blocks(Operator):
     """What depth to space and its inverse share: a block of pixels is a pixel's channels."""
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        n, *chw = typical_sizes(elements)
-        has_order = any(f.name == "order" for f in cls.fields)
-        variants: list[dict[str, Any]] = []
-        for block in (2, 3):
-            multiples = zip(chw, (block**2, block, block), strict=True)
-            sizes = (n, *(max(size // of, 1) * of for size, of in multiples))
-            fields = {"input_tensor": TensorDesc(data_type, sizes), "block_size": block}
-            orders = DepthSpaceOrder if has_order else ()
-            variants += [{**fields, "order": order} for order in orders] or [fields]
-        return cls._accepted(variants)
 
     @property
     def depth_first(self) -> bool:
@@ -216,7 +174,6 @@ class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
     Gradient: SPACE_TO_DEPTH1 of the output's, in the same order.
 
     Fields:
-        input_tensor, output_tensor, block_size: as for DEPTH_TO_SPACE.
         order: how a pixel's channels are numbered.
 
     Source: DML_DEPTH_TO_SPACE1_OPERATOR_DESC.
@@ -233,7 +190,6 @@ class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
     Gradient: DEPTH_TO_SPACE1 of the output's, in the same order.
 
     Fields:
-        input_tensor, output_tensor, block_size: as for SPACE_TO_DEPTH.
         order: how a pixel's channels are numbered.
 
     Source: DML_SPACE_TO_DEPTH1_OPERATOR_DESC.

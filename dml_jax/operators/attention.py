@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
-from dml_jax.errors import NOTHING, DmlError, Expect, Fault
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import attention
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 
 
 class _Attention(Operator):
@@ -69,11 +68,6 @@ class _Attention(Operator):
             BOOLEAN, [B, H, S, T]: 0 where the key is hidden.
     """
 
-    @property
-    def head_counts(self) -> tuple[int, int]:
-        """The numbers of heads of queries, and of keys and values."""
-        raise NotImplementedError
-
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
         """Return the attention that a function describes, with a scale of 1 / sqrt(D).
@@ -99,21 +93,6 @@ class _Attention(Operator):
             fields["output_sizes"] = dict(zip(_PRESENT, pasts, strict=True))
         return super().infer_from(**fields)
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe an attention of 4 heads over sequences of at most 512 elements."""
-        heads, size = 4, 4 * 2 ** min(elements.bit_length() // 4, 4)
-        length = min(max(elements // (heads * size), 1), 512)
-        shape = (max(elements // (length * heads * size), 1), length, heads * size)
-        counts = [f.name for f in cls.fields if f.name.endswith("head_count")]
-        with suppress(DmlError):
-            tensor = TensorDesc(data_type, shape)
-            fields: dict[str, Any] = dict.fromkeys(("query_tensor", "key_tensor"), tensor)
-            fields |= {"value_tensor": tensor, "mask_type": "NONE", "mask_filter_value": -10000.0}
-            fields |= {"scale": 1 / math.sqrt(size), **dict.fromkeys(counts, heads)}
-            return [cls.infer(**fields, outputs=())]
-        return []
-
     def masks(self, mask: jax.Array | None, keys: int) -> tuple[list[jax.Array], list[jax.Array]]:
         """Return which of `keys` a mask of BOOLEAN leaves, and which ones another mask leaves."""
         if mask is None:
@@ -131,7 +110,9 @@ class _Attention(Operator):
         xs: Any = [x if x is None else wide(x) for x in arrays]
         plain, stacked = xs[:3], xs[3:6]
         bias, mask, position, past_key, past_value, *rest = xs[6:]
-        parts = attention.separated(plain, stacked, *self.head_counts)
+        parts = attention.separated(
+            plain, stacked, self.query_head_count, self.key_value_head_count
+        )
         q, k, v = attention.biased(parts, bias)
         starts, new = None, k.shape[1]
         if rest and rest[0] is not None:
@@ -169,6 +150,7 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
     """
 
     arguments = ("query_head_count", "key_value_head_count")
+    query_head_count = key_value_head_count = property(attrgetter("head_count"))
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -178,10 +160,6 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
             text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
             raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
         return {**arguments, "head_count": count}
-
-    @property
-    def head_counts(self) -> tuple[int, int]:
-        return self.head_count, self.head_count
 
 
 _PRESENT = ("output_present_key_tensor", "output_present_value_tensor")
@@ -206,31 +184,10 @@ class MultiheadAttention1(_Attention, op="MULTIHEAD_ATTENTION1"):
     """
 
     @property
-    def head_counts(self) -> tuple[int, int]:
-        return self.query_head_count, self.key_value_head_count
-
-    @property
     def present_size(self) -> int:
         """T, the number of keys in the present tensors: that of the past ones where none is."""
         present = self.output_present_key_tensor or self.output_present_value_tensor
         return (present or self.past_key_tensor).sizes[-2]
-
-    @rule("past_sequence_lengths_tensor", "past_key_tensor", "mask_type")
-    def has_a_past(self, expect: Expect) -> None:
-        is_there = self.past_key_tensor is not None or self.past_sequence_lengths_tensor is None
-        expect(is_there, "PastKeyTensor", "be given (PastSequenceLengthsTensor is)", NOTHING)
-
-    @rule("past_sequence_lengths_tensor", "past_key_tensor", *_PRESENT)
-    def keeps_the_past(self, expect: Expect) -> None:
-        if self.past_sequence_lengths_tensor is None or self.past_key_tensor is None:
-            return
-        least = self.past_key_tensor.sizes[-2]
-        for name, c_name in zip(_PRESENT, ("Key", "Value"), strict=True):
-            tensor = getattr(self, name)
-            if tensor is not None and tensor.dimension_count >= 4:
-                size, place = tensor.sizes[-2], tensor.dimension_count - 2
-                field = f"OutputPresent{c_name}Tensor.Sizes[{place}]"
-                expect(size >= least, field, f"be at least {least} (PastKeyTensor.Sizes)", size)
 
     def expected_sizes(self) -> dict[str, Sequence[int | None]]:
         """Return the sizes of what goes by T, where the lengths of the past are given."""

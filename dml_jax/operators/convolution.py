@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
-from dml_jax.errors import Expect
 from dml_jax.lowering import convolution
-from dml_jax.operator import Fitted, Operator, rule, typical_sizes
+from dml_jax.operator import Fitted
 from dml_jax.operators.windowed import Windowed, least_sizes
 
 
@@ -23,13 +21,6 @@ class _Convolving(Windowed):
         group_count: in how many groups of channels the convolution is done, each by itself; as many
             as channels is a depthwise convolution.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe a filter of 3 by 3 elements that keeps the number of channels."""
-        sizes = typical_sizes(elements)
-        w = TensorDesc(data_type, [sizes[1], sizes[1], 3, 3])
-        return cls._at_each_element(TensorDesc(data_type, sizes), filter_tensor=w)
 
     def sizes_of_window(self) -> Sequence[int]:
         """Return the spatial sizes of the filter."""
@@ -69,8 +60,6 @@ class Convolution(_Convolving, op="CONVOLUTION"):
             leaves the sum.
     """
 
-    typical_attributes = ({"mode": "CROSS_CORRELATION", "output_padding": [0, 0]},)
-
     @classmethod
     def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
         """Return a bias of one number for each channel with the input's rank."""
@@ -92,14 +81,6 @@ class Convolution(_Convolving, op="CONVOLUTION"):
                 spatial = [n + p for n, p in zip(sums, padding, strict=False)]
                 fields["output_sizes"] = (x[0], w[1] * groups, *spatial)
         return super().infer_from(**fields)
-
-    @rule("output_tensor", "direction", "output_padding")
-    def padding_follows_a_sum(self, expect: Expect) -> None:
-        if self.direction == ConvolutionDirection.BACKWARD:
-            sizes = self.output_tensor.sizes[2:]
-            for d, (size, padding) in enumerate(zip(sizes, self.output_padding, strict=False)):
-                text = f"be below {size} (OutputTensor.Sizes[{d + 2}])"
-                expect(padding < size, f"OutputPadding[{d}]", text, padding)
 
     def lower(self, x, w, bias, *, layout="NCHW"):
         is_mirrored = self.mode == ConvolutionMode.CONVOLUTION

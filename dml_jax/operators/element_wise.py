@@ -1,18 +1,14 @@
 """Operators that map each element of one tensor by itself."""
 
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
 import jax
-import numpy as np
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
-from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, element_wise
 from dml_jax.lowering.scale_bias import mapped
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator
 
 
 class Unary(Operator):
@@ -38,217 +34,171 @@ class Unary(Operator):
         return mapped(self.function, x, getattr(self, "scale_bias", None), **attributes)
 
 
-class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT"):
+class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT", function=lax.sqrt):
     """Takes the square root of each element: `sqrt(g(x))`; NaN below 0.
 
     Gradient: `dy / (2 * sqrt(g(x)))`, times scale.
     """
 
-    function = staticmethod(lax.sqrt)
 
-
-class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY"):
+class ElementWiseIdentity(Unary, op="ELEMENT_WISE_IDENTITY", function=element_wise.identity):
     """Copies each element: `g(x)`; all bits stay where scale_bias is left out.
 
     Gradient: `dy`, times scale.
     """
 
-    function = staticmethod(element_wise.identity)
-
     def lower(self, x):
         return x if self.scale_bias is None else super().lower(x)
 
 
-class ElementWiseAbs(Unary, op="ELEMENT_WISE_ABS"):
+class ElementWiseAbs(Unary, op="ELEMENT_WISE_ABS", function=lax.abs):
     """Takes the absolute value: `|g(x)|`. Choice: that of the smallest integer is itself.
 
     Gradient: `dy if g(x) >= 0 else -dy`, times scale.
     """
 
-    function = staticmethod(lax.abs)
 
-
-class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS"):
+class ElementWiseAcos(Unary, op="ELEMENT_WISE_ACOS", function=element_wise.acos):
     """Takes the arc cosine, in radians: `acos(g(x))`; NaN beyond -1 and 1.
 
     Gradient: `-dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.acos)
 
-
-class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN"):
+class ElementWiseAsin(Unary, op="ELEMENT_WISE_ASIN", function=element_wise.asin):
     """Takes the arc sine, in radians: `asin(g(x))`; NaN beyond -1 and 1.
 
     Gradient: `dy / sqrt(1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.asin)
 
-
-class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN"):
+class ElementWiseAtan(Unary, op="ELEMENT_WISE_ATAN", function=element_wise.atan):
     """Takes the arc tangent, in radians: `atan(g(x))`.
 
     Gradient: `dy / (1 + g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.atan)
 
-
-class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL"):
+class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL", function=lax.ceil):
     """Takes the smallest whole number that is not below: `ceil(g(x))`.
 
     Gradient: 0.
     """
 
-    function = staticmethod(lax.ceil)
 
-
-class ElementWiseCos(Unary, op="ELEMENT_WISE_COS"):
+class ElementWiseCos(Unary, op="ELEMENT_WISE_COS", function=lax.cos):
     """Takes the cosine of radians: `cos(g(x))`; NaN for infinities.
 
     Gradient: `-dy * sin(g(x))`, times scale.
     """
 
-    function = staticmethod(lax.cos)
 
-
-class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP"):
+class ElementWiseExp(Unary, op="ELEMENT_WISE_EXP", function=element_wise.exp):
     """Takes the exponential: `exp(g(x))`.
 
     Gradient: `dy * exp(g(x))`, times scale.
     """
 
-    function = staticmethod(element_wise.exp)
 
-
-class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR"):
+class ElementWiseFloor(Unary, op="ELEMENT_WISE_FLOOR", function=lax.floor):
     """Takes the largest whole number that is not above: `floor(g(x))`.
 
     Gradient: 0.
     """
 
-    function = staticmethod(lax.floor)
 
-
-class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG"):
+class ElementWiseLog(Unary, op="ELEMENT_WISE_LOG", function=element_wise.log):
     """Takes the natural logarithm: `ln(g(x))`; -infinity for 0, NaN below.
 
     Gradient: `dy / g(x)`, times scale.
     """
 
-    function = staticmethod(element_wise.log)
 
-
-class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP"):
+class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP", function=element_wise.reciprocal):
     """Takes the reciprocal: `1 / g(x)`; infinity of its sign for 0.
 
     Gradient: `-dy / g(x)^2`, times scale.
     """
 
-    function = staticmethod(element_wise.reciprocal)
 
-
-class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN"):
+class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN", function=lax.sin):
     """Takes the sine of radians: `sin(g(x))`; NaN for infinities.
 
     Gradient: `dy * cos(g(x))`, times scale.
     """
 
-    function = staticmethod(lax.sin)
 
-
-class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN"):
+class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN", function=lax.tan):
     """Takes the tangent of radians: `tan(g(x))`; NaN for infinities.
 
     Gradient: `dy * (1 + tan(g(x))^2)`, times scale.
     """
 
-    function = staticmethod(lax.tan)
 
-
-class ElementWiseSinh(Unary, op="ELEMENT_WISE_SINH"):
+class ElementWiseSinh(Unary, op="ELEMENT_WISE_SINH", function=element_wise.sinh):
     """Takes the hyperbolic sine: `sinh(g(x))`.
 
     Gradient: `dy * cosh(g(x))`, times scale.
     """
 
-    function = staticmethod(element_wise.sinh)
 
-
-class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH"):
+class ElementWiseCosh(Unary, op="ELEMENT_WISE_COSH", function=element_wise.cosh):
     """Takes the hyperbolic cosine: `cosh(g(x))`.
 
     Gradient: `dy * sinh(g(x))`, times scale.
     """
 
-    function = staticmethod(element_wise.cosh)
 
-
-class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH"):
+class ElementWiseTanh(Unary, op="ELEMENT_WISE_TANH", function=element_wise.tanh):
     """Takes the hyperbolic tangent: `tanh(g(x))`.
 
     Gradient: `dy * (1 - tanh(g(x))^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.tanh)
 
-
-class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH"):
+class ElementWiseAsinh(Unary, op="ELEMENT_WISE_ASINH", function=element_wise.asinh):
     """Takes the inverse hyperbolic sine: `asinh(g(x))`.
 
     Gradient: `dy / sqrt(g(x)^2 + 1)`, times scale.
     """
 
-    function = staticmethod(element_wise.asinh)
 
-
-class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH"):
+class ElementWiseAcosh(Unary, op="ELEMENT_WISE_ACOSH", function=element_wise.acosh):
     """Takes the inverse hyperbolic cosine: `acosh(g(x))`; NaN below 1.
 
     Gradient: `dy / sqrt(g(x)^2 - 1)`, times scale.
     """
 
-    function = staticmethod(element_wise.acosh)
 
-
-class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH"):
+class ElementWiseAtanh(Unary, op="ELEMENT_WISE_ATANH", function=element_wise.atanh):
     """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1.
 
     Gradient: `dy / (1 - g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.atanh)
 
-
-class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF"):
+class ElementWiseErf(Unary, op="ELEMENT_WISE_ERF", function=element_wise.erf):
     """Takes the error function: `erf(g(x))`.
 
     Gradient: `dy * 2 / sqrt(pi) * exp(-g(x)^2)`, times scale.
     """
 
-    function = staticmethod(element_wise.erf)
 
-
-class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN"):
+class ElementWiseSign(Unary, op="ELEMENT_WISE_SIGN", function=element_wise.sign):
     """Takes the sign: `1 if x > 0 else -1 if x < 0 else 0`; NaN gives 0.
 
     Gradient: 0.
     """
 
-    function = staticmethod(element_wise.sign)
 
-
-class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE"):
+class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE", function=lax.neg):
     """Changes the sign: `-x`. Choice: the smallest integer stays itself.
 
     Gradient: `-dy`.
     """
 
-    function = staticmethod(lax.neg)
 
-
-class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND"):
+class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND", function=element_wise.rounded):
     """Rounds each element to a whole number of the same type.
 
     Choices: 0 keeps the sign of x; NaN and infinities stay.
@@ -261,10 +211,8 @@ class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND"):
             the one away from zero.
     """
 
-    function = staticmethod(element_wise.rounded)
 
-
-class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
+class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD", function=element_wise.threshold):
     """Raises smaller elements to a bound: `max(g(x), min)`.
 
     Gradient: dy (times scale) where `g(x) > min`, else 0.
@@ -274,15 +222,10 @@ class ElementWiseThreshold(Unary, op="ELEMENT_WISE_THRESHOLD"):
             saturate; NaN is refused for integers.
     """
 
-    function = staticmethod(element_wise.threshold)
 
-    @rule("min", "input_tensor")
-    def min_is_a_number(self, expect: Expect) -> None:
-        is_float = self.input_tensor.dtype.kind == "f"
-        expect(is_float or not math.isnan(self.min), "Min", "not be NaN", self.min)
-
-
-class ElementWiseConstantPow(Unary, op="ELEMENT_WISE_CONSTANT_POW"):
+class ElementWiseConstantPow(
+    Unary, op="ELEMENT_WISE_CONSTANT_POW", function=element_wise.constant_pow
+):
     """Raises each element to one power: `pow(g(x), exponent)`.
 
     Choices: as C's pow: 1 where the exponent is 0, NaN for a negative element and an exponent that
@@ -293,8 +236,6 @@ class ElementWiseConstantPow(Unary, op="ELEMENT_WISE_CONSTANT_POW"):
     Fields:
         exponent: FLOAT whatever the tensor's type, and not rounded to it.
     """
-
-    function = staticmethod(element_wise.constant_pow)
 
 
 class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
@@ -311,38 +252,27 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         bias: one FLOAT for each channel.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe pictures of three channels."""
-        height, width = typical_sizes(elements)[2:]
-        count = max(elements // (3 * height * width), 1)
-        tensor = TensorDesc(data_type, [count, 3, height, width])
-        return cls._uses(tensor, bias=[0.1, 0.2, 0.3])
-
     def lower(self, x):
         return mapped(element_wise.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
 
 
 class _Clipping(Operator):
-    """Bounds that are FLOAT whatever the tensor's type, and are cast to it."""
+    """Bounds, which are cast to the type of the tensors.
+
+    Fields:
+        input_tensor: the tensor to clip.
+        output_tensor: of the input's type and sizes; may be the input's own memory.
+        scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
+            FLOAT64), where the backend may contract the product and the sum into one rounding,
+            and may leave out to add 0.0 (so that -0.0 stays); rounded to the tensor's type once;
+            integers truncate, saturate, and have 0 for NaN.
+        min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
+            truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
+            min everywhere; NaN bounds are refused; NaN elements stay NaN; denormals of FLOAT32 may
+            count as 0, as on a CPU.
+    """
 
     by_element = True
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        low, high = (-0.5, 0.5) if tensor.dtype.kind == "f" else (4, 12)
-        tensors = {f.name: tensor for f in cls.fields if f.tensor and not f.tensor.output}
-        exact = {"min_max_data_type": data_type} if issubclass(cls, _ExactClipping) else {}
-        return cls._accepted([{**tensors, **exact, "min": low, "max": high}])
-
-    @rule("min")
-    def min_is_a_number(self, expect: Expect) -> None:
-        expect(not math.isnan(self.min), "Min", "not be NaN", self.min)
-
-    @rule("max")
-    def max_is_a_number(self, expect: Expect) -> None:
-        expect(not math.isnan(self.max), "Max", "not be NaN", self.max)
 
     def bounds(self) -> list[float | int]:
         """Return Min and Max in the tensors' type."""
@@ -351,25 +281,13 @@ class _Clipping(Operator):
 
 
 class _ExactClipping(_Clipping):
-    """Bounds in the tensor's own type, which MinMaxDataType repeats."""
+    """Bounds in the tensors' own type.
 
-    @rule("min", "input_tensor")
-    def min_is_a_number(self, expect: Expect) -> None:
-        self._fits("Min", self.min, expect)
-
-    @rule("max", "input_tensor")
-    def max_is_a_number(self, expect: Expect) -> None:
-        self._fits("Max", self.max, expect)
-
-    def _fits(self, name: str, bound: float | int, expect: Expect) -> None:
-        tensor = self.input_tensor
-        if tensor.dtype.kind not in "iu":
-            expect(not math.isnan(bound), name, "not be NaN", bound)
-            return
-        limits = np.iinfo(tensor.dtype)
-        text = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
-        fits = math.isfinite(bound) and bound == int(bound)
-        expect(fits and limits.min <= bound <= limits.max, name, text, bound)
+    Fields:
+        min_max_data_type: the type of the bounds, which is the tensors'.
+        min, max: the bounds. Choice: an integer type refuses a fraction and what it cannot hold;
+            a float type rounds to nearest even. NaN is refused.
+    """
 
 
 class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
@@ -390,18 +308,6 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     >>> jax.grad(lambda x: clip(x).sum())(x).tolist()
     [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
 
-    Fields:
-        input_tensor: the tensor to clip.
-        output_tensor: of the input's type and sizes; may be the input's own memory.
-        scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
-            FLOAT64), where the backend may contract the product and the sum into one rounding,
-            and may leave out to add 0.0 (so that -0.0 stays); rounded to the tensor's type once;
-            integers truncate, saturate, and have 0 for NaN.
-        min, max: the bounds, FLOAT whatever the tensor's type; cast to it first. Choices: integers
-            truncate toward zero, then saturate; FLOAT16 rounds to nearest even; min > max gives
-            min everywhere; NaN bounds are refused; NaN elements stay NaN; denormals of FLOAT32 may
-            count as 0, as on a CPU.
-
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
 
@@ -416,7 +322,8 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
 
-    Gradient: as for ELEMENT_WISE_CLIP.
+    Gradient: that of ELEMENT_WISE_CLIP_GRAD1: the output's (times scale) strictly within the
+    bounds, 0 at and beyond them.
 
     >>> import numpy as np
     >>> from dml_jax import ElementWiseClip1, TensorDesc
@@ -427,12 +334,6 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
     >>> clip(np.array([-9, 0, 300, 301], np.int16)).tolist()
     [-5, 0, 300, 300]
 
-    Fields:
-        input_tensor, output_tensor, scale_bias: as for ELEMENT_WISE_CLIP.
-        min_max_data_type: the type of the bounds, which is the tensors'.
-        min, max: the bounds. Choice: an integer type refuses a fraction and what it cannot hold;
-            a float type rounds to nearest even. NaN is refused.
-
     Source: DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC.
     """
 
@@ -442,7 +343,8 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
 class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
     """The gradient of ELEMENT_WISE_CLIP, given that of its output.
 
-    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
+    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. With
+    min >= max all is 0.
 
     Choice: a NaN element passes the gradient, since both comparisons are false.
 
@@ -466,7 +368,6 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
         input_tensor: what was clipped.
         input_gradient_tensor: the gradient of what came out; of the same type and sizes.
         output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
-        min, max: as for ELEMENT_WISE_CLIP. With min >= max all is 0.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
     """
@@ -480,7 +381,7 @@ class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
 
     `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
 
-    Gradient: as for ELEMENT_WISE_CLIP_GRAD.
+    Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
 
     >>> import numpy as np
     >>> from dml_jax import ElementWiseClipGrad1, TensorDesc
@@ -497,9 +398,9 @@ class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
     [0, 2, 0]
 
     Fields:
-        input_tensor, input_gradient_tensor, output_gradient_tensor: as for
-            ELEMENT_WISE_CLIP_GRAD.
-        min_max_data_type, min, max: as for ELEMENT_WISE_CLIP1.
+        input_tensor: what was clipped.
+        input_gradient_tensor: the gradient of what came out; of the same type and sizes.
+        output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC.
     """

@@ -1,6 +1,5 @@
 """Operators that make tensors from numbers: constants, sequences, diagonals, random bits."""
 
-import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,29 +7,10 @@ import numpy as np
 from jax import lax
 
 from dml_jax.description.fields import INT, Scalar
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import clamp, generators
-from dml_jax.operator import Operator, Rule, rule, typical_sizes
-
-
-def fitting(name: str, type_field: str = "value_data_type") -> Rule:
-    """Return the rule that the number `name` is one of the type that `type_field` names."""
-
-    @rule(name, type_field)
-    def fits(self: Operator, expect: Expect) -> None:
-        data_type, value = getattr(self, type_field), getattr(self, name)
-        if data_type.element_size and data_type.dtype.kind in "iu":
-            limits = np.iinfo(data_type.dtype)
-            is_whole = math.isfinite(value) and value == int(value)
-            text = f"be an integer in [{limits.min}, {limits.max}] ({data_type})"
-            if is_whole and -(2**limits.bits) < value < 0:
-                text += f"; {int(value)} modulo 2^{limits.bits} is {int(value) % 2**limits.bits}"
-            field = next(f.c_name for f in self.fields if f.name == name)
-            expect(is_whole and limits.min <= value <= limits.max, field, text, value)
-
-    return fits
+from dml_jax.operator import Operator
 
 
 class FillValueConstant(Operator, op="FILL_VALUE_CONSTANT"):
@@ -44,8 +24,6 @@ class FillValueConstant(Operator, op="FILL_VALUE_CONSTANT"):
         value: the number, of that type. Choices: floats are rounded to the type; an integer has to
             fit the type.
     """
-
-    value_fits = fitting("value")
 
     def lower(self):
         tensor = self.output_tensor
@@ -68,9 +46,6 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
         value_start: the first element, of that type.
         value_delta: the step from one element to the next, of that type.
     """
-
-    start_fits = fitting("value_start")
-    delta_fits = fitting("value_delta")
 
     def lower(self):
         sizes, dtype = self.output_tensor.sizes, self.output_tensor.dtype
@@ -109,12 +84,6 @@ class DiagonalMatrix(Operator, op="DIAGONAL_MATRIX"):
         made = {"output_sizes": sizes, "output_data_type": data_type}
         return {"offset": begin, "value": as_float, **made}
 
-    @rule("output_tensor", "value")
-    def integers_are_no_nan(self, expect: Expect) -> None:
-        is_integer = self.output_tensor.dtype.kind in "iu"
-        text = f"not be NaN ({self.output_tensor.data_type})"
-        expect(not (is_integer and math.isnan(self.value)), "Value", text, self.value)
-
     def lower(self):
         sizes, dtype = self.output_tensor.sizes, self.output_tensor.dtype
         inside = generators.band(sizes, self.offset, self.offset + 1)
@@ -142,9 +111,6 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
         diagonal_fill_end: the diagonal after the rightmost one.
     """
 
-    value_fits = fitting("value")
-    typical_attributes = ({"diagonal_fill_begin": 0, "diagonal_fill_end": 1},)
-
     def lower(self, x):
         tensor = self.output_tensor
         inside = generators.band(tensor.sizes, self.diagonal_fill_begin, self.diagonal_fill_end)
@@ -170,11 +136,6 @@ class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
             rounded up, and the key.
         type: the algorithm.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        state = TensorDesc(data_type, [1, 1, 1, 6])
-        return cls._uses(state, output_sizes=typical_sizes(elements))
 
     def lower(self, state):
         return generators.random_bits(state, self.output_tensor.sizes)

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import indexing
 from dml_jax.operator import Fitted, Operator, with_rank
@@ -38,26 +37,6 @@ class _Indexed(Operator):
             count; those before have the size 1.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe reading or writing as many rows of 64 elements as the tensor has."""
-        rows, columns = max(elements // 64, 1), min(64, elements)
-        tensor = TensorDesc(data_type, [rows, columns])
-        is_by_element = cls.short_name in ("GATHER_ELEMENTS", "SCATTER")
-        indices = TensorDesc("INT32", tensor.sizes if is_by_element else [rows, 1])
-        own = {"indices_tensor": indices, "updates_tensor": tensor, "index_dimensions": 2}
-        own |= {"input_dimension_count": 2, "indices_dimension_count": 2}
-        own |= {"axis": 0, "batch_dimension_count": 0, "input_tensor": tensor}
-        if cls.short_name == "GATHER":
-            own |= {"index_dimensions": 1, "indices_tensor": TensorDesc("INT32", [1, rows])}
-        names = [f.name for f in cls.fields]
-        return cls._accepted([{name: own[name] for name in names if name in own}])
-
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: indices are those of the first dimension."""
-        is_index = field == "indices_tensor"
-        return (0, self.input_tensor.sizes[0] - 1) if is_index else (0.0, 1.0)
-
 
 class _Gather(_Indexed):
     """Reads elements where an index tensor says.
@@ -72,9 +51,7 @@ class _Gather(_Indexed):
         output_tensor: the elements; of the input's type and rank, with ones in front.
     """
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_tensor" in self.__dict__:
-            return {}  # a record checks them
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         return {"output_tensor": _of_rank(self._sizes, self.input_tensor.dimension_count)}
 
     @property
@@ -180,15 +157,7 @@ class GatherNd(_GatherNd, op="GATHER_ND"):
     named.
     """
 
-    arguments = ("batch_dimension_count",)
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments without the count of batch dimensions, which is 0."""
-        count = arguments.pop("batch_dimension_count")
-        if count != 0 or isinstance(count, bool):
-            raise DmlError([Fault(cls.c_name, "batch_dimension_count", "be 0", count)])
-        return arguments
+    arguments = only = ("batch_dimension_count",)
 
 
 class GatherNd1(_GatherNd, op="GATHER_ND1"):
@@ -277,17 +246,6 @@ class OneHot(_Indexed, op="ONE_HOT"):
     arguments = ("output_length",)
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        lines, size = max(elements // 64, 1), min(64, elements)
-        indices, values = TensorDesc("INT32", [lines, 1]), TensorDesc(data_type, [1, 2])
-        fields = {"indices_tensor": indices, "values_tensor": values, "axis": 1}
-        return cls._accepted([{**fields, "output_sizes": [lines, size]}])
-
-    def domain(self, field: str) -> tuple[float, float]:
-        is_index = field == "indices_tensor"
-        return (0, self.output_tensor.sizes[self.axis] - 1) if is_index else (0.0, 1.0)
-
-    @classmethod
     def infer_from(cls, **fields: Any) -> Any:
         """Return the operator whose lines have `output_length` elements."""
         length, axis = fields.pop("output_length"), fields["axis"]
@@ -317,13 +275,7 @@ class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
             last dimensions; leading dimensions of the size 1 may be left out of it.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        return cls._accepted([{"input_tensor": TensorDesc(data_type, [elements])}])
-
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_coordinates_tensor" in self.__dict__:
-            return {}  # a record checks them
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         tensor = self.input_tensor
         rows = [math.prod(tensor.sizes), tensor.dimension_count]
         return {"output_count_tensor": [1], "output_coordinates_tensor": rows}

@@ -8,6 +8,8 @@ from jax import lax
 
 from dml_jax.enums import TensorDataType
 from dml_jax.lowering import logic
+from dml_jax.lowering.dtypes import bits_of, wide
+from dml_jax.lowering.element_wise import identity
 from dml_jax.operator import Operator
 
 
@@ -16,10 +18,12 @@ class _ByElement(Operator):
 
     by_element = True
     function: ClassVar[Callable[..., jax.Array]]
+    read: ClassVar[Callable[[jax.Array], jax.Array]] = staticmethod(identity)  # each input
 
     def lower(self, *xs):
         attributes = {f.name: getattr(self, f.name) for f in self.fields if not f.tensor}
-        return lax.convert_element_type(self.function(*xs, **attributes), self.output_tensor.dtype)
+        result = self.function(*map(self.read, xs), **attributes)
+        return lax.convert_element_type(result, self.output_tensor.dtype)
 
 
 class _Counting(_ByElement):
@@ -42,29 +46,23 @@ class Logical(_ByElement):
         output_tensor: of the inputs' type and sizes; may be the memory of an input.
     """
 
+    read = staticmethod(logic.is_true)
 
-class ElementWiseLogicalAnd(Logical, op="ELEMENT_WISE_LOGICAL_AND"):
+
+class ElementWiseLogicalAnd(Logical, op="ELEMENT_WISE_LOGICAL_AND", function=lax.bitwise_and):
     """Tells where both elements are true: `a and b`."""
 
-    function = staticmethod(logic.of_truth(lax.bitwise_and))
 
-
-class ElementWiseLogicalOr(Logical, op="ELEMENT_WISE_LOGICAL_OR"):
+class ElementWiseLogicalOr(Logical, op="ELEMENT_WISE_LOGICAL_OR", function=lax.bitwise_or):
     """Tells where at least one of two elements is true: `a or b`."""
 
-    function = staticmethod(logic.of_truth(lax.bitwise_or))
 
-
-class ElementWiseLogicalXor(Logical, op="ELEMENT_WISE_LOGICAL_XOR"):
+class ElementWiseLogicalXor(Logical, op="ELEMENT_WISE_LOGICAL_XOR", function=lax.bitwise_xor):
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`."""
 
-    function = staticmethod(logic.of_truth(lax.bitwise_xor))
 
-
-class ElementWiseLogicalNot(Logical, op="ELEMENT_WISE_LOGICAL_NOT"):
+class ElementWiseLogicalNot(Logical, op="ELEMENT_WISE_LOGICAL_NOT", function=lax.bitwise_not):
     """Tells where an element is not true: `x == 0`."""
-
-    function = staticmethod(logic.of_truth(lax.bitwise_not))
 
 
 class Comparison(_Counting):
@@ -79,37 +77,33 @@ class Comparison(_Counting):
         output_tensor: of the inputs' sizes; UINT32 or UINT8.
     """
 
+    read = staticmethod(wide)
 
-class ElementWiseLogicalEquals(Comparison, op="ELEMENT_WISE_LOGICAL_EQUALS"):
+
+class ElementWiseLogicalEquals(Comparison, op="ELEMENT_WISE_LOGICAL_EQUALS", function=lax.eq):
     """Tells where two elements are equal: `a == b`."""
 
-    function = staticmethod(logic.of_values(lax.eq))
 
-
-class ElementWiseLogicalGreaterThan(Comparison, op="ELEMENT_WISE_LOGICAL_GREATER_THAN"):
+class ElementWiseLogicalGreaterThan(
+    Comparison, op="ELEMENT_WISE_LOGICAL_GREATER_THAN", function=lax.gt
+):
     """Tells where the first of two elements is greater: `a > b`."""
 
-    function = staticmethod(logic.of_values(lax.gt))
 
-
-class ElementWiseLogicalLessThan(Comparison, op="ELEMENT_WISE_LOGICAL_LESS_THAN"):
+class ElementWiseLogicalLessThan(Comparison, op="ELEMENT_WISE_LOGICAL_LESS_THAN", function=lax.lt):
     """Tells where the first of two elements is less: `a < b`."""
-
-    function = staticmethod(logic.of_values(lax.lt))
 
 
 class ElementWiseLogicalGreaterThanOrEqual(
-    Comparison, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"
+    Comparison, op="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", function=lax.ge
 ):
     """Tells where the first of two elements is greater or equal: `a >= b`."""
 
-    function = staticmethod(logic.of_values(lax.ge))
 
-
-class ElementWiseLogicalLessThanOrEqual(Comparison, op="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL"):
+class ElementWiseLogicalLessThanOrEqual(
+    Comparison, op="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL", function=lax.le
+):
     """Tells where the first of two elements is less or equal: `a <= b`."""
-
-    function = staticmethod(logic.of_values(lax.le))
 
 
 class Classification(_Counting):
@@ -123,20 +117,18 @@ class Classification(_Counting):
     """
 
 
-class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN"):
+class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN", function=logic.is_nan):
     """Tells where an element is NaN: `x != x`."""
 
-    function = staticmethod(logic.is_nan)
 
-
-class ElementWiseIsInfinity(Classification, op="ELEMENT_WISE_IS_INFINITY"):
+class ElementWiseIsInfinity(
+    Classification, op="ELEMENT_WISE_IS_INFINITY", function=logic.is_infinity
+):
     """Tells where an element is infinite: `x == inf`, `x == -inf`, or either of them.
 
     Fields:
         infinity_mode: which infinity counts: POSITIVE, NEGATIVE, or EITHER.
     """
-
-    function = staticmethod(logic.is_infinity)
 
 
 class Bitwise(_ByElement):
@@ -149,32 +141,27 @@ class Bitwise(_ByElement):
         output_tensor: of the inputs' type and sizes; may be the memory of an input.
     """
 
+    def lower(self, *xs):
+        return lax.bitcast_convert_type(self.function(*map(bits_of, xs)), xs[0].dtype)
 
-class ElementWiseBitAnd(Bitwise, op="ELEMENT_WISE_BIT_AND"):
+
+class ElementWiseBitAnd(Bitwise, op="ELEMENT_WISE_BIT_AND", function=lax.bitwise_and):
     """Sets the bits that are 1 in both elements: `a & b`."""
 
-    function = staticmethod(logic.of_bits(lax.bitwise_and))
 
-
-class ElementWiseBitOr(Bitwise, op="ELEMENT_WISE_BIT_OR"):
+class ElementWiseBitOr(Bitwise, op="ELEMENT_WISE_BIT_OR", function=lax.bitwise_or):
     """Sets the bits that are 1 in at least one of two elements: `a | b`."""
 
-    function = staticmethod(logic.of_bits(lax.bitwise_or))
 
-
-class ElementWiseBitXor(Bitwise, op="ELEMENT_WISE_BIT_XOR"):
+class ElementWiseBitXor(Bitwise, op="ELEMENT_WISE_BIT_XOR", function=lax.bitwise_xor):
     """Sets the bits that differ between two elements: `a ^ b`."""
 
-    function = staticmethod(logic.of_bits(lax.bitwise_xor))
 
-
-class ElementWiseBitNot(Bitwise, op="ELEMENT_WISE_BIT_NOT"):
+class ElementWiseBitNot(Bitwise, op="ELEMENT_WISE_BIT_NOT", function=lax.bitwise_not):
     """Inverts every bit of each element: `~x`."""
 
-    function = staticmethod(logic.of_bits(lax.bitwise_not))
 
-
-class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT"):
+class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=logic.bit_count):
     """Counts the bits of each element that are 1.
 
     The bits are those of the element's own type: a negative integer counts its two's complement,
@@ -186,8 +173,6 @@ class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT"):
         input_tensor: the tensor whose bits are counted.
         output_tensor: of the input's sizes; UINT32 or UINT8.
     """
-
-    function = staticmethod(logic.bit_count)
 
 
 class Shift(_ByElement):
@@ -204,13 +189,11 @@ class Shift(_ByElement):
     """
 
 
-class ElementWiseBitShiftLeft(Shift, op="ELEMENT_WISE_BIT_SHIFT_LEFT"):
+class ElementWiseBitShiftLeft(Shift, op="ELEMENT_WISE_BIT_SHIFT_LEFT", function=logic.shift_left):
     """Shifts bits toward the highest: `a << b`, modulo 2^n for n bits."""
 
-    function = staticmethod(logic.shift_left)
 
-
-class ElementWiseBitShiftRight(Shift, op="ELEMENT_WISE_BIT_SHIFT_RIGHT"):
+class ElementWiseBitShiftRight(
+    Shift, op="ELEMENT_WISE_BIT_SHIFT_RIGHT", function=logic.shift_right
+):
     """Shifts bits toward the lowest: `a >> b`."""
-
-    function = staticmethod(logic.shift_right)

@@ -1,13 +1,11 @@
 """Operators that multiply matrices: GEMM, and the products of integers."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import MatrixTransform
 from dml_jax.errors import Expect
 from dml_jax.lowering import matrix, quantization
@@ -59,11 +57,6 @@ class _Product(Operator):
                 found[name] = with_rank(own, max(len(own), len(output)))
         return found
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        side = max(math.isqrt(elements), 1)
-        return cls._uses(TensorDesc(data_type, (1, 1, side, side)))
-
 
 class Gemm(_Product, op="GEMM"):
     """Multiplies matrices, adds a third one, and applies an activation.
@@ -94,10 +87,6 @@ class Gemm(_Product, op="GEMM"):
     """
 
     sums_bfloat16 = True
-    typical_attributes = tuple(
-        {"trans_a": "NONE", "trans_b": trans_b, "alpha": 1, "beta": 1}
-        for trans_b in ("NONE", "TRANSPOSE")
-    )
 
     @rule("output_tensor", "fused_activation")
     def axes_are_of_the_output(self, expect: Expect) -> None:

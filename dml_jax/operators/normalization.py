@@ -6,11 +6,10 @@ import jax
 import numpy as np
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import normalization
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 
 _WHOLE = ("input_tensor", "input_gradient_tensor")
 
@@ -27,19 +26,6 @@ class _Normalizing(Operator):
         fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
             leaves the result.
     """
-
-    typical_attributes = ({"epsilon": 1e-5},)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        sizes = typical_sizes(elements)
-        whole, channels = (TensorDesc(data_type, s) for s in (sizes, (1, sizes[1], 1, 1)))
-        tensors = {
-            f.name: whole if f.name in _WHOLE else channels
-            for f in cls.fields
-            if f.tensor and not f.tensor.output and f.name != "fused_add_tensor"
-        }
-        return cls._accepted({**tensors, **given} for given in cls.typical_attributes)
 
     def lower(self, *arrays):
         results = self.normalized(*(x if x is None else wide(x) for x in arrays))
@@ -68,10 +54,8 @@ class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
             element of the last two dimensions.
     """
 
-    typical_attributes = ({"epsilon": 1e-5, "spatial": True},)
-
     def normalized(self, x, mean, variance, scale, bias):
-        y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
+        y = normalization.batch(x, (mean, variance), scale, bias, self.epsilon)
         return normalization.activated(y, self.fused_activation)
 
 
@@ -101,7 +85,7 @@ class BatchNormalizationGrad(_BatchGradient, op="BATCH_NORMALIZATION_GRAD"):
     """
 
     def normalized(self, x, dy, mean, variance, scale):
-        return normalization.batch_gradient(x, dy, mean, variance, scale, self.epsilon)
+        return normalization.batch_gradient(x, dy, (mean, variance), scale, self.epsilon)
 
 
 class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"):
@@ -124,10 +108,10 @@ class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"
     """
 
     def normalized(self, x, scale, bias, add):
-        mean, variance = normalization.statistics(x, normalization.axes_of_ones(scale))
-        y = normalization.batch(x, mean, variance, scale, bias, self.epsilon)
+        own = normalization.statistics(x, normalization.axes_of_ones(scale))
+        y = normalization.batch(x, own, scale, bias, self.epsilon)
         y = y if add is None else y + add
-        return normalization.activated(y, self.fused_activation), mean, variance
+        return normalization.activated(y, self.fused_activation), *own
 
 
 class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRAINING_GRAD"):
@@ -146,7 +130,7 @@ class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRA
     """
 
     def normalized(self, x, dy, mean, variance, scale):
-        return normalization.batch_training_gradient(x, dy, mean, variance, scale, self.epsilon)
+        return normalization.batch_training_gradient(x, dy, (mean, variance), scale, self.epsilon)
 
 
 class _MeanVariance(_Normalizing):
@@ -168,16 +152,8 @@ class _MeanVariance(_Normalizing):
         normalize_variance: false leaves out the division by the deviation.
     """
 
-    arguments = ("normalize_variance", "normalize_mean")
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments without `normalize_mean`, which must be true."""
-        uses_mean = arguments.pop("normalize_mean")
-        if uses_mean not in (True, 1):
-            rule = "be true below MEAN_VARIANCE_NORMALIZATION2"
-            raise DmlError([Fault(cls.c_name, "normalize_mean", rule, uses_mean)])
-        return arguments
+    arguments, only = ("normalize_variance", "normalize_mean"), ("normalize_mean",)
+    normalize_mean = True
 
     @property
     def uses(self) -> tuple[bool, bool]:
@@ -203,10 +179,6 @@ class MeanVarianceNormalization(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION")
     """
 
     arguments = ("axes", *_MeanVariance.arguments)
-    typical_attributes = tuple(
-        {"epsilon": 1e-5, "normalize_variance": True, "cross_channel": cross}
-        for cross in (False, True)
-    )
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -231,10 +203,6 @@ class MeanVarianceNormalization1(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION1
     division where `normalize_variance` is false.
     """
 
-    typical_attributes = tuple(
-        {"epsilon": 1e-5, "normalize_variance": True, "axes": axes} for axes in ([2, 3], [3])
-    )
-
 
 class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2"):
     """Normalizes elements by the mean and the variance over `axes`, or by one of these.
@@ -252,16 +220,7 @@ class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2
         use_variance: whether elements are divided by the deviation.
     """
 
-    arguments = ()
-    typical_attributes = tuple(
-        {"epsilon": 1e-5, "use_mean": use_mean, "use_variance": True, "axes": axes}
-        for use_mean, axes in ((True, [2, 3]), (True, [3]), (False, [3]))
-    )
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments."""
-        return arguments
+    arguments = only = ()
 
     @property
     def uses(self) -> tuple[bool, bool]:
@@ -285,16 +244,11 @@ class _LocalResponse(_Normalizing):
         bias: is added before the power is taken; 1 is usual.
     """
 
-    typical_attributes = tuple(
-        {"cross_channel": cross, "local_size": 5, "alpha": 1e-4, "beta": 0.75, "bias": 1}
-        for cross in (True, False)
-    )
-
     @property
-    def window(self) -> tuple[Any, ...]:
+    def window(self) -> normalization.Neighbours:
         """The dimensions of the window, and all numbers of the formula."""
         axes = (1,) if self.cross_channel else (2, 3)
-        return axes, self.local_size, self.alpha, self.beta, self.bias
+        return normalization.Neighbours(axes, self.local_size, self.alpha, self.beta, self.bias)
 
 
 class LocalResponseNormalization(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATION"):
@@ -307,7 +261,7 @@ class LocalResponseNormalization(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATIO
     """
 
     def normalized(self, x):
-        return normalization.local_response(x, *self.window)
+        return normalization.local_response(x, self.window)
 
 
 class LocalResponseNormalizationGrad(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZATION_GRAD"):
@@ -326,7 +280,7 @@ class LocalResponseNormalizationGrad(_LocalResponse, op="LOCAL_RESPONSE_NORMALIZ
     """
 
     def normalized(self, x, dy):
-        return normalization.local_response_gradient(x, dy, *self.window)
+        return normalization.local_response_gradient(x, dy, self.window)
 
 
 class LpNormalization(_Normalizing, op="LP_NORMALIZATION"):
@@ -345,8 +299,6 @@ class LpNormalization(_Normalizing, op="LP_NORMALIZATION"):
         epsilon: the least divisor; 0.00001 is usual.
         p: which norm: 1 or 2.
     """
-
-    typical_attributes = tuple({"axis": 1, "epsilon": 1e-5, "p": p} for p in (2, 1))
 
     def normalized(self, x):
         return normalization.unit(x, self.axis, self.p, self.epsilon)

@@ -1,16 +1,14 @@
 """Operators on the windows of a tensor: pooling, its gradients, FOLD and UNFOLD."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import pooling, windows
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.windows import Window
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 from dml_jax.operators.windowed import Windowed, first_spatial, least_sizes
 
 
@@ -21,6 +19,10 @@ class _Counted(Windowed):
     a last one that hangs over its end, where a stride begins it before the end of a whole one: from
     1 to `ceil((padded input - reach) / stride) + 1`, with the reach `(size - 1) * dilation + 1`.
     The elements over the end count as padding. Functions take whole windows without sizes.
+
+    Fields:
+        include_padding: whether `count` is that of all elements of the window; else of those in the
+            input alone.
     """
 
     counted: ClassVar[tuple[str, str]] = ("input_tensor", "output_tensor")
@@ -40,11 +42,6 @@ class _Pooling(_Counted):
         output_tensor: {N, C, spatial...}: one element for each window.
         window_size: the elements of a window in each spatial dimension.
     """
-
-    typical_attributes = (
-        {"window_size": [2, 2], "strides": [2, 2], "start_padding": [0, 0], "end_padding": [0, 0]},
-        {},
-    )
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
@@ -75,10 +72,6 @@ class AveragePooling(_Undilated, op="AVERAGE_POOLING"):
     gives 0.
 
     Gradient: that of AVERAGE_POOLING_GRAD.
-
-    Fields:
-        include_padding: whether `count` is that of all elements of the window; else of those in the
-            input alone.
     """
 
     def lower(self, x, *, layout="NCHW"):
@@ -94,9 +87,6 @@ class AveragePooling1(_Pooling, op="AVERAGE_POOLING1"):
     gives 0.
 
     Gradient: each element's is the sum over its windows of `dy / count`.
-
-    Fields:
-        include_padding: as for AVERAGE_POOLING.
     """
 
     lower = AveragePooling.lower
@@ -117,15 +107,9 @@ class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
         input_gradient_tensor: {N, C, spatial...}: one element for each window.
         output_gradient_tensor: {N, C, spatial...}, as the input of AVERAGE_POOLING.
         window_size: the elements of a window in each spatial dimension.
-        include_padding: as for AVERAGE_POOLING.
     """
 
     counted = ("output_gradient_tensor", "input_gradient_tensor")
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        return cls._at_each_element(tensor, output_sizes=tensor.sizes)
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -142,8 +126,8 @@ class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
         return pooling.average_grad(gradient, self.window, self.include_padding, shape)
 
 
-class LpPooling(_Undilated, op="LP_POOLING"):
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`.
+class _LpPooling(_Pooling):
+    """Takes the Lp norm of each window.
 
     Choices: the absolute value, as in ONNX; FLOAT16 is computed in FLOAT32 and rounded once;
     where `|x|^p` leaves the range of FLOAT32, it is infinite or 0; a window that lies in padding
@@ -155,25 +139,16 @@ class LpPooling(_Undilated, op="LP_POOLING"):
         p: 1 for the sum of magnitudes, 2 for the Euclidean norm, and so on.
     """
 
-    typical_attributes = tuple({**given, "p": 2} for given in _Pooling.typical_attributes)
-
     def lower(self, x):
         return pooling.lp(x, self.window, self.p)
 
 
-class LpPooling1(_Pooling, op="LP_POOLING1"):
-    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`.
+class LpPooling(_LpPooling, _Undilated, op="LP_POOLING"):
+    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
 
-    Choices: as for LP_POOLING.
 
-    Gradient: as for LP_POOLING.
-
-    Fields:
-        p: as for LP_POOLING.
-    """
-
-    typical_attributes = LpPooling.typical_attributes
-    lower = LpPooling.lower
+class LpPooling1(_LpPooling, op="LP_POOLING1"):
+    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
 
 
 class _MaxPooling(_Pooling):
@@ -267,19 +242,6 @@ class MaxUnpooling(Operator, op="MAX_UNPOOLING"):
         output_tensor: {N, C, H, W}; the caller chooses its sizes.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe windows of 2 by 2 elements, side by side."""
-        whole = typical_sizes(elements)
-        sizes = [*whole[:2], *(max(n // 2, 1) for n in whole[2:])]
-        indices = TensorDesc("UINT32", sizes)
-        return cls._uses(TensorDesc(data_type, sizes), indices_tensor=indices, output_sizes=whole)
-
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: indices are those of the output."""
-        is_index = field == "indices_tensor"
-        return (0, math.prod(self.output_tensor.sizes) - 1) if is_index else (-1.0, 1.0)
-
     def lower(self, x, indices):
         return pooling.unpooled(x, indices, self.output_tensor.sizes)
 
@@ -302,7 +264,6 @@ class QuantizedLinearAveragePooling(_Pooling, op="QUANTIZED_LINEAR_AVERAGE_POOLI
             element, or one for each channel.
         input_zero_point_tensor, output_zero_point_tensor: the integer that stands for 0: of one
             element, or one for each channel.
-        include_padding: as for AVERAGE_POOLING.
     """
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
@@ -324,16 +285,6 @@ class _Columns(Windowed):
     """
 
     window_field = "window_sizes"
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe windows of 3 by 3 at each element; the columns have the elements asked for."""
-        n, _, h, w = typical_sizes(elements // 9)
-        c = max(elements // (9 * n * h * w), 1)
-        if cls is Fold:
-            columns = TensorDesc(data_type, [n, 9 * c, h * w])
-            return cls._at_each_element(columns, output_sizes=[n, c, h, w])
-        return cls._at_each_element(TensorDesc(data_type, [n, c, h, w]))
 
 
 class Unfold(_Columns, op="UNFOLD"):

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import quantization
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator, rule
 
 
 class Cast(Operator, op="CAST"):
@@ -27,13 +26,6 @@ class Cast(Operator, op="CAST"):
         input_tensor: the elements.
         output_tensor: of the input's sizes, and of any type.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe a cast to FLOAT16, and of FLOAT16 one to FLOAT32."""
-        target = "FLOAT32" if data_type == "FLOAT16" else "FLOAT16"
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        return cls._accepted([{"input_tensor": tensor, "output_data_type": target}])
 
     def lower(self, x):
         return quantization.cast(x, self.output_tensor.dtype)
@@ -91,11 +83,6 @@ class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR")
         output_tensor: the real numbers, of the scale's type; all tensors have equal sizes.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        return cls._uses(tensor, scale_tensor=TensorDesc("FLOAT32", tensor.sizes))
-
     def lower(self, x, scale, zero_point):
         return quantization.dequantize(x, scale, zero_point, self.output_tensor.dtype)
 
@@ -148,16 +135,6 @@ class _InBlocks(Operator):
                 for d, (n, q) in enumerate(sizes):
                     text = f"divide {n} (InputTensor.Sizes[{d}])"
                     expect(n % q == 0, f"QuantizationTensors[{k}].Sizes[{d}]", text, q)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe blocks of 32 elements of a row, with scales of both types."""
-        *rows, width = typical_sizes(elements)
-        tensor, uses = TensorDesc(data_type, [*rows, width]), []
-        for scale_type in ("FLOAT32", "FLOAT16"):
-            scale = TensorDesc(scale_type, [*rows, max(width // 32, 1)])
-            uses += cls._uses(tensor, quantization_type="SCALE", quantization_tensors=[scale])
-        return uses
 
     def parameters(self, tensors: Sequence[Any]) -> tuple[Any, Any]:
         """Return the scale and the zero point (None if there is none) of each element."""

@@ -1,21 +1,18 @@
 """Recurrent networks: RNN, LSTM, GRU."""
 
-import math
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.description.tensor import TensorDesc
-from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide, wide_type
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.meshes import alike
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
 
 TURNED = "turned"
@@ -105,24 +102,6 @@ class Recurrent(Operator):
             fields["activation_descs"] = cls.usual_activations * directions
         return super().infer_from(**fields)
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe passes over sequences whose weights have about as many elements as asked."""
-        units = max(math.isqrt(elements // cls.gate_count), 1)
-        rows = cls.gate_count * units
-        sizes = {"input": (8, 4, units), "weight": (1, rows, units), "recurrence": (1, rows, units)}
-        fields: dict[str, Any] = {
-            "activation_descs": cls.usual_activations,
-            "direction": "FORWARD",
-        }
-        attributes = ("clip_threshold", "use_clip_threshold", "couple_input_forget")
-        names = {*attributes, "linear_before_reset"} & {f.name for f in cls.fields}
-        with suppress(DmlError):
-            for name, shape in sizes.items():
-                fields[f"{name}_tensor"] = TensorDesc(data_type, (1, *shape))
-            return cls._accepted([fields | dict.fromkeys(names, 0)])
-        return []
-
 
 def _summed(bias: jax.Array | None) -> jax.Array | None:
     """Return both halves of a bias tensor added up, [D, G*K]."""
@@ -184,12 +163,6 @@ class Lstm(Recurrent, op="LSTM"):
     """
 
     gate_count, usual_activations = 4, (ActivationSigmoid, ActivationTanh, ActivationTanh)
-
-    @rule("clip_threshold", "use_clip_threshold")
-    def is_no_empty_range(self, expect: Expect) -> None:
-        holds = not self.use_clip_threshold or self.clip_threshold >= 0
-        text = "be at least 0 (UseClipThreshold is true)"
-        expect(holds, "ClipThreshold", text, self.clip_threshold)
 
     def lower(self, *arrays, layout=""):
         is_turned = layout == TURNED

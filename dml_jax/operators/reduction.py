@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import jax
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import reduction
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator, rule
 
 F = ReduceFunction
 
@@ -36,24 +35,6 @@ FUNCTIONS: dict[ReduceFunction, Callable[..., jax.Array]] = {
 
 class _OverAxes(Operator):
     """A reduction keeps the rank; what is reduced has size 1."""
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        tensor = TensorDesc(data_type, typical_sizes(elements))
-        return cls._accepted(
-            {"input_tensor": tensor, "axes": axes, **attributes}
-            for attributes in cls._typical_attributes()
-            for axes in ([3], [1], [0], [0, 1, 2, 3])
-        )
-
-    @classmethod
-    def _typical_attributes(cls) -> list[dict[str, Any]]:
-        return [{"axis_direction": direction} for direction in AxisDirection]
-
-    @classmethod
-    def domain(cls, field: str) -> tuple[float, float]:
-        """Return a range of positive elements near 1: they have logarithms and finite products."""
-        return 0.5, 1.5
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -133,11 +114,6 @@ class Reduce(_OverAxes, op="REDUCE"):
     Source: DML_REDUCE_OPERATOR_DESC.
     """
 
-    @classmethod
-    def _typical_attributes(cls) -> list[dict[str, Any]]:
-        first = (F.SUM, F.MAX, F.LOG_SUM_EXP, F.ARGMAX)
-        return [{"function": f} for f in (*first, *(f for f in F if f not in first))]
-
     @property
     def _which(self):
         return self.function
@@ -148,7 +124,15 @@ class Reduce(_OverAxes, op="REDUCE"):
 
 
 class _Arg(_OverAxes):
-    """The signature and support of ARGMAX and ARGMIN."""
+    """The signature and support of ARGMAX and ARGMIN.
+
+    Fields:
+        input_tensor: the tensor to search.
+        output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
+        axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
+            where the list is empty or left out.
+        axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
+    """
 
     def lower(self, x):
         last = self.axis_direction == AxisDirection.DECREASING
@@ -167,13 +151,6 @@ class Argmax(_Arg, op="ARGMAX"):
 
     Gradient: none; an index is an integer.
 
-    Fields:
-        input_tensor: the tensor to search.
-        output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
-        axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
-            where the list is empty or left out.
-        axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
-
     Source: DML_ARGMAX_OPERATOR_DESC.
     """
 
@@ -187,8 +164,6 @@ class Argmin(_Arg, op="ARGMIN"):
     Choices: the order of indices, NaN and -0.0 as for ARGMAX.
 
     Gradient: none; an index is an integer.
-
-    Fields: as for ARGMAX.
 
     Source: DML_ARGMIN_OPERATOR_DESC.
     """

@@ -1,22 +1,13 @@
 """Operators that read regions of pictures, and the gradient."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
-from dml_jax.description.descriptor import Size2D
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import InterpolationMode, ReduceFunction
-from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.lowering import regions
-from dml_jax.operator import Operator, rule, typical_sizes
-
-
-def _typical_regions(sizes: Sequence[int]) -> int:
-    """Return how many regions of 7 by 7 have no more elements than their pictures; at most 64."""
-    return max(min(sizes[0] * math.prod(sizes[2:]) // 7**2, 64), 1)
+from dml_jax.operator import Operator
 
 
 class RoiPooling(Operator, op="ROI_POOLING"):
@@ -42,18 +33,6 @@ class RoiPooling(Operator, op="ROI_POOLING"):
     def lower(self, x, roi):
         size = self.pooled_size.height, self.pooled_size.width
         return regions.pool(x, roi, self.spatial_scale, size)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe a feature map with some regions."""
-        sizes = typical_sizes(elements)
-        fields = {
-            "input_tensor": TensorDesc(data_type, sizes),
-            "roi_tensor": TensorDesc(data_type, (1, 1, _typical_regions(sizes), 5)),
-            "spatial_scale": 1,
-            "pooled_size": Size2D(width=7, height=7),
-        }
-        return cls._accepted([fields])
 
 
 class _Aligning(Operator):
@@ -94,11 +73,6 @@ class _Aligning(Operator):
     align_regions_to_corners = False
     out_of_bounds_input_value = 0.0
 
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: batch indices are those of the pictures."""
-        is_index = field == "batch_indices_tensor"
-        return (0, self.input_tensor.sizes[0] - 1) if is_index else (-1.0, 1.0)
-
     def how(self, sizes: Sequence[int]) -> regions.Aligning:
         """Return how regions are sampled, for outputs of these sizes."""
         return regions.Aligning(
@@ -114,35 +88,6 @@ class _Aligning(Operator):
             outside=self.out_of_bounds_input_value,
         )
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe a feature map with some regions, in all modes."""
-        sizes = typical_sizes(elements)
-        names, count = {f.name for f in cls.fields}, _typical_regions(sizes)
-        sampled = (count, sizes[1], 7, 7)
-        fields = {
-            "input_tensor": TensorDesc(data_type, sizes),
-            "input_gradient_tensor": TensorDesc(data_type, sampled),
-            "roi_tensor": TensorDesc(data_type, (count, 4)),
-            "batch_indices_tensor": TensorDesc("UINT32", (count,)),
-            "spatial_scale_x": 1,
-            "spatial_scale_y": 1,
-            "input_pixel_offset": 0.5,
-            "output_pixel_offset": -0.5,
-            "out_of_bounds_input_value": 0,
-            "minimum_samples_per_output": 2,
-            "maximum_samples_per_output": 2,
-            "align_regions_to_corners": False,
-        }
-        kept = {name: value for name, value in fields.items() if name in names}
-        if "output_tensor" in names:
-            kept["output_sizes"] = sampled
-        return cls._accepted(
-            {**kept, "reduction_function": function, "interpolation_mode": mode}
-            for function in ("AVERAGE", "MAX")
-            for mode in ("LINEAR", "NEAREST_NEIGHBOR")
-        )
-
 
 class _Sampling(_Aligning):
     """Samples of regions, as the function `roi_align` describes them."""
@@ -155,6 +100,7 @@ class _Sampling(_Aligning):
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the fields, and the sizes of the output."""
+        arguments = super().call_of(arguments)
         size = [arguments.pop(f"output_{name}") for name in ("height", "width")]
         if arguments["spatial_scale_y"] is None:
             arguments["spatial_scale_y"] = arguments["spatial_scale_x"]
@@ -172,33 +118,11 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
     more than 64 samples, AVERAGE has it in reverse mode only.
     """
 
-    arguments = (
-        "input_pixel_offset",
-        "output_pixel_offset",
-        "align_regions_to_corners",
-        "output_height",
-        "output_width",
-    )
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields, where the offsets are those of this version."""
-        for name in cls.arguments[:3]:
-            value, own = arguments.pop(name), getattr(cls, name)
-            if not isinstance(value, (bool, int, float)) or value != own:
-                raise DmlError([Fault(cls.c_name, name, f"be {own}", value)])
-        return super().call_of(arguments)
+    only = ("input_pixel_offset", "output_pixel_offset", "align_regions_to_corners")
+    arguments = (*only, *_Sampling.arguments)
 
 
-class _Offset(_Aligning):
-    @rule("input_pixel_offset", "output_pixel_offset")
-    def offsets_are_finite(self, expect: Expect) -> None:
-        for field in ("InputPixelOffset", "OutputPixelOffset"):
-            value = self.contract.by_c_name(self.__dict__)[field]
-            expect(math.isfinite(value), field, "be finite", value)
-
-
-class RoiAlign1(_Offset, _Sampling, op="ROI_ALIGN1"):
+class RoiAlign1(_Sampling, op="ROI_ALIGN1"):
     """Samples each region of a picture, on a grid with offsets.
 
     Gradient: ROI_ALIGN_GRAD of the output's. Where `maximum_samples_per_output` allows an output
@@ -206,7 +130,7 @@ class RoiAlign1(_Offset, _Sampling, op="ROI_ALIGN1"):
     """
 
 
-class RoiAlignGrad(_Offset, op="ROI_ALIGN_GRAD"):
+class RoiAlignGrad(_Aligning, op="ROI_ALIGN_GRAD"):
     """Computes the gradients of ROI_ALIGN1, given the gradient of its output.
 
     Each sample of an output passes the output's gradient on, divided by the number of samples

@@ -4,13 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.description.descriptor import Size2D, snake_case
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, InterpolationMode
 from dml_jax.errors import DmlError, Expect, Fault, items_of, moving
 from dml_jax.lowering import resampling
 from dml_jax.lowering.resampling import Axis, Taps
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator, rule
 
 
 class _Interpolating(Operator):
@@ -55,32 +53,6 @@ class _Interpolating(Operator):
     def lower(self, x, /):
         taps = self.taps(self.input_tensor.sizes, self.output_tensor.sizes)
         return resampling.blended(x, taps)
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe pictures of twice and of half the size, in both modes."""
-        names, (*count, height, width) = [f.name for f in cls.fields], typical_sizes(elements)
-        small = (*count, max(height // 2, 1), max(width // 2, 1))
-        large = (*count, 2 * small[2], 2 * small[3])
-        is_gradient = "output_gradient_tensor" in names
-        variants = []
-        for mode in ("LINEAR", "NEAREST_NEIGHBOR"):
-            for scale in (2, 0.5):
-                grows = (scale > 1) != is_gradient
-                before, after = (small, large) if grows else (large, small)
-                fields = {
-                    names[0]: TensorDesc(data_type, before),
-                    "interpolation_mode": mode,
-                    "scale_size": Size2D(width=2, height=2),
-                    "scales": [1, 1, scale, scale],
-                    "input_pixel_offsets": [0.5] * 4,
-                    "output_pixel_offsets": [-0.5] * 4,
-                    "rounding_direction": "DECREASING",
-                    "antialiased": True,
-                }
-                kept = {name: value for name, value in fields.items() if name in names}
-                variants.append({**kept, "output_sizes": after})
-        return cls._accepted(variants)
 
 
 class Upsample2d(_Interpolating, op="UPSAMPLE_2D"):
@@ -181,12 +153,6 @@ class _Offset(_Resampling):
     def grid(self) -> Sequence[Axis]:
         offsets = self.input_pixel_offsets, self.output_pixel_offsets
         return list(map(Axis, self.scales, *offsets))
-
-    @rule("input_pixel_offsets", "output_pixel_offsets")
-    def offsets_are_finite(self, expect: Expect) -> None:
-        for field in ("InputPixelOffsets", "OutputPixelOffsets"):
-            for d, value in enumerate(getattr(self, snake_case(field))):
-                expect(math.isfinite(value), f"{field}[{d}]", "be finite", value)
 
 
 class Resample1(_Offset, op="RESAMPLE1"):

@@ -1,14 +1,10 @@
 """Operators that go along an axis: running sums and products, the first of sorted elements."""
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import AxisDirection, TensorDataType
-from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import scans
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 
 
 class _Cumulative(Operator):
@@ -24,21 +20,6 @@ class _Cumulative(Operator):
         axis: the dimension to go along.
         axis_direction: INCREASING from the first element on, DECREASING from the last.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe inclusive ones over the last and the first axis, and over one long line."""
-        exclusive = cls.fields[-1].name
-        tensor, line = typical_sizes(elements), [1, elements]
-        return cls._accepted(
-            {
-                "input_tensor": TensorDesc(data_type, sizes),
-                "axis": axis,
-                "axis_direction": AxisDirection.INCREASING,
-                exclusive: False,
-            }
-            for sizes, axis in ((tensor, 3), (tensor, 1), (line, 1))
-        )
 
     @property
     def _is_reversed(self) -> bool:
@@ -92,27 +73,11 @@ class _TopK(Operator):
         k: how many elements of each line to take. Choice: all are accepted.
     """
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe ten elements of square tensors, and of one long line."""
-        side = max(math.isqrt(elements), 1)
-        return cls._accepted(
-            {
-                "input_tensor": TensorDesc(data_type, [elements // size, size]),
-                "axis": 1,
-                "k": min(10, size),
-                **({"axis_direction": "DECREASING"} if cls.arguments == () else {}),
-            }
-            for size in (side, elements)
-        )
-
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return UINT32 for indices, as in DirectMLX."""
         return {"output_index_tensor": TensorDataType.UINT32}
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_value_tensor" in self.__dict__:
-            return {}  # records check them
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         sizes = list(self.input_tensor.sizes)
         sizes[self.axis] = self.k
         return {"output_value_tensor": sizes, "output_index_tensor": sizes}
@@ -133,19 +98,8 @@ class TopK(_TopK, op="TOP_K"):
     in the order of their indices.
     """
 
-    arguments = ("axis_direction",)
-
-    @classmethod
-    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments without the direction, which is DECREASING."""
-        direction = arguments.pop("axis_direction")
-        if AxisDirection.of(direction) != AxisDirection.DECREASING:
-            raise DmlError([Fault(cls.c_name, "axis_direction", "be DECREASING", direction)])
-        return arguments
-
-    @property
-    def _is_increasing(self) -> bool:
-        return False
+    arguments = only = ("axis_direction",)
+    axis_direction = AxisDirection.DECREASING
 
 
 class TopK1(_TopK, op="TOP_K1"):

@@ -1,16 +1,13 @@
 """Operators that cut tensors, pad them, or reverse parts of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import PaddingMode
-from dml_jax.errors import Expect
 from dml_jax.lowering import clamp, slicing
-from dml_jax.operator import Operator, rule, typical_sizes
+from dml_jax.operator import Operator
 
 
 class Slice(Operator, op="SLICE"):
@@ -44,18 +41,6 @@ class Slice(Operator, op="SLICE"):
             strides=op.input_window_strides,
         )
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe the first half of the columns of a feature map."""
-        *most, width = typical_sizes(elements)
-        fields = {
-            "input_tensor": TensorDesc(data_type, [*most, width]),
-            "offsets": [0] * 4,
-            "sizes": [*most, max(width // 2, 1)],
-            "strides": [1] * 4,
-        }
-        return cls._accepted([fields])
-
     def lower(self, x):
         return slicing.cut(x, self.offsets, self.strides, self.sizes)
 
@@ -76,16 +61,6 @@ class _Window(Operator):
         input_window_strides: the step from one element to the next, in each dimension; not 0. A
             negative one begins at the window's end.
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe the first half of the columns of a feature map."""
-        whole = typical_sizes(elements)
-        half = [*whole[:3], max(whole[3] // 2, 1)]
-        window = {"input_window_offsets": [0] * 4, "input_window_sizes": half}
-        if cls is SliceGrad:
-            return cls._uses(TensorDesc(data_type, half), **window, output_sizes=whole)
-        return cls._uses(TensorDesc(data_type, whole), **window)
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -117,9 +92,7 @@ class Slice1(_Window, op="SLICE1"):
         output_tensor: the part; at most `1 + (window - 1) // |stride|` elements in each dimension.
     """
 
-    def expected_sizes(self) -> Mapping[str, Sequence[int]]:
-        if "output_tensor" in self.__dict__:
-            return {}  # fewer elements than the window has may be read
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
         pairs = zip(self.input_window_sizes, self.input_window_strides, strict=True)
         return {"output_tensor": [1 + (size - 1) // abs(stride) for size, stride in pairs]}
 
@@ -165,8 +138,6 @@ class _Padding(Operator):
         end_padding: the number of elements behind the input's, in each dimension.
     """
 
-    typical_attributes = ({"start_padding": [0, 0, 1, 1], "end_padding": [0, 0, 1, 1]},)
-
     @property
     def value(self) -> float | int:
         """Return the padding value in the tensor's type."""
@@ -204,13 +175,6 @@ class Padding(_Padding, op="PADDING"):
             end_padding=end,
         )
 
-    @rule("padding_value", "padding_mode", "input_tensor")
-    def value_is_a_number(self, expect: Expect) -> None:
-        is_read = self.padding_mode == PaddingMode.CONSTANT and self.input_tensor.dtype.kind in "iu"
-        is_nan = is_read and math.isnan(self.padding_value)
-        text = f"be a number for {self.input_tensor.data_type}"
-        expect(not is_nan, "PaddingValue", text, self.padding_value)
-
     @property
     def value(self) -> float | int:
         return clamp.cast_bound(self.padding_value, self.input_tensor.dtype)
@@ -224,15 +188,6 @@ class Padding1(_Padding, op="PADDING1"):
         padding_value: the elements that CONSTANT adds. Choice: an integer type refuses a fraction
             and a number that it does not hold; a float type rounds to nearest even.
     """
-
-    @rule("padding_value", "input_tensor")
-    def value_fits(self, expect: Expect) -> None:
-        tensor, value = self.input_tensor, self.padding_value
-        if tensor.dtype.kind in "iu":
-            limits = np.iinfo(tensor.dtype)
-            text = f"be an integer in [{limits.min}, {limits.max}], exactly ({tensor.data_type})"
-            fits = math.isfinite(value) and value == int(value)
-            expect(fits and limits.min <= value <= limits.max, "PaddingValue", text, value)
 
 
 class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
@@ -249,18 +204,6 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
         output_tensor: of the input's type and sizes.
         axis: the dimension to reverse; in [0, rank - 1].
     """
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe rows of a feature map, each with a length of its own."""
-        sizes = typical_sizes(elements)
-        lengths = TensorDesc("UINT32", [*sizes[:3], 1])
-        return cls._uses(TensorDesc(data_type, sizes), sequence_lengths_tensor=lengths, axis=3)
-
-    def domain(self, field: str) -> tuple[float, float]:
-        """Return the range of typical elements: lengths are at most that of the axis."""
-        is_length = field == "sequence_lengths_tensor"
-        return (0, self.input_tensor.sizes[self.axis]) if is_length else (-1.0, 1.0)
 
     def lower(self, x, lengths):
         return slicing.reverse_subsequences(x, lengths, self.axis)

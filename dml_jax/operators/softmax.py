@@ -6,11 +6,10 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import softmax
-from dml_jax.lowering.scale_bias import mapped
 from dml_jax.operator import Operator
+from dml_jax.operators.element_wise import Unary
 
 
 class OverLast(Operator):
@@ -38,14 +37,7 @@ class OverLast(Operator):
             raise DmlError([Fault(cls.c_name, "axes", "name the last axis", axes)])
         return arguments
 
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe rows of 1024 elements."""
-        width = min(elements, 1024)
-        return cls._uses(TensorDesc(data_type, [1, 1, elements // width, width]))
-
-    def lower(self, x):
-        return mapped(self.function, x, None)
+    lower = Unary.lower
 
 
 class OverAxes(Operator):
@@ -60,7 +52,6 @@ class OverAxes(Operator):
     """
 
     function: ClassVar[Callable[..., jax.Array]]
-    typical_attributes = ({"axes": [3]}, {"axes": [1]})
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -69,11 +60,10 @@ class OverAxes(Operator):
             fields["axes"] = (fields["input_tensor"].dimension_count - 1,)
         return super().infer_from(**fields)
 
-    def lower(self, x):
-        return mapped(self.function, x, None, axes=self.axes)
+    lower = Unary.lower
 
 
-class ActivationSoftmax(OverLast, op="ACTIVATION_SOFTMAX"):
+class ActivationSoftmax(OverLast, op="ACTIVATION_SOFTMAX", function=softmax.softmax):
     """Turns the elements of each row into positive numbers that add up to 1.
 
     `y[i] = exp(x[i]) / sum(exp(x[k]) for every k)`, computed as
@@ -84,10 +74,8 @@ class ActivationSoftmax(OverLast, op="ACTIVATION_SOFTMAX"):
     Gradient: `y * (dy - sum(y * dy))`.
     """
 
-    function = staticmethod(softmax.softmax)
 
-
-class ActivationSoftmax1(OverAxes, op="ACTIVATION_SOFTMAX1"):
+class ActivationSoftmax1(OverAxes, op="ACTIVATION_SOFTMAX1", function=softmax.softmax):
     """Turns the elements along axes into positive numbers that add up to 1.
 
     `y[i] = exp(x[i]) / sum(exp(x[k]) for every k)`, computed as
@@ -99,10 +87,8 @@ class ActivationSoftmax1(OverAxes, op="ACTIVATION_SOFTMAX1"):
     Gradient: `y * (dy - sum(y * dy))`.
     """
 
-    function = staticmethod(softmax.softmax)
 
-
-class ActivationLogSoftmax(OverLast, op="ACTIVATION_LOG_SOFTMAX"):
+class ActivationLogSoftmax(OverLast, op="ACTIVATION_LOG_SOFTMAX", function=softmax.log_softmax):
     """Takes the logarithm of SOFTMAX of each row.
 
     `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
@@ -113,10 +99,8 @@ class ActivationLogSoftmax(OverLast, op="ACTIVATION_LOG_SOFTMAX"):
     Gradient: `dy - exp(y) * sum(dy)`.
     """
 
-    function = staticmethod(softmax.log_softmax)
 
-
-class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1"):
+class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1", function=softmax.log_softmax):
     """Takes the logarithm of SOFTMAX1 of the elements along axes.
 
     `y[i] = x[i] - log(sum(exp(x[k]) for every k))`, with the maximum taken off before.
@@ -128,10 +112,8 @@ class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1"):
     Gradient: `dy - exp(y) * sum(dy)`.
     """
 
-    function = staticmethod(softmax.log_softmax)
 
-
-class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX"):
+class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX", function=softmax.hardmax):
     """Puts 1 at the first maximum of each row, and 0 elsewhere.
 
     Choices: NaN is the maximum where there is one; -0.0 equals 0.0.
@@ -139,10 +121,8 @@ class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX"):
     Gradient: 0; the output is constant between its steps.
     """
 
-    function = staticmethod(softmax.hardmax)
 
-
-class ActivationHardmax1(OverAxes, op="ACTIVATION_HARDMAX1"):
+class ActivationHardmax1(OverAxes, op="ACTIVATION_HARDMAX1", function=softmax.hardmax):
     """Puts 1 at the first maximum of the elements along axes, and 0 elsewhere.
 
     Choices: the first maximum is the one of the lowest row-major index within `axes` in increasing
@@ -150,5 +130,3 @@ class ActivationHardmax1(OverAxes, op="ACTIVATION_HARDMAX1"):
 
     Gradient: 0; the output is constant between its steps.
     """
-
-    function = staticmethod(softmax.hardmax)

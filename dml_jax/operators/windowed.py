@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.lowering.windows import Window
-from dml_jax.operator import Operator, typical_sizes
+from dml_jax.operator import Operator
 
 
 class Windowed(Operator):
@@ -19,18 +18,6 @@ class Windowed(Operator):
     """
 
     window_field: ClassVar[str] = "window_size"  # the field that has the window's sizes
-
-    @classmethod
-    def typical(cls, elements: int, data_type: str) -> list[Operator]:
-        """Describe windows of 3 by 3 at each element."""
-        return cls._at_each_element(TensorDesc(data_type, typical_sizes(elements)))
-
-    @classmethod
-    def _at_each_element(cls, tensor: TensorDesc, **fields: Any) -> list[Operator]:
-        """Return uses with windows of 3 by 3, so that input and output have equal sizes."""
-        lists = [f.name for f in cls.fields if f.count == "DimensionCount"]
-        windows = {name: [3 if name == cls.window_field else 1] * 2 for name in lists}
-        return cls._uses(tensor, **windows, **fields)
 
     @property
     def window(self) -> Window:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import jet
 from jax.experimental.custom_partitioning import custom_partitioning
@@ -28,7 +27,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from dml_jax.lowering.axes import Axes, Parts, are_known, reduced_shape
+from dml_jax.lowering.axes import Axes, Parts, are_known, batched_first, reduced_shape
 from dml_jax.lowering.by_platform import custom_partitioning_jaxpr, is_on_one_device, platform_of
 from dml_jax.lowering.meshes import without_mesh
 
@@ -233,13 +232,8 @@ def _transposed(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any)
 
 
 def _batched(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tuple[Any, Any]:
-    size = next(x.shape[d] for x, d in zip(xs, dims, strict=True) if d is not None)
     at = dims[0] if len(xs) == 1 else 0
-    if len(xs) > 1:
-        xs = [
-            jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
-            for x, d in zip(xs, dims, strict=True)
-        ]
+    xs = xs if len(xs) == 1 else batched_first(xs, dims)
     results = bind_reduction(kind, *xs, axes=[a + (a >= at) for a in axes])
     return results, [at] * len(results)
 
