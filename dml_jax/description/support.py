@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dml_jax import beyond
@@ -49,58 +49,48 @@ class Row:
         return faults
 
 
+@dataclass(frozen=True, repr=False)
 class Support:
     """All rows of an operator's page, newest first; `by` an attribute where the page has groups.
 
-    Args:
-        groups: attribute value -> rows; the single key None where there are no groups. A row is
+    Attributes:
+        declared: attribute value -> rows; the single key None where there are no groups. A row is
             (level, ranks, types): ranks an int or (least, most), types a string of names; either
             may be a mapping from tensor field to such.
         by: the attribute that chooses the group.
         fields: the tensor fields of the operator.
     """
 
-    def __init__(
-        self,
-        groups: Mapping[Enumeration | None, Sequence[Any]],
-        by: str | None = None,
-        fields: Sequence[str] = (),
-    ):
-        self.by = by
-        self._declared = groups
-        self._fields = fields
+    declared: Mapping[Enumeration | None, Sequence[Any]]
+    by: str | None = None
+    fields: Sequence[str] = ()
 
     def __repr__(self) -> str:
         count = sum(map(len, self.groups.values()))
         groups = f" by {self.by}" if self.by else ""
         return f"<Support{groups} from {self.introduced} on: {count} rows>"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Support) and (self.by, self.groups) == (other.by, other.groups)
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
     def of(self, fields: Sequence[str]) -> "Support":
         """Return the same rows for an operator with these tensor fields."""
-        return Support(self._declared, self.by, fields)
+        return replace(self, fields=fields)
 
     @functools.cached_property
     def groups(self) -> dict[Enumeration | None, tuple[Row, ...]]:
         """Attribute value -> rows, newest first. Raises `TypeError` where a row misses a tensor."""
-        members = next(iter(self._declared))
-        if members is not None and set(self._declared) != set(type(members)):
+        members = next(iter(self.declared))
+        if members is not None and set(self.declared) != set(type(members)):
             raise TypeError(f"support by {self.by!r} misses some of {list(type(members))}")
         return {
             key: tuple(sorted((self._row(*r) for r in rows), key=lambda r: -r.level))
-            for key, rows in self._declared.items()
+            for key, rows in self.declared.items()
         }
 
     def _row(self, level: str, ranks: Any, types: Any) -> Row:
         def spread(value: Any) -> Mapping[str, Any]:
-            value = value if isinstance(value, Mapping) else dict.fromkeys(self._fields, value)
-            if set(value) != set(self._fields):
+            value = value if isinstance(value, Mapping) else dict.fromkeys(self.fields, value)
+            if set(value) != set(self.fields):
                 raise TypeError(
-                    f"support row names {sorted(value)}, the operator has {self._fields}"
+                    f"support row names {sorted(value)}, the operator has {self.fields}"
                 )
             return value
 

@@ -140,11 +140,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     @property
     def functions(self) -> "Iterator[FunctionNode]":
         """Yield the nodes that are no operators, each before those of the graphs within it."""
-        for node in self.nodes:
-            if isinstance(node, FunctionNode):
-                yield node
-                for graph in node.graphs:
-                    yield from graph.functions
+        return (node for _, node in self.all_nodes if isinstance(node, FunctionNode))
 
     @property
     def all_nodes(self) -> "Iterator[tuple[int, AnyNode]]":

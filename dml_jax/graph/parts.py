@@ -13,7 +13,6 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dml_jax.description.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.description.descriptor import Descriptor
@@ -30,6 +29,7 @@ from dml_jax.errors import (
     with_article,
 )
 from dml_jax.files import read_npy, similar_file
+from dml_jax.lowering import memory
 from dml_jax.operator import Operator, operator_from_json
 
 
@@ -415,19 +415,9 @@ def reinterpreted(array: Any, written: TensorDesc, read: TensorDesc) -> jax.Arra
     if is_same and written.memory_dtype == written.dtype and read.span <= written.span:
         return read.read(jnp.reshape(array, -1))
     count = round_up(max(written.span_in_bytes, read.span_in_bytes), 8)
-    memory = jnp.zeros(count // written.memory_dtype.itemsize, written.memory_dtype)
-    memory = written.write(memory, jnp.asarray(array))
-    return read.read(bits_as(memory, read.memory_dtype))
-
-
-def bits_as(memory: jax.Array, dtype: np.dtype) -> jax.Array:
-    """Return the bytes of a flat buffer as elements of `dtype`."""
-    if memory.dtype == dtype:
-        return memory
-    wider = dtype.itemsize // memory.dtype.itemsize
-    if wider > 1:
-        memory = memory.reshape(-1, wider)
-    return lax.bitcast_convert_type(memory, dtype).reshape(-1)
+    buffer = jnp.zeros(count // written.memory_dtype.itemsize, written.memory_dtype)
+    buffer = written.write(buffer, jnp.asarray(array))
+    return read.read(memory.reinterpret(buffer, read.memory_dtype))
 
 
 def layout_of(tensor: Edge) -> list[int]:

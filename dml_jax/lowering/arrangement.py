@@ -1,4 +1,4 @@
-"""Elements moved, not changed: split, join, tile, depth to space and back.
+"""Elements moved, not changed: tile, depth to space and back.
 
 Reshapes split or merge one axis at a time.
 """
@@ -17,16 +17,6 @@ from dml_jax.lowering.dtypes import bits_of
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
 from dml_jax.lowering.reduce.primitive import bind_reduction
 from dml_jax.lowering.reduce.reductions import Repeat
-
-
-def split(x: jax.Array, sizes: Sequence[int], axis: int) -> Sequence[jax.Array]:
-    """Return consecutive pieces of `sizes` along `axis`."""
-    return lax.split(x, sizes, axis)
-
-
-def join(xs: Sequence[jax.Array], axis: int) -> jax.Array:
-    """Return the concatenation along `axis`."""
-    return lax.concatenate(xs, axis)
 
 
 def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:

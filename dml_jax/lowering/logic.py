@@ -1,4 +1,4 @@
-"""Functions of truth values and of bits.
+"""Functions of truth values and of bits, where one function of `jax.lax` does not do.
 
 What is true or false comes as `jax.numpy.bool_`; the bits of a float are those of an unsigned
 integer of its width.
@@ -12,17 +12,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import IsInfinityMode
-from dml_jax.lowering.dtypes import bits_of
 
 
 def is_true(x: jax.Array) -> jax.Array:
     """Return whether each element of `x` differs from 0."""
     return x != x.dtype.type(0)
-
-
-def is_nan(x: jax.Array) -> jax.Array:
-    """Return whether each element of `x` is NaN."""
-    return x != x
 
 
 def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
@@ -31,11 +25,6 @@ def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
         return jnp.isinf(x)
     sign = 1 if infinity_mode == IsInfinityMode.POSITIVE else -1
     return x == x.dtype.type(sign * jnp.inf)
-
-
-def bit_count(x: jax.Array) -> jax.Array:
-    """Return how many bits of each element of `x` are 1."""
-    return lax.population_count(bits_of(x))
 
 
 def _shifted(shift: Any) -> Callable[..., jax.Array]:

@@ -2,7 +2,7 @@
 
 float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n.
 
-A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/kinds.py` has the kinds: `plain`
+A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/reductions.py` has them: `plain`
 is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
 On one CPU or GPU the program has `on`. Exports and reductions over nothing have `plain`; for these
 and for several devices `_form` in `reduce/primitive.py` chooses.

@@ -103,7 +103,7 @@ class Operator(Descriptor, Bindable):
         wrong = "; ".join(half_declared(cls, Operator))
         if wrong:
             raise TypeError(f"{cls.c_name} is half declared: {wrong}")
-        if entry is None or ("support" in vars(cls) and cls.support._fields == ()):
+        if entry is None or ("support" in vars(cls) and cls.support.fields == ()):
             cls.support = cls.support.of(cls._tensor_fields)
             _ = cls.support.groups  # a row that misses a tensor is refused here
         cls.contract = Contract(cls)

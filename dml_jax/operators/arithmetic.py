@@ -1,10 +1,9 @@
 """Operators that map the elements at one place of several tensors."""
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -24,7 +23,6 @@ class Binary(Operator):
     """
 
     by_element = True
-    function: ClassVar[Callable[..., jax.Array]]
 
     def lower(self, a, b, /):
         return arithmetic.rounded(self.function, a, b)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+from jax import lax
+
 from dml_jax.description.fields import Integer
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import DepthSpaceOrder
@@ -57,7 +59,7 @@ class Split(Operator, op="SPLIT"):
 
     def lower(self, x):
         sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        return tuple(arrangement.split(x, sizes, self.axis))
+        return tuple(lax.split(x, sizes, self.axis))
 
 
 class Join(Operator, op="JOIN"):
@@ -89,7 +91,7 @@ class Join(Operator, op="JOIN"):
         return f"(InputTensors[0].Sizes[{dimension}])"
 
     def lower(self, *xs):
-        return arrangement.join(xs, self.axis)
+        return lax.concatenate(xs, self.axis)
 
 
 class Tile(Operator, op="TILE"):

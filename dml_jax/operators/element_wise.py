@@ -1,9 +1,5 @@
 """Operators that map each element of one tensor by itself."""
 
-from collections.abc import Callable
-from typing import ClassVar
-
-import jax
 from jax import lax
 
 from dml_jax.lowering import clamp, element_wise
@@ -26,7 +22,6 @@ class Unary(Operator):
     """
 
     by_element = True
-    function: ClassVar[Callable[..., jax.Array]]
 
     def lower(self, x):
         names = [f.name for f in self.fields if not f.tensor and f.name != "scale_bias"]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import TensorDataType
@@ -17,7 +18,6 @@ class _ByElement(Operator):
     """Maps the elements at one place of the inputs to the element there of the output."""
 
     by_element = True
-    function: ClassVar[Callable[..., jax.Array]]
     read: ClassVar[Callable[[jax.Array], jax.Array]] = staticmethod(identity)  # each input
 
     def lower(self, *xs):
@@ -117,7 +117,7 @@ class Classification(_Counting):
     """
 
 
-class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN", function=logic.is_nan):
+class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN", function=jnp.isnan):
     """Tells where an element is NaN: `x != x`."""
 
 
@@ -161,7 +161,7 @@ class ElementWiseBitNot(Bitwise, op="ELEMENT_WISE_BIT_NOT", function=lax.bitwise
     """Inverts every bit of each element: `~x`."""
 
 
-class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=logic.bit_count):
+class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=lax.population_count):
     """Counts the bits of each element that are 1.
 
     The bits are those of the element's own type: a negative integer counts its two's complement,
@@ -173,6 +173,8 @@ class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=logic
         input_tensor: the tensor whose bits are counted.
         output_tensor: of the input's sizes; UINT32 or UINT8.
     """
+
+    read = staticmethod(bits_of)
 
 
 class Shift(_ByElement):

@@ -1,9 +1,7 @@
 """Operators that normalize the elements along axes: SOFTMAX, LOG_SOFTMAX, HARDMAX."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import jax
 import numpy as np
 
 from dml_jax.errors import DmlError, Fault, items_of
@@ -25,7 +23,6 @@ class OverLast(Operator):
     """
 
     arguments = ("axes",)
-    function: ClassVar[Callable[..., jax.Array]]
 
     @classmethod
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -50,8 +47,6 @@ class OverAxes(Operator):
         output_tensor: of the input's type and sizes.
         axes: the dimensions along which elements belong together: one or more, each once.
     """
-
-    function: ClassVar[Callable[..., jax.Array]]
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:

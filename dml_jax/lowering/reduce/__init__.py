@@ -1,7 +1,7 @@
 """Reductions: one primitive, the kinds of it, their forms by platform, and their derivatives.
 
 - `primitive`: the call `bind_reduction`, the base of all kinds, and the choice of a form, `_form`;
-- `kinds`: what each kind means, and its form on a CPU, on a GPU and on several devices;
+- `reductions`: what each kind means, and its form on a CPU, on a GPU and on several devices;
 - `cpu`, `gpu`: how arrays are cut and combined there; `packed`: an element and its index as one;
-- `slopes`: derivatives; `exponential`: the exponential that these forms use on a CPU.
+- `derivatives`: derivatives.
 """

@@ -22,7 +22,6 @@ from dml_jax.lowering.axes import Axes, Parts, are_known, last_row
 from dml_jax.lowering.by_platform import placed, stored
 from dml_jax.lowering.dtypes import finite, is_infinite, where, wide
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
-from dml_jax.lowering.reduce.exponential import exp_of_negative
 from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
 from dml_jax.lowering.reduce.reductions import (
     Arg,
@@ -47,7 +46,6 @@ def _are_rows(x: jax.Array, axes: Axes) -> bool:
     return len(row) == len(longer) == 1 and row[0] <= LONGEST
 
 
-_exp = placed(lax.exp, cpu=exp_of_negative)
 _by_all_cores = placed(lambda x: x, cpu=functools.partial(written_by_all_cores, reads=2))
 
 
@@ -92,7 +90,7 @@ def _of_log_sum_exp(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tupl
 def _power(x: jax.Array, top: jax.Array) -> jax.Array:
     """Return exp(x - top) of a `top` that is not below `x`; 0 where it is infinite."""
     x, most = wide(x), np.finfo(top.dtype).max
-    return _exp(where(x == np.inf, most, x) - lax.max(top, -most))
+    return lax.exp(where(x == np.inf, most, x) - lax.max(top, -most))
 
 
 @derivative(ExpSum)

@@ -40,7 +40,6 @@ from dml_jax.lowering.dtypes import (
     wide_type,
 )
 from dml_jax.lowering.reduce import cpu, gpu, packed
-from dml_jax.lowering.reduce.exponential import exp_of_negative
 from dml_jax.lowering.reduce.primitive import Kind, Layout, bind_reduction
 
 
@@ -411,7 +410,7 @@ def _logarithm(top: jax.Array, total: jax.Array) -> jax.Array:
 def _logarithm_of(pieces: Sequence[jax.Array]) -> jax.Array:
     """Return the logarithm of the sum of the exponentials of several arrays."""
     top = pairwise(lax.max, pieces)
-    return _logarithm(top, pairwise(lax.add, [exp_of_negative(piece - top) for piece in pieces]))
+    return _logarithm(top, pairwise(lax.add, [lax.exp(piece - top) for piece in pieces]))
 
 
 def _logarithm_of_rows(x: jax.Array) -> jax.Array:
@@ -439,9 +438,7 @@ class ExpSum(Kind):
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu":
             (top,) = map(wide, in_memory(Extreme(True).on(platform, x, axes)))
-            # Beside an infinite maximum x - 0 may be above 0; what comes of it does not count.
-            powers = exp_of_negative(lax.min(wide(x) - finite(top), top.dtype.type(0)))
-            return top, *Sum().on(platform, powers, axes)
+            return top, *Sum().on(platform, lax.exp(wide(x) - finite(top)), axes)
         if platform != "cuda":
             return self.plain(x, axes)
         ones = lax.full_like(x, 1, wide_type(x.dtype))
