@@ -297,6 +297,7 @@ def test_functions_that_the_samples_lack():
         dml.up_sample_2d(a, size, dml.InterpolationMode.NEAREST_NEIGHBOR),
         dml.activation_sigmoid(a),
         dml.activation_tanh(a),
+        dml.average_pooling(a, [], [2, 2], [], [], False),
         dml.subtract(a, b),
         dml.divide(a, b),
         dml.gemm(a, b, a, trans_b=dml.MatrixTransform.TRANSPOSE, alpha=2, beta=-1),
@@ -310,6 +311,7 @@ def test_functions_that_the_samples_lack():
         A.repeat(2, 3),
         1 / (1 + np.exp(-A)),
         np.tanh(A),
+        A.mean(keepdims=True),
         A - B,
         A / B,
         2 * A @ B.swapaxes(2, 3) - A,
@@ -534,6 +536,8 @@ def test_what_cannot_be_computed():
         _ = x + other.input(A)
     with pytest.raises(RuntimeError, match="an empty expression"):
         dml.activation_relu(dml.Expression())
+    with pytest.raises(RuntimeError, match="input_tensors to have at least 1 expression"):
+        dml.join([], 0)
     with pytest.raises(RuntimeError, match=r"data to hold 4 elements .*, got float32\[3\]"):
         dml.Binding(x, np.ones(3, np.float32))
     with pytest.raises(RuntimeError, match="data to hold numbers that UINT8 holds"):

@@ -13,6 +13,7 @@ Choices, where PyDirectML crashes, reads foreign memory or loses a value:
   its tensor.
 - Inputs are matched by position; an input in the place of another is refused. Outputs are those
   that `build` was given, in any order.
+- Strides and dilations of a window that are [] are 1, and paddings 0, in `average_pooling` too.
 - An error is a `PyDirectMLError`, which is a `DmlError` and, as in PyDirectML, a `RuntimeError`.
   An argument of another type raises `TypeError`.
 """

@@ -160,8 +160,10 @@ def node(name: str, arguments: Mapping[str, Any], outputs: Sequence[str] | None 
 
 def _sources(field: str, expressions: Sequence["Expression | None"]) -> list[graph.Expression]:
     """Return the expressions of a graph. Raises `PyDirectMLError` where one is empty."""
+    if not expressions:
+        raise refuse("Expression", field, "have at least 1 expression", [])
     found = [e._source for e in expressions if e is not None and e._source is not None]
-    if not found or len(found) < len(expressions):
+    if len(found) < len(expressions):
         raise refuse("Expression", field, "be computed", Unquoted("an empty expression"))
     return found
 
