@@ -147,3 +147,18 @@ def test_other_types_are_refused():
         net.apply(net.weights, {"x": X.astype(jnp.float16), "ids": IDS})
     with pytest.raises(DmlError, match="the input 'ids' to be int64"):
         net.apply(net.weights, {"x": X, "ids": IDS.astype(np.int8)})
+
+
+def test_float16_weights_are_refused_with_what_works():
+    net = network()
+    with pytest.raises(DmlError, match="saved in FLOAT16 computes in FLOAT16"):
+        net.weights_as(jnp.float16)
+
+
+def test_a_network_saved_in_float16_runs_in_float16():
+    text = """<ir_version: 10, opset_import: ["": 18]>
+    g (float16[2, 2] x) => (float16[2, 2] y) { z = MatMul(x, x)  y = Relu(z) }"""
+    net = load_onnx(parser.parse_model(text))
+    assert {t.data_type.name for o in net.graph.operators for t in o.outputs if t} == {"FLOAT16"}
+    y = net(x=np.array([[1, 2], [-3, 0]], np.float16))["y"]
+    assert y.dtype == np.float16 and y.tolist() == [[0, 2], [0, 0]]

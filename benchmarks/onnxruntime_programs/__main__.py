@@ -21,7 +21,7 @@ from dml_jax.bench.rows import environment
 
 HERE = Path(__file__).parent
 PROGRAMS = {
-    "rapidocr_words": ["rapidocr==3.10.0"],
+    "rapidocr_words": ["rapidocr==3.10.0", "matplotlib", "scikit-image", "scikit-learn"],
     "silero_speech": ["silero-vad==6.2.3"],
     "magika_files": ["magika==1.0.3"],
     "speechmos_scores": ["speechmos==0.0.1.1", "librosa"],
@@ -30,6 +30,7 @@ PROGRAMS = {
     "ddddocr_captcha": ["ddddocr==1.6.1"],
     "swift_pitch": ["swift-f0==0.3.0"],
     "tashkeel_marks": ["text2tashkeel==0.1.0"],
+    "frspell_lemmas": ["pyfrspell==0.1.1"],
     "romanizer_names": ["arabic-name-romanizer==0.2.0"],
 }
 

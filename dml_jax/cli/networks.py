@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dml_jax.cli.models import folder_fault, load, rows_of
+from dml_jax.cli.pictures import Pictures, largest_of, say_largest
 from dml_jax.cli.terminal import (
     as_values,
     level_of,
@@ -188,10 +189,12 @@ def load_file(
     return loaded
 
 
-def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.ndarray]":
+def inputs_of(
+    network: "Network", files: Mapping[str, Path], pictures: Pictures
+) -> "dict[str, np.ndarray]":
     """Return an array for each input of a network: of its file, or a random one.
 
-    Raises `DmlError` with all faults.
+    `pictures` normalizes those that are pictures. Raises `DmlError` with all faults.
     """
     points = {point.name: point for point in network.bind_points() if not point.output}
     known = {**network.inputs, **network.defaults}
@@ -209,7 +212,7 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.nd
                 shape = list(known[name].shape or ())
                 rule = "name an input with elements (this one needs no file)"
                 raise DmlError([Fault("", "--input", rule, Unquoted(f"shape {shape}"))])
-            found[name] = _read(network, points[name], path)
+            found[name] = _read(network, points[name], path, pictures)
     raise_if(faults)
     missing = network.random_inputs() if found.keys() < points.keys() else {}
     for name in points.keys() - found.keys():
@@ -218,11 +221,11 @@ def inputs_of(network: "Network", files: Mapping[str, Path]) -> "dict[str, np.nd
     return {name: found[name] for name in points}
 
 
-def _read(network: "Network", point: "BindPoint", path: Path) -> "np.ndarray":
+def _read(network: "Network", point: "BindPoint", path: Path, pictures: Pictures) -> "np.ndarray":
     """Return the input of a network in the file at `path`. Raises `DmlError`."""
     import numpy as np
 
-    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
+    from dml_jax.dispatch.resources import IMAGE_TYPES, UNKNOWN, values_of_file
 
     (tensor,) = point.tensors
     picture: Any = tensor.sizes[-3:] if len(tensor.sizes) >= 3 else None
@@ -232,7 +235,9 @@ def _read(network: "Network", point: "BindPoint", path: Path) -> "np.ndarray":
     _check_input(network, point, path, values)
     data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
     if tensor.data_type.element_size:
-        return data.view(tensor.dtype).reshape(tensor.sizes)
+        array = data.view(tensor.dtype).reshape(tensor.sizes)
+        is_picture = path.suffix.lower() in IMAGE_TYPES
+        return pictures.normalized(point.name, path, array) if is_picture else array
     return np.asarray(tensor.read(data))
 
 
@@ -424,6 +429,8 @@ def run_network(
     device: "Device",
     timing: "Timing",
     as_json: bool,
+    pictures: Pictures,
+    labels: Sequence[str] | None,
 ) -> dict[str, Any]:
     """Run a network, and return what JSON reports of the run.
 
@@ -435,6 +442,8 @@ def run_network(
         device: the device that runs it.
         timing: options for repetition and statistics.
         as_json: whether the report has all values, and nothing is printed.
+        pictures: what is done to pictures.
+        labels: a label for each number of an output; None for none.
     """
     import jax
     import numpy as np
@@ -446,7 +455,11 @@ def run_network(
     )
     with working(f"Compiling {name}"):
         program = compiled_network(network, name, device)
-    placed = [jax.device_put(array, device) for array in inputs_of(network, inputs).values()]
+    arrays = inputs_of(network, inputs, pictures)
+    pictures.expect_used()
+    for input_name, text in pictures.said.items():
+        say(printable(f"Input '{input_name}': {text}"))
+    placed = [jax.device_put(array, device) for array in arrays.values()]
     compile_ms = 1e3 * (time.perf_counter() - start)
     if timing.verbosity > 0:
         say(f"Initialize '{printable(name)}': {compile_ms:.4f} ms")
@@ -469,6 +482,10 @@ def run_network(
     rows = [[printable(n), *map(str, kinds[n]), _first_values(a)] for n, a in outputs.items()]
     if not as_json:
         say_folded(["Output", "Type", "Shape", "Values"], *rows)
+    asked = labels is not None or bool(pictures.said)
+    largest = largest_of(outputs, labels) if asked else {}
+    if not as_json:
+        say_largest(largest, say)
     for output, path in files.items():
         say(printable(f"Output '{output}' written to '{path}'"))
     if not files:
@@ -481,6 +498,7 @@ def run_network(
         "run_ms": statistics.median(samples),
         "dispatches": [{"name": name, "samples_ms": samples, "median_ms": median}],
         "files": [*map(str, files.values())],
+        **({"pictures": pictures.said, "largest": largest} if asked else {}),
     }
 
 

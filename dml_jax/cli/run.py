@@ -22,6 +22,7 @@ from dml_jax.cli.networks import (
     say_times,
     show_network,
 )
+from dml_jax.cli.pictures import Pictures, labels_of, picture_options
 from dml_jax.cli.terminal import (
     INPUT,
     Finite,
@@ -135,6 +136,7 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 @level_option("--dml_feature_level")
 @network_options
 @input_option
+@picture_options
 @click.option(
     "--no-cache",
     is_flag=True,
@@ -193,6 +195,9 @@ def run(
     feature_level: FeatureLevel | None,
     options: NetworkOptions,
     inputs: dict[str, Path],
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    labels: Path | None,
     no_cache: bool,
     precision: str | None,
     print_commands: bool,
@@ -215,6 +220,7 @@ def run(
     cat model.json | dml-jax run -        read standard input; files are in the current folder
     dml-jax run network.onnx -f batch:8   run a network, with a batch of 8
     dml-jax run network.onnx --input x=x.npy --output_path out
+    dml-jax run network.onnx --input x=dog.jpg --labels labels.txt
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
     if show_adapters or show_dependencies:
@@ -229,6 +235,8 @@ def run(
         raise click.UsageError(f"{which} exclude each other.")
     if input_path and not path.exists() and (input_path / path).exists():
         path = input_path / path
+    if (labels or mean or std) and not is_network(path):
+        raise click.UsageError("--labels, --mean and --std are for ONNX networks.")
     if inputs and not is_network(path):
         raise click.UsageError("--input is for ONNX networks (models name files themselves).")
     timing, folder = Timing(**timed), output_path
@@ -262,7 +270,8 @@ def run(
             report |= _programs([(f"Network '{printable(path.name)}'", path.name, text)], as_json)
         else:
             report["load_ms"] = 1e3 * (time.perf_counter() - start)
-            report |= run_network(loaded, path.name, inputs, folder, device, timing, as_json)
+            facts = (inputs, folder, device, timing, as_json, Pictures(mean, std))
+            report |= run_network(loaded, path.name, *facts, labels_of(labels))
             report["cache"] = loaded.programs and loaded.programs.facts()
             if not as_json:
                 say_times(report)

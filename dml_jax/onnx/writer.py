@@ -266,8 +266,20 @@ class Writer:
         shape = [1 if k in axes else n for k, n in enumerate(x.shape) if keep or k not in axes]
         if not axes:
             return x
+        is_extreme = op_type in ("ReduceMax", "ReduceMin")
+        if is_extreme and x.dtype in (np.int64, np.uint32):  # ONNX Runtime 1.30 mistakes large ones
+            return self.reshape(self._extreme(f"Arg{op_type[-3:]}", x, axes), shape)
         where = self.indices([int(a) for a in sorted(axes)])
         return self(op_type, x, where, shape=shape, keepdims=int(keep))
+
+    def _extreme(self, op_type: str, x: Value, axes: Sequence[int]) -> Value:
+        """Return the largest or the least of integers by their places; dimensions keep size 1."""
+        found = self.cast(x, np.int64)
+        for axis in axes:
+            sizes = [1 if k == axis else n for k, n in enumerate(found.shape)]
+            place = self(op_type, found, dtype=np.int64, shape=sizes, axis=int(axis), keepdims=1)
+            found = self("GatherElements", found, place, shape=sizes, axis=int(axis))
+        return self.cast(found, x.dtype)
 
     def where(self, condition: Value, a: Value, b: Value) -> Value:
         """Return `a` where a condition holds, else `b`."""

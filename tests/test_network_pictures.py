@@ -1,0 +1,78 @@
+"""Pictures as inputs of networks on the command line: what is done to them, and the labels."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+
+from onnx import parser  # noqa: E402
+
+from dml_jax.cli import cli  # noqa: E402
+
+SCORES = """<ir_version: 8, opset_import: ["": 17]>
+g (float[1,3,4,6] x) => (float[1,6] y) {
+    m = ReduceMean <axes = [1, 2], keepdims = 0> (x)  y = Identity(m) }"""
+PIXELS = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
+MEAN, STD = (0.5, 0.25, 0.125), (2.0, 4.0, 0.5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "n.onnx").write_bytes(parser.parse_model(SCORES).SerializeToString())
+    Image.fromarray(PIXELS).save(tmp_path / "dog.png")
+    Image.fromarray(PIXELS).resize((12, 8)).save(tmp_path / "large.png")
+    labels = "\n".join(f"kind {k}" for k in range(6))
+    (tmp_path / "labels.txt").write_text(labels, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: Any, code: int = 0) -> Result:
+    words = ["run", str(folder / "n.onnx"), "--no-cache", *map(str, arguments)]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_it_is_said_what_was_done_to_a_picture(folder: Path):
+    said = run(folder, "--input", f"x={folder / 'large.png'}", "--mean", "0.5").output
+    text = "Input 'x': 12 x 8 pixels, resized to 6 x 4, RGB in [0, 1], minus 0.5; elements from "
+    assert text in said
+
+
+def test_pictures_are_normalized_and_the_largest_have_labels(folder: Path):
+    options = ["--mean", "0.5,0.25,0.125", "--std", "2,4,0.5", "--json"]
+    options += ["--labels", folder / "labels.txt", "--input", f"x={folder / 'dog.png'}"]
+    report = json.loads(run(folder, *options).output)
+    x = PIXELS.transpose(2, 0, 1) / 255
+    x = (x - np.reshape(MEAN, (3, 1, 1))) / np.reshape(STD, (3, 1, 1))
+    scores = x.mean((0, 1))
+    np.testing.assert_allclose(report["values"]["y"][0], scores, rtol=1e-5)
+    order = np.argsort(-scores)[:5]
+    assert [row[:2] for row in report["largest"]["y"]] == [[k, f"kind {k}"] for k in order]
+    assert report["pictures"]["x"].startswith("6 x 4 pixels, RGB in [0, 1], minus 0.5, 0.25, 0.125")
+    said = run(folder, *(o for o in options if o != "--json")).output
+    assert "Largest of 'y':" in said and f"kind {order[0]}" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "code"),
+    [
+        (["--mean", "0.5,0.5", "--input", "x=dog.png"], "--mean to be 1 or 3 numbers", 1),
+        (["--std", "0", "--input", "x=dog.png"], "numbers other than 0", 1),
+        (["--mean", "a"], "is not NUMBERS", 2),
+        (["--mean", "0.5"], "are for pictures", 2),
+        (["--labels", "few.txt"], "a line for each number of an output", 1),
+    ],
+)
+def test_mistakes(
+    folder: Path, options: list[str], text: str, code: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(folder)
+    Path("few.txt").write_text("a\nb", encoding="utf-8")
+    assert text in run(folder, *options, code=code).output
