@@ -1,14 +1,23 @@
-"""Write the folder of a large decoder with random weights, in the form of GenAI's model builder.
+"""Measure a large decoder with random weights on this device, beside transformers.
 
-    python benchmarks/large_decoder.py FOLDER [--bits 4] [--layers 22] [--width 2048] ...
+    python benchmarks/large_decoder.py measure FOLDERS [-o table.json] [--layers 22] ...
+    python benchmarks/large_decoder.py write FOLDER [--bits 4] [--layers 22] [--width 2048] ...
 
 By default it is a Llama of 1.1 billion weights. The graph is the one that
 `onnxruntime_genai.models.builder -e dml` writes: FLOAT16, or int4 weights in blocks of 32 between
-FLOAT16. It needs onnx and NumPy alone.
+FLOAT16. `write` needs onnx and NumPy alone, `measure` also torch and transformers for the peer.
+Each row is a process of its own, which compiles all that it runs: it generates tokens greedily, as
+many as the prompt has, and the best of some rounds counts, the prompt's time included.
 """
+
+# pyright: reportMissingImports=false
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -192,16 +201,122 @@ def write(folder: Path, shape: Shape = Shape(), bits: int = 0) -> Path:
     return folder
 
 
+FORMS = {"float16": 0, "int4": 4}
+CASES = (("float16", 1), ("int4", 1), ("float16", 32), ("int4", 32))
+ROUNDS, SECONDS = 4, 240
+
+
+def child(folder: Path, batch: int, length: int) -> dict[str, Any]:
+    """Return how fast dml_jax generates `length` tokens after as many, in this process."""
+    import dml_jax.genai
+    from dml_jax.genai.talking import copy_rate
+
+    model = dml_jax.genai.Model(folder)
+    params = dml_jax.genai.GeneratorParams(model)
+    options = {"max_length": 2 * length, "min_length": 2 * length, "batch_size": batch}
+    params.set_search_options(**options, do_sample=False)
+    prompt = np.random.default_rng(0).integers(3, 500, (batch, length)).astype(np.int32)
+    first, best, step = 0.0, np.inf, np.inf
+    for _ in range(ROUNDS):
+        made, start, times = dml_jax.genai.Generator(model, params), time.time(), list[float]()
+        made.append_tokens(prompt)
+        while not made.is_done():
+            made.generate_next_token()
+            times.append(time.time())
+        first = first or times[0] - float(os.environ["STARTED"])
+        best = min(best, times[-1] - start)
+        step = min(step, (times[-1] - times[0]) / (length - 1))
+    read = model.decoder.step_bytes(length + length // 2)
+    found = {"first_token_s": round(first, 1), "tokens_s": round(batch * length / best)}
+    return {
+        **found,
+        "step_ms": round(step * 1e3, 3),
+        "of_copy": round(read / step / copy_rate(), 3),
+    }
+
+
+def peer(shape: Shape, batch: int, length: int, is_compiled: bool) -> dict[str, Any]:
+    """Return how fast transformers does the same, of FLOAT16 weights, in this process."""
+    import torch
+    import transformers
+
+    config = transformers.LlamaConfig(
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.groups,
+        vocab_size=shape.vocabulary,
+        max_position_embeddings=shape.context,
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with torch.device(device):
+        torch.set_default_dtype(torch.float16)
+        model = transformers.LlamaForCausalLM(config).eval()
+    prompt = torch.randint(0, shape.vocabulary, (batch, length), device=device)
+    options: dict[str, Any] = {"cache_implementation": "static"} if is_compiled else {}
+    options |= {"do_sample": False, "pad_token_id": 0}
+    best = np.inf
+    for count in [8, *[length] * (ROUNDS - 1)] if is_compiled else [8, length]:
+        start = time.time()
+        options |= {"max_new_tokens": count, "min_new_tokens": count}
+        with torch.no_grad():
+            model.generate(prompt, **options)[:, -1].tolist()  # waits for the device
+        best = min(best, time.time() - start) if count == length else best
+    return {"tokens_s": round(batch * length / best)}
+
+
+def measure(root: Path, shape: Shape, length: int, output: Path | None) -> None:
+    """Measure all rows, print each, and write them to a file."""
+    for name, bits in FORMS.items():
+        if not (root / name / "genai_config.json").exists():
+            write(root / name, shape, bits)
+    rows = list[dict[str, Any]]()
+    sizes = [word for name, size in vars(shape).items() for word in (f"--{name}", str(size))]
+    peers = [("transformers, compiled", batch, True) for batch in (1, 32)]
+    wanted = [(f"dml_jax, {name}", batch, root / name, False) for name, batch in CASES]
+    wanted[3:3] = [(name, batch, root, how) for name, batch, how in peers]
+    wanted.append(("transformers, eager", 1, root, False))
+    for name, batch, folder, is_compiled in wanted:
+        command = [sys.executable, __file__, "peer" if "trans" in name else "child", str(folder)]
+        command += ["--batch", str(batch), "--length", str(length), *sizes]
+        command += ["--compiled"] * is_compiled
+        own = {**os.environ, "STARTED": str(time.time()), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        try:
+            made = subprocess.run(command, env=own, capture_output=True, text=True, timeout=SECONDS)
+            found = json.loads(made.stdout.splitlines()[-1]) if not made.returncode else None
+            error = made.stderr[-600:]
+        except subprocess.TimeoutExpired:
+            found, error = None, f"took more than {SECONDS} s"
+        rows.append({"what": name, "batch": batch, **(found or {"error": error})})
+        print(json.dumps(rows[-1]), flush=True)  # noqa: T201
+        if output:
+            output.write_text(json.dumps(rows, indent=1) + "\n")
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["write", "measure", "child", "peer"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--bits", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("-o", "--output", type=Path)
     for name, default in vars(Shape()).items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    given = vars(parser.parse_args())
-    folder, bits = given.pop("folder"), given.pop("bits")
-    write(folder, Shape(**given), bits)
+    given = parser.parse_args()
+    shape = Shape(**{name: getattr(given, name) for name in vars(Shape())})
+    if given.command == "write":
+        write(given.folder, shape, given.bits)
+    elif given.command == "measure":
+        measure(given.folder, shape, given.length, given.output)
+    elif given.command == "child":
+        print(json.dumps(child(given.folder, given.batch, given.length)))  # noqa: T201
+    else:
+        found = peer(shape, given.batch, given.length, given.compiled)
+        print(json.dumps(found))  # noqa: T201
 
 
 if __name__ == "__main__":

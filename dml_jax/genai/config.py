@@ -12,6 +12,7 @@ from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
 from dml_jax.genai.search import most_likely
+from dml_jax.operator.callable import are_refused
 
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
@@ -113,8 +114,8 @@ class Model:
             logits, after = self.decoder.step(held, cache, tokens, counts, width)
             return logits, most_likely(logits)[:, None], after
 
-        many = _GPU_OPTIONS if jax.default_backend() == "gpu" else {}
-        one = {**many, **_SOON} if many else {}
+        many = _known(_GPU_OPTIONS) if jax.default_backend() == "gpu" else {}
+        one = {**many, **_known(_SOON)} if many else {}
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return tuple(jax.jit(step, compiler_options=own or None, **names) for own in (one, many))  # pyright: ignore
 
@@ -131,6 +132,17 @@ class Model:
         raise absent("processors of images and sound", "it generates text from text")
 
     create_streaming_processor = create_multimodal_processor
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of XLA; none where this version of it refuses them."""
+    try:
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+    except (ValueError, RuntimeError) as error:
+        if not are_refused(error):
+            raise
+        return {}
+    return options
 
 
 def as_tokens(tokens: Any, batch: int) -> np.ndarray:
