@@ -140,8 +140,10 @@ def _sums(
 
     if x.dtype.itemsize > 2 or (_is_chain(w, groups) and FORMS.get("depthwise") != "conv"):
         return widened(x, w)
-    cuda = functools.partial(plain, window=window, groups=groups, inside=inside)
-    return lax.platform_dependent(x, w, cuda=cuda, default=widened)
+    def narrow(x: jax.Array, w: jax.Array) -> jax.Array:
+        return wide(plain(x, w, window, groups, inside))
+
+    return lax.platform_dependent(x, w, cuda=narrow, default=widened)
 
 
 def _is_chain(w: jax.Array, groups: int) -> bool:
