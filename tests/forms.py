@@ -31,6 +31,17 @@ def of_platform(platform: str | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def by_branches_of(platform: str) -> Iterator[None]:
+    """Trace the branch of a platform ("cuda") wherever `jax.lax.platform_dependent` has one."""
+
+    def chosen(*arrays: Any, default: Any, **branches: Any) -> Any:
+        return branches.get(platform, default)(*arrays)
+
+    with nothing_traced(), mock.patch.object(jax.lax, "platform_dependent", chosen):
+        yield
+
+
+@contextlib.contextmanager
 def of_few_elements() -> Iterator[None]:
     """Take the forms for many elements with few: constants are small."""
     with contextlib.ExitStack() as stack:

@@ -64,7 +64,8 @@ def convolution(
         if FORMS.get("depthwise") == "shifts" and _is_chain_of(w, groups):
             y = _by_shifts_of_last(wide(x), wide(jnp.moveaxis(w, 0, -1)), window)
         else:
-            y = _plain_of_last(*stored_operands(x, w), window, groups, _OHWI)
+            x_, w_ = stored_operands(x, w)
+            y = _plain_of_last(x_, w_, window, groups, _OHWI)
     elif layout == NHWC_HWIO:
         y = _of_last_channels(*operands(wide(x), wide(w)), window, groups)
     else:
@@ -139,8 +140,10 @@ def _sums(
 
     if x.dtype.itemsize > 2 or (_is_chain(w, groups) and FORMS.get("depthwise") != "conv"):
         return widened(x, w)
-    cuda = functools.partial(plain, window=window, groups=groups, inside=inside)
-    return lax.platform_dependent(x, w, cuda=cuda, default=widened)
+    def narrow(x: jax.Array, w: jax.Array) -> jax.Array:
+        return wide(plain(x, w, window, groups, inside))
+
+    return lax.platform_dependent(x, w, cuda=narrow, default=widened)
 
 
 def _is_chain(w: jax.Array, groups: int) -> bool:
@@ -166,6 +169,7 @@ def _correlation(
     if groups == 1 and inside is None and math.prod(window.sizes) == 1:
         # A GPU tries many products of matrices before it takes one.
         cuda, default = (functools.partial(f, window=window) for f in (_plain_of_one, by_product))
+        cuda = default if FORMS.get("one") == "product" else cuda
         return lax.platform_dependent(x, w, cuda=cuda, default=default)
     gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:

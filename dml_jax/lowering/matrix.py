@@ -15,6 +15,8 @@ from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
 from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
+TILE = 16  # rows, columns and terms of which an NVIDIA GPU multiplies INT8 at once
+
 Activation = Callable[[jax.Array], jax.Array]
 
 
@@ -201,14 +203,30 @@ def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _and_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return what `_with_sums` does. Devices that share a batch send each other nothing."""
-    # XLA's product of INT8 is fast on a CPU, and wrong on some GPUs (test_registry).
-    whole = lax.platform_dependent(a, b, cpu=_product_of_int8, default=_product_in_parts)
+    forms = {"cpu": _product_of_int8, "cuda": _product_of_whole_tiles}
+    whole = lax.platform_dependent(a, b, **forms, default=_product_in_parts)
     return whole, jnp.sum(b, -2, np.int32, keepdims=True)
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32."""
     return product(a, b, np.int32, (False, False))
+
+
+def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `a @ b` of INT8 as INT32, with zeros up to multiples of `TILE`.
+
+    XLA's product on an NVIDIA GPU is wrong for some odd sizes.
+    """
+    (rows, terms), columns = a.shape[-2:], b.shape[-1]
+    left, right = _filled(a, -rows % TILE, -terms % TILE), _filled(b, -terms % TILE, -columns % TILE)
+    return _product_of_int8(left, right)[..., :rows, :columns]
+
+
+def _filled(x: jax.Array, rows: int, columns: int) -> jax.Array:
+    """Return matrices with rows and columns of zeros behind."""
+    edges = [*[(0, 0, 0)] * (x.ndim - 2), (0, rows, 0), (0, columns, 0)]
+    return lax.pad(x, x.dtype.type(0), edges)
 
 
 def _product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -1,7 +1,8 @@
 """Recurrent networks: one `lax.scan` over time, of all directions together.
 
-Letters name sizes: S steps, N sequences, I inputs, K hidden units, D directions, G gates. All
-arrays of floats are FLOAT32. Recurrences are [D, G * K, K], or [D, K, G * K], as a product reads
+Letters name sizes: S steps, N sequences, I inputs, K hidden units, D directions, G gates. Arrays of
+floats are FLOAT32. Weights and recurrences of FLOAT16 multiply inputs and states that are rounded
+to FLOAT16. Recurrences are [D, G * K, K], or [D, K, G * K], as a product reads
 them, where `is_turned`.
 """
 
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.dtypes import wide_type
 from dml_jax.lowering.precision import operands, precision
 
 Function = Callable[[jax.Array], jax.Array]
@@ -20,6 +22,8 @@ States = tuple[jax.Array, ...]
 
 # So many hidden units at most, of which two steps are one pass of the loop.
 FEW_UNITS = 256
+# So many steps are one pass of the loop on a GPU, where a kernel is shorter than its launch.
+UNROLLED = 8
 
 
 def product(x: jax.Array, weight: jax.Array | Function, is_turned: bool = False) -> jax.Array:
@@ -30,7 +34,12 @@ def product(x: jax.Array, weight: jax.Array | Function, is_turned: bool = False)
     if callable(weight):
         return weight(x)
     dimensions = (((2,), (1,) if is_turned else (2,)), ((0,), (0,)))
-    return lax.dot_general(*operands(x, weight), dimensions, precision=precision())
+    return _multiplied(lax.convert_element_type(x, weight.dtype), weight, dimensions)
+
+
+def _multiplied(a: jax.Array, b: jax.Array, dimensions: Any) -> jax.Array:
+    """Return a product, of FLOAT16 with FLOAT32 sums."""
+    return lax.dot_general(*operands(a, b), dimensions, precision(), wide_type(a.dtype))
 
 
 def parts_of_input(
@@ -45,12 +54,12 @@ def parts_of_input(
     """
     if callable(weight):
         return weight(x)
+    x = lax.convert_element_type(x, weight.dtype)
     if not is_turned:
         dimensions = (((2,), (2,)), ((), ()))
-        parts = lax.dot_general(*operands(weight, x), dimensions, precision=precision())
-        return parts.transpose(2, 0, 3, 1)
+        return _multiplied(weight, x, dimensions).transpose(2, 0, 3, 1)
     flat = x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1)
-    rows = lax.dot(*operands(*flat), precision=precision())
+    rows = _multiplied(*flat, (((1,), (0,)), ((), ())))
     return rows.reshape(*x.shape[:2], *weight.shape[1:]).swapaxes(1, 2)
 
 
@@ -70,6 +79,7 @@ def passes(
     lengths: jax.Array | None,
     is_backward: Sequence[bool],
     is_turned: bool = False,
+    unroll: int | None = None,
 ) -> tuple[jax.Array, States]:
     """Run a cell over time, and return its output at each time [S, D, N, K] and the last states.
 
@@ -85,6 +95,7 @@ def passes(
             so that a backward pass begins at the last step of a sequence; there the output is 0.
         is_backward: whether a direction runs from the last time to the first.
         is_turned: whether the weight lies as a product reads it.
+        unroll: the steps of one pass of the loop; None is what a CPU gains by.
     """
     times = jnp.arange(x.shape[0], dtype=jnp.uint32)
     is_step = None if lengths is None else times[:, None] < lengths[None]
@@ -110,7 +121,8 @@ def passes(
     runs = None
     if is_step is not None:
         runs = in_order(jnp.stack([is_step] * len(is_backward), 1))[..., None]
-    unroll = 2 if is_turned and states[0].shape[-1] <= FEW_UNITS else 1
+    if unroll is None:
+        unroll = 2 if is_turned and states[0].shape[-1] <= FEW_UNITS else 1
     last, outputs = lax.scan(body, states, (in_order(parts), runs), unroll=unroll)
     return in_order(outputs), last
 

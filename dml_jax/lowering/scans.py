@@ -14,11 +14,13 @@ from dml_jax.lowering.dtypes import is_float, ordered_bits, wide
 from dml_jax.lowering.reduction import argmax
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
+Places = Callable[[jax.Array, int], jax.Array]
 
 # A CPU takes a step along an axis for all lines at once. Fewer lines than this are cut into pieces
 # of half as many elements, and a step is one of all pieces.
 FEW_LINES = 64
-LEAST_PIECE = 64  # elements of a piece from which a search for the first pieces of a line gains
+# Elements of a piece from which a search for the first pieces of a line gains.
+LEAST_PIECE, LEAST_PIECE_OF_GPU = 64, 24
 
 
 def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
@@ -132,31 +134,41 @@ def _by_floats(keys: jax.Array, k: int) -> jax.Array:
     return lax.top_k(lax.bitcast_convert_type(ordered_bits(keys), jnp.float32), k)[1]
 
 
-def _by_pieces(keys: jax.Array, k: int) -> jax.Array:
-    """Return what `_by_floats` does, of the `k` pieces of a line that have the largest maxima.
+def _by_pieces(keys: jax.Array, k: int, least: int, first: Places) -> jax.Array:
+    """Return what `first` does, of the `k` pieces of a line that have the largest maxima.
 
     For an element of another piece, each of these pieces has one that comes before it. Both numbers
     of keys that are compared, of maxima and of elements, are near the root of `k` times the size.
+
+    Args:
+        keys: the keys of lines.
+        k: how many places of each line.
+        least: the elements of a piece from which it gains.
+        first: returns the places of the `k` largest keys of lines, the first of equals.
     """
     *lines, size = keys.shape
     piece = math.isqrt(size // k)
-    if piece < LEAST_PIECE:
-        return _by_floats(keys, k)
+    if piece < least:
+        return first(keys, k)
     count = math.ceil(size / piece)
-    least = keys.dtype.type(np.iinfo(keys.dtype).min)
-    pieces = _padded(keys, keys.ndim - 1, 0, count * piece - size, least)
+    lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
+    pieces = _padded(keys, keys.ndim - 1, 0, count * piece - size, lowest)
     pieces = pieces.reshape(*lines, count, piece)
-    chosen = lax.sort(_by_floats(lax.reduce_max(pieces, [pieces.ndim - 1]), k))
+    chosen = lax.sort(first(lax.reduce_max(pieces, [pieces.ndim - 1]), k))
     found = jnp.take_along_axis(pieces, chosen[..., None], -2, mode="promise_in_bounds")
-    at = _by_floats(found.reshape(*lines, k * piece), k)
-    first = jnp.take_along_axis(chosen, at // piece, -1, mode="promise_in_bounds")
-    return first * piece + at % piece
+    at = first(found.reshape(*lines, k * piece), k)
+    line = jnp.take_along_axis(chosen, at // piece, -1, mode="promise_in_bounds")
+    return line * piece + at % piece
 
 
 @functools.cache
 def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
     """Return the function of the places of the `k` largest keys of 32 bits, the first of equals.
 
-    One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort.
+    One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort. One
+    GPU sorts less of long lines.
     """
-    return placed(functools.partial(_by_sort, k=k), cpu=functools.partial(_by_pieces, k=k))
+    pieces = functools.partial(_by_pieces, k=k)
+    cpu = functools.partial(pieces, least=LEAST_PIECE, first=_by_floats)
+    cuda = functools.partial(pieces, least=LEAST_PIECE_OF_GPU, first=_by_sort)
+    return placed(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda)

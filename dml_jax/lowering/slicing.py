@@ -1,11 +1,15 @@
 """Parts of tensors, tensors with something around them, and lines that run backward."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from dml_jax.lowering.by_platform import placed
 
 Numbers = Sequence[int]
 
@@ -47,7 +51,7 @@ def put(x: jax.Array, starts: Numbers, strides: Numbers, sizes: Numbers) -> jax.
     return lax.pad(lax.rev(x, _backward(strides)), jnp.zeros((), x.dtype), widths)
 
 
-_MODES = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+_MODES: Mapping[str, Any] = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
 
 
 def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | int) -> jax.Array:
@@ -65,7 +69,17 @@ def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | in
         with np.errstate(over="ignore"):  # a large value is infinity in FLOAT16
             fill = jnp.asarray(np.array(value, x.dtype))
         return lax.pad(x, fill, [(before, behind, 0) for before, behind in widths])
-    return jnp.pad(x, widths, mode=_MODES[mode])
+    plain = functools.partial(jnp.pad, pad_width=widths, mode=_MODES[mode])
+    return placed(plain, cuda=functools.partial(_read_around, widths=widths, mode=mode))(x)
+
+
+def _read_around(x: jax.Array, widths: Sequence[tuple[int, int]], mode: str) -> jax.Array:
+    """Return what `pad` does, by a gather for each dimension: a GPU joins no parts."""
+    for axis, width in enumerate(widths):
+        if width != (0, 0):
+            places = np.pad(np.arange(x.shape[axis], dtype=np.int32), width, _MODES[mode])
+            x = x.at[(*[slice(None)] * axis, places)].get(mode="promise_in_bounds")
+    return x
 
 
 def reverse_subsequences(x: jax.Array, lengths: jax.Array, axis: int) -> jax.Array:

@@ -1,5 +1,7 @@
 """Recurrent networks: RNN, LSTM, GRU."""
 
+import functools
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
@@ -12,11 +14,14 @@ from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide, wide_type
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.meshes import alike
+from dml_jax.lowering.recurrent import UNROLLED
 from dml_jax.operator import Operator
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
 
 TURNED = "turned"
 """The layout in which weights are [1, I, D, G*K], and recurrences [1, D, K, G*K]."""
+
+Weights = Callable[[jax.Array], jax.Array]
 
 _OPTIONS = "be Both, Sequence or Single: the outputs to make"
 
@@ -30,7 +35,8 @@ class Recurrent(Operator):
     there, and its backward pass begins at its last step. Its last states are those after the last
     step of the pass. A length above S is S; a sequence of length 0 keeps its first
     states. Bias, first states and peepholes that are left out are 0. Everything is computed in
-    FLOAT32, the states of FLOAT16 too; outputs are rounded once.
+    FLOAT32, the states of FLOAT16 too; outputs are rounded once. On an NVIDIA GPU the product with
+    the recurrence reads states of FLOAT16 cells rounded to FLOAT16.
 
     Gradient: back through the steps of each sequence; 0 for inputs beyond its end.
 
@@ -58,6 +64,36 @@ class Recurrent(Operator):
         each = len(self.activation_descs) // directions
         return [recurrent.by_direction(self.activation_descs[k::each]) for k in range(each)]
 
+    def lower(self, *arrays, layout=""):
+        given = alike(arrays)
+
+        def computed(weights: Weights, unroll: int | None, *there: jax.Array) -> Any:
+            left = iter(there)
+            every = [None if x is None else next(left) for x in given]
+            return self.computed(*every, weights=weights, is_turned=layout == TURNED, unroll=unroll)
+
+        there = [x for x in given if x is not None]
+        if there[0].dtype.itemsize > 2:
+            return computed(wide, None, *there)
+        forms = {
+            "cuda": functools.partial(computed, lambda x: x, UNROLLED),
+            "default": functools.partial(computed, wide, None),
+        }
+        return lax.platform_dependent(*there, **forms)
+
+    @abstractmethod
+    def computed(
+        self, *arrays: Any, weights: Weights, is_turned: bool, unroll: int | None
+    ) -> tuple[jax.Array, ...]:
+        """Return the outputs of the arrays of the tensors, None for one that is left out.
+
+        Args:
+            arrays: the arrays.
+            weights: converts weights and recurrences to the type that products read.
+            is_turned: whether these lie as a product reads them.
+            unroll: the steps of one pass of a loop; None is what a CPU gains by.
+        """
+
     def run(
         self,
         step: Callable[..., recurrent.States],
@@ -67,6 +103,7 @@ class Recurrent(Operator):
         states: Iterable[jax.Array | None],
         lengths: jax.Array | None,
         is_turned: bool,
+        unroll: int | None,
     ) -> tuple[jax.Array, ...]:
         """Return the outputs of a step over time: the sequence, then the last states.
 
@@ -78,6 +115,7 @@ class Recurrent(Operator):
             states: the tensor of each state before the first step; None is 0.
             lengths: the tensor of lengths.
             is_turned: whether the weight lies as a product reads it, [1, I, D, G*K].
+            unroll: the steps of one pass of a loop; None is what a CPU gains by.
         """
         directions, rows = self.weight_tensor.sizes[1:3]
         sizes = (directions, x.shape[2], rows // self.gate_count)
@@ -87,8 +125,7 @@ class Recurrent(Operator):
             self.direction.suffix, [False, True]
         )
         steps = None if lengths is None else lengths.reshape(-1)
-        weights = wide(weight)[0]
-        given = (step, wide(x)[0], weights, bias, first, steps, backward, is_turned)
+        given = (step, wide(x)[0], weight[0], bias, first, steps, backward, is_turned, unroll)
         sequence, last = recurrent.passes(*given)
         made = (sequence, *(state[None] for state in last))
         return tuple(lax.convert_element_type(array, x.dtype) for array in made)
@@ -122,12 +159,13 @@ class Rnn(Recurrent, op="RNN"):
 
     gate_count, usual_activations = 1, (ActivationTanh,)
 
-    def lower(self, *arrays, layout=""):
-        is_turned = layout == TURNED
-        x, weight, recurrence, bias, h, lengths = alike(arrays)
+    def computed(self, *arrays, weights, is_turned, unroll):
+        x, weight, recurrence, bias, h, lengths = arrays
         (f,) = self.functions()
-        step = recurrent.rnn(wide(recurrence)[0], f, is_turned)
-        return self.run(step, x, weight, _summed(bias), [h], lengths, is_turned)
+        step = recurrent.rnn(weights(recurrence)[0], f, is_turned)
+        return self.run(
+            step, x, weights(weight), _summed(bias), [h], lengths, is_turned, unroll
+        )
 
 
 class Lstm(Recurrent, op="LSTM"):
@@ -164,19 +202,20 @@ class Lstm(Recurrent, op="LSTM"):
 
     gate_count, usual_activations = 4, (ActivationSigmoid, ActivationTanh, ActivationTanh)
 
-    def lower(self, *arrays, layout=""):
-        is_turned = layout == TURNED
-        x, weight, recurrence, bias, h, c, lengths, peephole = alike(arrays)
+    def computed(self, *arrays, weights, is_turned, unroll):
+        x, weight, recurrence, bias, h, c, lengths, peephole = arrays
         limit = self.clip_threshold
         step = recurrent.lstm(
-            wide(recurrence)[0],
+            weights(recurrence)[0],
             None if peephole is None else wide(peephole)[0, 0],
             self.functions(),
             (lambda v: jnp.clip(v, -limit, limit)) if self.use_clip_threshold else identity,
             self.couple_input_forget,
             is_turned,
         )
-        return self.run(step, x, weight, _summed(bias), [h, c], lengths, is_turned)
+        return self.run(
+            step, x, weights(weight), _summed(bias), [h, c], lengths, is_turned, unroll
+        )
 
 
 class Gru(Recurrent, op="GRU"):
@@ -212,9 +251,8 @@ class Gru(Recurrent, op="GRU"):
             raise DmlError([Fault(cls.c_name, "output_options", _OPTIONS, option)])
         return {**arguments, "outputs": frozenset(outputs)}
 
-    def lower(self, *arrays, layout=""):
-        is_turned = layout == TURNED
-        x, weight, recurrence, bias, h, lengths = alike(arrays)
+    def computed(self, *arrays, weights, is_turned, unroll):
+        x, weight, recurrence, bias, h, lengths = arrays
         added, hidden = _summed(bias), None
         if self.linear_before_reset:  # r multiplies the last of the biases too
             directions, rows = self.weight_tensor.sizes[1:3]
@@ -224,5 +262,5 @@ class Gru(Recurrent, op="GRU"):
                 inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
                 hidden = recurrences[:, 2 * units :]
                 added = inputs + recurrences.at[:, 2 * units :].set(0)
-        step = recurrent.gru(wide(recurrence)[0], hidden, self.functions(), is_turned)
-        return self.run(step, x, weight, added, [h], lengths, is_turned)
+        step = recurrent.gru(weights(recurrence)[0], hidden, self.functions(), is_turned)
+        return self.run(step, x, weights(weight), added, [h], lengths, is_turned, unroll)
