@@ -157,7 +157,7 @@ class Decoder:
         growth = _GROWTH if self._unpacks else 0.0  # else nothing of weights is kept
         rewrites = (*DEFAULT, *([PRODUCTS] if self._unpacks else []))
         options = NetworkOptions(
-            shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
+            shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.files
         )
         network = load_network(proto, options)
         self._weights = {**network.weights, **self._weights}

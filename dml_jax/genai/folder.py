@@ -10,6 +10,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.files import parse_text, similar_file
+from dml_jax.onnx.external import Folder as Files
 
 CONFIG = "genai_config.json"
 
@@ -71,6 +72,11 @@ class Folder:
             what = error.strerror or str(error)
             rule = f"be a file that can be read{similar_file(path)}"
             raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
+
+    @property
+    def files(self) -> Files:
+        """Return where the external data of the network are."""
+        return Files(self.path, self.path.resolve())
 
     @property
     def model(self) -> Mapping[str, Any]:
