@@ -25,6 +25,7 @@ _FOLDER = click.Path(readable=False, path_type=Path)
 @click.option("--seed", type=int, help="Draw the same tokens each time.")
 @click.option("--repetition_penalty", type=float, help="More than 1 repeats less.")
 @click.option("--keep-int4", is_flag=True, help="Unpack int4 weights at each step: less memory.")
+@click.option("--devices", type=click.IntRange(1), default=1, help="Divide it among devices.")
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 @json_option
 def generate(
@@ -33,6 +34,7 @@ def generate(
     chat: bool,
     seed: int | None,
     keep_int4: bool,
+    devices: int,
     stats: bool,
     as_json: bool,
     **options: Any,
@@ -55,7 +57,10 @@ def generate(
         from dml_jax.genai.config import Model
         from dml_jax.genai.talking import Talk
 
-        talk: Any = Talk(Model(folder, keeps_int4=keep_int4), {"do_sample": False, **given})
+        model = Model(folder, keeps_int4=keep_int4, devices=devices)
+        if model.decoder.note:
+            click.echo(model.decoder.note, err=True)
+        talk: Any = Talk(model, {"do_sample": False, **given})
         if prompt == "-":
             prompt = sys.stdin.read()
         if prompt is not None:

@@ -6,6 +6,7 @@ that is padded at its end writes rows that nothing sees, since the next tokens w
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,13 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import Expect
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
-from dml_jax.onnx.network import Network
+from dml_jax.onnx.dividing import Division, divided
+from dml_jax.onnx.network import Network, sharded
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.sharding import ShardedNetwork, axis_of
 from dml_jax.rewrite import DEFAULT, PRODUCTS
 
 CHUNKS = (256, 32, 1)
@@ -41,16 +46,18 @@ class Decoder:
         folder: the folder.
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each call. Else
             a CPU unpacks them once, which takes up to eight times their memory.
+        mesh: the devices that compute it together, along one axis; None for one device.
 
     Attributes:
         folder: the folder.
+        mesh: the devices that compute it together; None for one device.
         weights: the weights of the file, by name.
     """
 
-    def __init__(self, folder: Folder, keeps_int4: bool = False):
-        self.folder = folder
+    def __init__(self, folder: Folder, keeps_int4: bool = False, mesh: Mesh | None = None):
+        self.folder, self.mesh = folder, mesh
         self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
-        self._networks: dict[tuple[int, int, int, int, bool], Network] = {}
+        self._networks: dict[tuple[int, int, int, int, bool], Network | ShardedNetwork] = {}
         self._weights: Mapping[str, jax.Array] = {}
         self._made: Sequence[jax.Array] | None = None
 
@@ -85,10 +92,26 @@ class Decoder:
 
     def cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache."""
-        heads, size = self.heads
+        (heads, size), place = self.heads, None
+        if self.mesh is not None:
+            heads, names = heads * self._division.copies, self.mesh.axis_names
+            spec = P(None, *names) if self._division.caches else P()
+            place = NamedSharding(self.mesh, spec)
         shape = (batch, heads, rows, size)
-        buffers = [jnp.zeros(shape, self.cache_type) for _ in self.folder.caches]
+        buffers = [jnp.zeros(shape, self.cache_type, device=place) for _ in self.folder.caches]
         return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
+
+    @functools.cached_property
+    def _division(self) -> Division:
+        """Return how several devices divide the network."""
+        assert self.mesh is not None
+        axis = axis_of(self.mesh, None)
+        return divided(self.folder.proto, self.folder.files, self.mesh.size, axis)
+
+    @property
+    def note(self) -> str:
+        """Return what several devices do not divide, and why, in one line; "" where all is."""
+        return "" if self.mesh is None else self._division.note
 
     @property
     def weights(self) -> Mapping[str, jax.Array]:
@@ -126,7 +149,7 @@ class Decoder:
 
     def network(
         self, batch: int, length: int, rows: int, width: int = 0, is_last: bool = False
-    ) -> Network:
+    ) -> Network | ShardedNetwork:
         """Return the network of `length` tokens of each sequence, and a buffer of `rows`.
 
         Args:
@@ -143,7 +166,9 @@ class Decoder:
                 self._networks[key] = self._loaded(*key)
         return self._networks[key]
 
-    def _loaded(self, batch: int, length: int, rows: int, width: int, is_last: bool) -> Network:
+    def _loaded(
+        self, batch: int, length: int, rows: int, width: int, is_last: bool
+    ) -> Network | ShardedNetwork:
         names, dims = self.folder.names, self._dims
         heads, size = self.heads
         shapes: dict[str, Sequence[int]] = {
@@ -159,12 +184,15 @@ class Decoder:
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.files
         )
-        network = load_network(proto, options)
+        if self.mesh is None:
+            network = load_network(proto, options)
+        else:
+            network = sharded(proto, options, self.mesh, placed=self._weights)
         self._weights = {**network.weights, **self._weights}
         network.weights = {name: self._weights[name] for name in network.weights}
         return network
 
-    def held(self, network: Network) -> Sequence[jax.Array]:
+    def held(self, network: Network | ShardedNetwork) -> Sequence[jax.Array]:
         """Return what a network's calls hold: weights, in the form in which products are quickest.
 
         What follows from weights is computed once for all networks of the decoder.
@@ -180,7 +208,7 @@ class Decoder:
         return sum(x.nbytes for x in self._made or ())
 
     def step_bytes(self, filled: int) -> int:
-        """Return the bytes that a step of one token reads, after `filled` tokens.
+        """Return the bytes that a device reads in a step of one token, after `filled` tokens.
 
         Of the table of the tokens it reads a row, and of a buffer the rows that are filled.
         """
@@ -189,11 +217,14 @@ class Decoder:
         }
         network = next(n for key, n in self._networks.items() if key[1] == 1)
         names, _ = network.prepared_from
-        weights = sum(self._weights[n].nbytes for n in names if n not in tables) + self.made_bytes
+        read = [*(self._weights[n] for n in names if n not in tables), *(self._made or ())]
+        weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)
         heads, size = self.heads
+        if self.mesh is not None and self._division.caches:
+            heads = heads * self._division.copies // self.mesh.size
         return weights + len(self.folder.caches) * heads * size * filled * self.cache_type.itemsize
 
-    def _inputs(self, network: Network, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
+    def _inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
         names, length = self.folder.names, tokens.shape[1]
         buffers, start = cache["buffers"], cache["length"].astype(np.int32)
         _, width = network.inputs[names["attention_mask"]].shape or (0, 0)

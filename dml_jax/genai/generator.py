@@ -284,7 +284,9 @@ class Generator:
             return self.get_logits()
         if name not in outputs:
             raise refusal("the output", "be one of the model", name)
-        return np.asarray(self._cache["buffers"][outputs.index(name)])[:, :, : max(self._filled)]
+        buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
+        copies = buffer.shape[1] // self._decoder.heads[0]  # of each head, on several devices
+        return buffer[:, ::copies, : max(self._filled)]
 
     def get_input(self, name: str) -> np.ndarray:
         """Return the tokens that the model read last, `input_ids`."""

@@ -897,6 +897,7 @@ def sharded(
     mesh: Any,
     axis: str | None = None,
     weights: Arrays | None = None,
+    placed: Mapping[str, jax.Array] = {},
 ) -> ShardedNetwork:
     """Return the network of a decoder's model, as `Network.shard` does.
 
@@ -906,6 +907,7 @@ def sharded(
         mesh: the devices.
         axis: the axis of the mesh that the network is divided along.
         weights: the weights of the whole network by name; those of the file by default.
+        placed: the weights that another network of the model has on the devices.
     """
     axis = axis_of(mesh, axis)
     proto, files = models.parsed(model)
@@ -923,4 +925,4 @@ def sharded(
     def read(name: str) -> Any:
         return files.array(tensors[name]) if weights is None else weights[name]
 
-    return ShardedNetwork(local, division, mesh, axis, read)
+    return ShardedNetwork(local, division, mesh, axis, read, placed)

@@ -31,6 +31,7 @@ class ShardedNetwork:
         mesh: the devices.
         axis: the name of the mesh's axis that they are along.
         read: returns a weight of the whole network, by its name.
+        placed: weights that are on the devices, by name.
 
     Attributes:
         inputs: the type of each input, by name.
@@ -47,6 +48,7 @@ class ShardedNetwork:
         mesh: Mesh,
         axis: str,
         read: Callable[[str], Any],
+        placed: Mapping[str, jax.Array] = {},
     ):
         self._local, self._division, self._axis = local, division, axis
         self.mesh = Mesh(mesh.devices, mesh.axis_names)  # whose axes are automatic
@@ -62,7 +64,9 @@ class ShardedNetwork:
         self.outputs: list[str] = local.outputs
         shapes = {n: jax.ShapeDtypeStruct(w.shape, w.dtype) for n, w in local.weights.items()}
         local.weights = shapes  # the first device needs no elements of its own
-        self.weights: dict[str, jax.Array] = {name: self._placed(name, read) for name in shapes}
+        self.weights: dict[str, jax.Array] = {
+            name: placed[name] if name in placed else self._placed(name, read) for name in shapes
+        }
 
     def placed(self, weights: Arrays) -> dict[str, jax.Array]:
         """Return weights on the devices, of those of the whole network by name."""
