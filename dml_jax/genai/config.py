@@ -1,5 +1,6 @@
 """Configs and models of folders."""
 
+import copy
 import functools
 import json
 from pathlib import Path
@@ -12,6 +13,7 @@ from jax.sharding import Mesh
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.lora import Adapter
 
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
@@ -99,6 +101,18 @@ class Model:
     def step(self) -> Any:
         """Return the compiled step of the decoder, which takes over the memory of the cache."""
         return jax.jit(self.decoder.step, static_argnames="width", donate_argnames="cache")
+
+    def adapted(self, adapter: Adapter) -> "Model":
+        """Return the model with an adapter, whose weights are among those of its decoder.
+
+        Both models have the other weights in common.
+        """
+        with raised():
+            other = copy.copy(self)
+            other.__dict__.pop("step", None)
+            other.folder = self.folder.having(adapter.applied())
+            other.decoder = self.decoder.having(other.folder)
+        return other
 
     def report(self) -> str:
         """Return what the model is made of, once it has run."""

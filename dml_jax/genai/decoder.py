@@ -55,11 +55,17 @@ class Decoder:
     """
 
     def __init__(self, folder: Folder, keeps_int4: bool = False, mesh: Mesh | None = None):
-        self.folder, self.mesh = folder, mesh
+        self.folder, self.mesh, self._keeps_int4 = folder, mesh, keeps_int4
         self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
         self._networks: dict[tuple[int, int, int, int, bool], Network | ShardedNetwork] = {}
         self._weights: Mapping[str, jax.Array] = {}
         self._made: Sequence[jax.Array] | None = None
+
+    def having(self, folder: Folder) -> "Decoder":
+        """Return the decoder of another network, with the weights that both have."""
+        other = Decoder(folder, self._keeps_int4, self.mesh)
+        other._weights = self._weights
+        return other
 
     @functools.cached_property
     def _dims(self) -> Mapping[str, Sequence[int]]:
@@ -116,7 +122,7 @@ class Decoder:
     @property
     def weights(self) -> Mapping[str, jax.Array]:
         """Return the weights of the file, by name."""
-        if not self._weights:
+        if not self._networks:
             self.network(1, 1, self.rows(self.folder.context_length))
         return self._weights
 

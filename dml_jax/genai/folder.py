@@ -1,5 +1,6 @@
 """Folders of language models as ONNX Runtime GenAI has them: genai_config.json and its files."""
 
+import copy
 import functools
 import json
 from collections.abc import Mapping
@@ -73,10 +74,21 @@ class Folder:
             rule = f"be a file that can be read{similar_file(path)}"
             raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
 
-    @property
+    @functools.cached_property
     def files(self) -> Files:
         """Return where the external data of the network are."""
         return Files(self.path, self.path.resolve())
+
+    def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
+        """Return the folder with another network.
+
+        Args:
+            proto: the network.
+            files: where its external data are; by default those of the folder.
+        """
+        other = copy.copy(self)
+        other.proto, other.files = proto, files or self.files
+        return other
 
     @property
     def model(self) -> Mapping[str, Any]:

@@ -52,6 +52,7 @@ class Walk:
     Attributes:
         nodes: the nodes of the graph.
         sizes: the sizes of each initializer, by name.
+        types: the type of the elements of each initializer, by name.
         writers: the number of the node that writes a tensor, by name.
         readers: (number of a node, place) of all that read a tensor, by name. The place is that
             among the node's inputs, and behind these for graphs within the node.
@@ -61,6 +62,7 @@ class Walk:
     def __init__(self, graph: onnx.GraphProto):
         self.nodes: Sequence[onnx.NodeProto] = graph.node
         self.sizes = {t.name: tuple(t.dims) for t in graph.initializer}
+        self.types = {t.name: t.data_type for t in graph.initializer}
         self.writers = {n: k for k, node in enumerate(graph.node) for n in node.output if n}
         self.readers: dict[str, list[tuple[int, int]]] = {}
         for k, node in enumerate(graph.node):

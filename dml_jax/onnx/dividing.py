@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.onnx.bits import packed_bits, unpacked_bits
 from dml_jax.onnx.blocks import (
     COLUMNS,
     KEYS,
@@ -63,19 +64,11 @@ class Cut:
     def part(self, array: np.ndarray, device: int) -> np.ndarray:
         """Return the part of an array that a device has."""
         whole = array.reshape(*self.shape[:-1], -1)
-        count = 8 // self.bits
-        places = np.arange(count, dtype=np.uint8) * self.bits
-        if count > 1:
-            whole = (whole[..., None] >> places & (1 << self.bits) - 1).reshape(
-                *whole.shape[:-1], -1
-            )
+        whole = whole if self.bits == 8 else unpacked_bits(whole, self.bits)
         before = (slice(None),) * self.axis
         parts = [whole[(*before, piece)] for piece in self.pieces[device]]
         part = parts[0] if len(parts) == 1 else np.concatenate(parts, self.axis)
-        if count > 1:
-            missing = [(0, 0)] * (part.ndim - 1) + [(0, -part.shape[-1] % count)]
-            part = np.pad(part, missing).reshape(*part.shape[:-1], -1, count)
-            part = np.bitwise_or.reduce(part << places, -1).astype(np.uint8)
+        part = part if self.bits == 8 else packed_bits(part, self.bits)
         return np.ascontiguousarray(part).reshape(self.sizes)
 
 
