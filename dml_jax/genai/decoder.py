@@ -123,7 +123,9 @@ class Decoder:
     def weights(self) -> Mapping[str, jax.Array]:
         """Return the weights of the file, by name."""
         if not self._networks:
-            self.network(1, 1, self.rows(self.folder.context_length))
+            rows = self.rows(self.folder.context_length)
+            for total in {rows, min(rows, self.longest_short or rows)}:  # each set of angles
+                self.network(1, 1, rows, self.width(rows, total))
         return self._weights
 
     @functools.cached_property
@@ -269,7 +271,9 @@ class Decoder:
         batch, length = tokens.shape
         network = self.network(batch, length, cache["buffers"][0].shape[2])
         counts = jnp.full(tokens.shape[:1], tokens.shape[1], np.int32)
-        results = network.apply(weights, self._inputs(network, cache, tokens, counts))
+        others = self._weights.keys() - network.weights.keys()  # of other lengths alone
+        read = {name: w for name, w in weights.items() if name not in others}
+        results = network.apply(read, self._inputs(network, cache, tokens, counts))
         after = self._after(results, cache, counts)
         return results[self.folder.names["logits"]], after
 

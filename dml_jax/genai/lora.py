@@ -266,6 +266,8 @@ class Adapter:
         tensors, products = _tensors(file), Products(folder)
         given, expect = dict[str, dict[str, np.ndarray]](), Expect("")
         for name, array in tensors.items():
+            if name.endswith(".base_layer.weight"):  # the decoder's own, which PEFT adds
+                continue
             module, _, letter = name.removesuffix(".weight").rpartition(".lora_")
             key = key_of(module)
             rule = "be lora_A or lora_B of a layer's product or of lm_head"

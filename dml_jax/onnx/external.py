@@ -49,6 +49,11 @@ class Folder:
 
     def _found(self, tensor: onnx.TensorProto, where: str) -> tuple[onnx.TensorProto, str]:
         """Return a tensor and the folder of its file, without symbolic links on the way."""
+        if tensor.HasField("raw_data"):  # in place of what lies in the file
+            own = onnx.TensorProto()
+            own.CopyFrom(tensor)
+            own.data_location = onnx.TensorProto.DEFAULT
+            return own, str(self.apparent)
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         base = str(self.apparent)
         if not is_external(tensor) or not location:
@@ -80,7 +85,7 @@ class Made(Folder):
 
     def array(self, tensor: onnx.TensorProto, what: str = "the initializer") -> np.ndarray:
         """Return the elements of a tensor, as a `Folder` does."""
-        made = self.arrays.get(tensor.name)
+        made = None if tensor.HasField("raw_data") else self.arrays.get(tensor.name)
         return super().array(tensor, what) if made is None else made()
 
     @staticmethod
