@@ -64,6 +64,7 @@ def write_folder(
     groups: int = GROUPS,
     columns: int = 64,
     zero_points: bool = False,
+    biases: bool = False,
     **attention: Any,
 ) -> Path:
     """Write a folder of a decoder with grouped attention; return it.
@@ -77,6 +78,7 @@ def write_folder(
         groups: the number of heads of the keys.
         columns: the width of the MLPs.
         zero_points: whether quantized weights have zero points beside their scales.
+        biases: whether the products of attentions have biases, quantized ones as inputs.
         attention: further attributes of GroupQueryAttention.
     """
     draw = np.random.default_rng(0)
@@ -94,9 +96,13 @@ def write_folder(
     def product(x: str, name: str, rows: int, columns: int) -> str:
         matrix = draw.standard_normal((columns, rows)) / rows**0.5
         label = _label(name)
+        has_bias = biases and "/attn/" in label
+        if has_bias:
+            weight(f"{name}.bias", columns)
         if not bits:
             weights[name] = matrix.T.astype(kind)
-            return add("MatMul", f"{x} {name}", f"{name}.out", name=label)
+            made = add("MatMul", f"{x} {name}", f"{name}.out", name=label)
+            return add("Add", f"{made} {name}.bias", f"{name}.sum") if has_bias else made
         weights[name], scale = _quantized(matrix)
         weights[f"{name}.scale"] = scale.astype(kind)
         given = {"K": rows, "N": columns, "bits": 4, "block_size": 16, "domain": MICROSOFT}
@@ -104,6 +110,7 @@ def write_folder(
         if zero_points:
             weights[f"{name}.zero"] = draw.integers(0, 256, (columns, -(-rows // 32)), np.uint8)
             inputs += f" {name}.zero"
+        inputs += f"{'' if zero_points else ' -'} - {name}.bias" * has_bias
         return add("MatMulNBits", inputs, f"{name}.out", name=label, **given)
 
     angles = np.arange(CONTEXT)[:, None] / 100 ** (np.arange(SIZE // 2) / (SIZE // 2))

@@ -54,10 +54,10 @@ def eight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FORMS: dict[str, tuple[int, dict[str, Any], int]] = {  # devices, folder, devices with a key head
-    "key heads in groups": (4, {"heads": 4, "groups": 2}, 2),
-    "int4 with zero points": (
+    "key heads in groups, and biases": (4, {"heads": 4, "groups": 2, "biases": True}, 2),
+    "int4 with zero points and biases": (
         2,
-        {"heads": 4, "groups": 2, "bits": 4, "zero_points": True},
+        {"heads": 4, "groups": 2, "bits": 4, "zero_points": True, "biases": True},
         1,
     ),
 }

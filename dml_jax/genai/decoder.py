@@ -100,8 +100,9 @@ class Decoder:
         """Return an empty cache."""
         (heads, size), place = self.heads, None
         if self.mesh is not None:
-            heads, names = heads * self._division.copies, self.mesh.axis_names
-            spec = P(None, *names) if self._division.caches else P()
+            own, spec = self._own_heads, P()
+            if self._division.caches:
+                heads, spec = own * self.mesh.size, P(None, *self.mesh.axis_names)
             place = NamedSharding(self.mesh, spec)
         shape = (batch, heads, rows, size)
         buffers = [jnp.zeros(shape, self.cache_type, device=place) for _ in self.folder.caches]
@@ -113,6 +114,13 @@ class Decoder:
         assert self.mesh is not None
         axis = axis_of(self.mesh, None)
         return divided(self.folder.proto, self.folder.files, self.mesh.size, axis)
+
+    @property
+    def _own_heads(self) -> int:
+        """Return the number of heads of the keys that a device has."""
+        heads = self.heads[0]
+        past = self.folder.caches[0][0]
+        return heads if self.mesh is None else self._division.caches.get(past, heads)
 
     @property
     def note(self) -> str:
@@ -227,9 +235,7 @@ class Decoder:
         names, _ = network.prepared_from
         read = [*(self._weights[n] for n in names if n not in tables), *(self._made or ())]
         weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)
-        heads, size = self.heads
-        if self.mesh is not None and self._division.caches:
-            heads = heads * self._division.copies // self.mesh.size
+        heads, size = self._own_heads, self.heads[1]
         return weights + len(self.folder.caches) * heads * size * filled * self.cache_type.itemsize
 
     def _inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ COLUMNS, QUERIES, KEYS, PACKED = "columns", "queries", "keys", "packed"
 values, or all three beside each other."""
 
 _PRODUCTS = {("", "MatMul"), (MICROSOFT, "MatMulNBits")}
-_ATTENTION = (MICROSOFT, "GroupQueryAttention")
+ATTENTION = (MICROSOFT, "GroupQueryAttention")
 WITH_ANGLES = (MICROSOFT, "RotaryEmbedding")
 _OF_EACH = {  # each element by itself
     *(("", name) for name in ("Add", "Cast", "Div", "Elu", "Erf", "Gelu", "HardSigmoid")),
@@ -184,7 +184,7 @@ def _follow(walk: Walk, block: Block, name: str, role: str) -> bool:
         block.columns[k] = role
         return True
     block.inner[k] = role
-    if kind == _ATTENTION:
+    if kind == ATTENTION:
         return role == COLUMNS and _follow_attention(walk, block, k)
     if kind in (WITH_ANGLES, NORM, ("", "Reshape")):
         is_there = kind == WITH_ANGLES or walk.weight(node.input[1]) or kind[1] == "Reshape"

@@ -5,7 +5,7 @@ what they computed; all else is the same on all devices.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,9 +15,11 @@ from onnx import helper, numpy_helper
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.bits import packed_bits, unpacked_bits
 from dml_jax.onnx.blocks import (
+    ATTENTION,
     COLUMNS,
     KEYS,
     NORM,
+    PACKED,
     QUERIES,
     SINK,
     WITH_ANGLES,
@@ -83,15 +85,14 @@ class Division:
     Attributes:
         proto: the model of one device.
         cuts: the initializer of the whole model and how it is divided, by the name in `proto`.
-        caches: the inputs and outputs that hold other heads on each device, by name.
-        copies: how many devices have the same head of the keys.
+        caches: how many heads a device has of each input and output of keys or values, by name;
+            those are left out that hold all heads on all devices.
         note: what is not divided, and why, in one line; "" where all is.
     """
 
     proto: onnx.ModelProto
     cuts: dict[str, tuple[str, Cut]] = field(default_factory=dict)
-    caches: set[str] = field(default_factory=set)
-    copies: int = 1
+    caches: dict[str, int] = field(default_factory=dict)
     note: str = ""
 
     def files(self, proto: onnx.ModelProto, files: Folder) -> Made:
@@ -122,26 +123,31 @@ def divided(proto: onnx.ModelProto, files: Folder, count: int, axis: str) -> Div
     nothing can be divided.
     """
     walk, blocks = Walk(proto.graph), blocks_of(proto.graph)
-    if not any(block.heads for block in blocks):
-        rule = "have nodes GroupQueryAttention, with past keys and values, between products of "
-        rule += "weights (decoders of language models have them; others are not divided)"
-        raise DmlError([Fault("shard", "the network", rule, Unquoted("none"))])
+    count_of_all = sum(kind_of(node) == ATTENTION for node in walk.nodes)
+    if not 0 < sum(block.heads > 0 for block in blocks) == count_of_all:
+        rule = "have nodes GroupQueryAttention, all with past keys and values, between products "
+        rule += "of weights (decoders of language models have them; others are not divided)"
+        raise DmlError([Fault("shard", "the network", rule, Unquoted("others"))])
     maker = _Maker(proto, files, walk, count, axis)
+    kinds = {
+        "attention": [b for b in blocks if b.heads],
+        "the MLP": [b for b in blocks if not b.heads],
+    }
     left: dict[str, str] = {}  # what is left, and why
-    for block in blocks:
-        name = "attention" if block.heads else "the MLP"
+    for name, own in kinds.items():
         try:
-            maker.add(block)
+            maker.add(own)
         except _Undivided as reason:
             left[name] = str(reason)
+        if not own:
+            left[name] = "it has a form that is not known"
     if not maker.parts:
         shown = Unquoted("; ".join(left.values()))
         rule = "divide the heads of an attention or the columns of an MLP"
         raise DmlError([Fault("shard", f"{count} devices", rule, shown)])
     made = maker.made()
     notes = [f"{name} is replicated ({reason})" for name, reason in left.items()]
-    others = [name for name in ("attention", "the MLP") if name not in left]
-    notes += [f"{name} is divided" for name in others if left]
+    notes += [f"{name} is divided" for name in kinds if left and name not in left]
     made.note = f"{count} devices: {', '.join(notes)}" if notes else ""
     return made
 
@@ -167,23 +173,26 @@ class _Maker:
         self.parts: dict[int, _Part] = {}
         self._division = Division(proto)
 
-    def add(self, block: Block) -> None:
-        """Divide a block. Raises `_Undivided` where it cannot be."""
-        self._check(block)
+    def add(self, blocks: Sequence[Block]) -> None:
+        """Divide blocks of one kind. Raises `_Undivided` where one of them cannot be."""
         before = {**self._division.cuts}, {**self._constants}, {*self._names}
+        made = dict[int, _Part]()
         try:
-            made = {k: self._column(block, k, role) for k, role in block.columns.items()}
-            made |= {k: self._row(block, k) for k in block.rows}
-            made |= {k: self._inner(block, k, role) for k, role in block.inner.items()}
+            for block in blocks:
+                self._check(block)
+                made |= {k: self._column(block, k, role) for k, role in block.columns.items()}
+                made |= {k: self._row(block, k) for k in block.rows}
+                made |= {k: self._inner(block, k, role) for k, role in block.inner.items()}
         except _Undivided:
             self._division.cuts, self._constants, self._names = before
             raise
         self.parts |= made
-        self._rows |= {*block.rows}
-        if block.attention is not None:
-            node = self._walk.nodes[block.attention]
-            self._division.caches |= {*node.input[3:5], *node.output[1:3]}
-            self._division.copies = max(1, self._count // block.groups)
+        for block in blocks:
+            self._rows |= {*block.rows}
+            if block.attention is not None:
+                node = self._walk.nodes[block.attention]
+                heads = max(1, block.groups // self._count)
+                self._division.caches |= dict.fromkeys((*node.input[3:5], *node.output[1:3]), heads)
 
     def _check(self, block: Block) -> None:
         count, heads, groups = self._count, block.heads, block.groups
@@ -291,7 +300,8 @@ class _Maker:
                 {SINK: self._cut(node.input[SINK], Cut(0, of_heads, (block.heads,)))}, numbers
             )
         pieces = self._pieces(block, role)
-        whole = block.groups * block.size if role == KEYS else block.width
+        groups = block.groups * block.size
+        whole = {KEYS: groups, PACKED: block.width + 2 * groups}.get(role, block.width)
         if kind == WITH_ANGLES:
             has_heads = attributes_of(node).get("num_heads", 0)
             return _Part({}, {"num_heads": _length(pieces) // block.size} if has_heads else {})
@@ -349,7 +359,8 @@ class _Maker:
         graph.node.extend(nodes)
         for value in (*graph.input, *graph.output):
             if value.name in self._division.caches:
-                value.type.tensor_type.shape.dim[1].Clear()
+                heads = self._division.caches[value.name]
+                value.type.tensor_type.shape.dim[1].dim_value = heads
         self._division.proto = made
         return self._division
 
@@ -372,7 +383,7 @@ class _Maker:
                 yield self._sum(own.output[0], added)
                 yield helper.make_node("Add", [added[own.output[0]], bias], [output])
                 continue
-            is_product = self._walk.is_product(k) and not has_bias
+            is_product = self._walk.is_product(k) and k not in self.parts and not has_bias
             linear = node.input[:1] if is_product else node.input if node.op_type == "Add" else ()
             if k in self._rows or (linear and partial.issuperset(linear)):
                 partial.add(own.output[0])

@@ -915,8 +915,7 @@ def sharded(
     division = divided(proto, files, count, axis)
     shapes = {n: [*sizes] for n, sizes in options.shapes.items()}
     for name in shapes.keys() & division.caches:
-        heads = shapes[name][1] * division.copies
-        shapes[name][1] = heads // count
+        shapes[name][1] = division.caches[name]
     made = division.files(proto, files)
     own = replace(options, shapes=shapes, folder=made, cache=None, tuned=False)
     local = load(division.proto, own)

@@ -156,7 +156,7 @@ class ShardedNetwork:
     def _check(self, inputs: Arrays) -> None:
         """Raise `DmlError` where an input has other sizes than those of all devices together."""
         expect = Expect("")
-        for name in inputs.keys() & self._division.caches:
+        for name in inputs.keys() & self._division.caches.keys():
             shape, array = self.inputs[name].shape, inputs[name]
             rule = f"have the shape {list(shape or ())}, of all devices together"
             fits = getattr(array, "shape", None) == shape
