@@ -43,7 +43,8 @@ def sent(model: og.Model) -> Counter[str]:
     decoder, rows = model.decoder, 64
     given = {"held": decoder.held(decoder.network(1, 1, rows)), "cache": decoder.cache(1, rows)}
     tokens, counts = np.zeros((1, 1), np.int32), np.ones(1, np.int32)
-    program = model.step.lower(**given, tokens=tokens, counts=counts, width=rows).compile()
+    step = jax.jit(decoder.step, static_argnames="width")
+    program = step.lower(**given, tokens=tokens, counts=counts, width=rows).compile()
     return Counter(re.findall(rf"= .*? ({KINDS})(?:-start)?\(", program.as_text()))
 
 

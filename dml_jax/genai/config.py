@@ -1,6 +1,5 @@
 """Configs and models of folders."""
 
-import copy
 import functools
 import json
 from pathlib import Path
@@ -108,8 +107,8 @@ class Model:
         Both models have the other weights in common.
         """
         with raised():
-            other = copy.copy(self)
-            other.__dict__.pop("step", None)
+            other = Model.__new__(Model)  # which has no programs yet
+            other.config = self.config
             other.folder = self.folder.having(adapter.applied())
             other.decoder = self.decoder.having(other.folder)
         return other
