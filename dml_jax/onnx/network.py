@@ -29,10 +29,12 @@ from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.carried import SizeBounds, checked_outputs, expect_within
+from dml_jax.onnx.dividing import divided
 from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin, save
+from dml_jax.onnx.sharding import ShardedNetwork, axis_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
@@ -133,6 +135,8 @@ class Network(Bindable):
         self._store = store or Store()
         arrays = self._store.weights([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
+        if store is None:  # nobody else reads these arrays there
+            self._store.clear()
 
     def taking(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
@@ -415,7 +419,7 @@ class Network(Bindable):
         It names each node that is no operator of DirectML, and says why.
         """
         counts = collections.Counter(operator.short_name for operator in self.graph.operators)
-        size = sum(w.nbytes for w in self.weights.values())
+        size = sum(w.size * w.dtype.itemsize for w in self.weights.values())
         lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
         lines += [f"  {count} {name}" for name, count in counts.most_common()]
         lines.append(f"{len(self.weights)} weights, {size} bytes")
@@ -527,6 +531,23 @@ class Network(Bindable):
         """
         own = {name: np.asarray(array) for name, array in self.weights.items()}
         save(self._origin, path, {**own, **(weights or {})}, dtype, own)
+
+    def shard(self, mesh: Any, axis: str | None = None) -> ShardedNetwork:
+        """Return a decoder's network that several devices compute together.
+
+        Each device has some heads of the attentions and some columns of the MLPs; two sums over all
+        devices a layer are all that they send (Megatron-LM, arXiv:1909.08053). Where the heads of
+        the keys are fewer than the devices, several devices have the same one; where heads or
+        columns cannot be divided evenly, each device computes all of them, and `note` says so.
+
+        Args:
+            mesh: the devices, a jax.sharding.Mesh.
+            axis: the axis of the mesh that the network is divided along; the only one by default.
+
+        Raises `DmlError` for a network without attentions of ONNX Runtime's GroupQueryAttention
+        that have past keys and values, and where nothing can be divided.
+        """
+        return sharded(self._origin.model, self._options, mesh, axis, self.weights)
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
@@ -827,7 +848,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
     if options.precision is not None:
         check_precision(options.precision)
     load_translators()
-    origin = Origin.of(model)
+    origin = Origin.of(model, options.folder)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
@@ -890,3 +911,39 @@ def load(model: Any, options: NetworkOptions) -> Network:
     network.bounds = {name: bounds.given[name] for name in bounds.met}
     network.programs, network.precision = programs_of(model, read, options), options.precision
     return network
+
+
+def sharded(
+    model: Any,
+    options: NetworkOptions,
+    mesh: Any,
+    axis: str | None = None,
+    weights: Arrays | None = None,
+    placed: Mapping[str, jax.Array] = {},
+) -> ShardedNetwork:
+    """Return the network of a decoder's model, as `Network.shard` does.
+
+    Args:
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        options: the options of the whole network.
+        mesh: the devices.
+        axis: the axis of the mesh that the network is divided along.
+        weights: the weights of the whole network by name; those of the file by default.
+        placed: the weights that another network of the model has on the devices.
+    """
+    axis = axis_of(mesh, axis)
+    proto, files = models.parsed(model)
+    files, count = options.folder or files, mesh.shape[axis]
+    division = divided(proto, files, count, axis)
+    shapes = {n: [*sizes] for n, sizes in options.shapes.items()}
+    for name in shapes.keys() & division.caches:
+        shapes[name][1] = division.caches[name]
+    made = division.files(proto, files)
+    own = replace(options, shapes=shapes, folder=made, cache=None, tuned=False)
+    local = load(division.proto, own)
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+
+    def read(name: str) -> Any:
+        return files.array(tensors[name]) if weights is None else weights[name]
+
+    return ShardedNetwork(local, division, mesh, axis, read, placed)

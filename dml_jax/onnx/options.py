@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dml_jax.errors import DmlError, Fault
 
 if TYPE_CHECKING:
+    from dml_jax.onnx.external import Folder
     from dml_jax.rewrite import GraphRewrite, Rewrite
 
 LAYOUTS = ("file", "channels_last")
@@ -53,7 +54,7 @@ class NetworkOptions:
     precision: str | None = None
     cache: Path | None = None
     growth: float = 1.0
-    folder: Path | None = None
+    folder: "Folder | None" = None
     is_shared: bool = False
     bounds: Sizes = field(default_factory=dict)
 
