@@ -63,7 +63,14 @@ class NetworkOptions:
 
     def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
         """Return the rewrites for a platform. Raises `DmlError` for another layout."""
-        from dml_jax.rewrite import CHANNELS_LAST, DEFAULT, MATRICES, RECURRENCES, ChannelsLast
+        from dml_jax.rewrite import (
+            CHANNELS_LAST,
+            DEFAULT,
+            MATRICES,
+            QUANTIZED,
+            RECURRENCES,
+            ChannelsLast,
+        )
 
         if self.layout not in (None, *LAYOUTS):
             rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
@@ -74,7 +81,8 @@ class NetworkOptions:
         if self.layout is not None or platform != "cpu" or not self.prepare:
             left_out.add(CHANNELS_LAST)
         forced = [ChannelsLast(always=True)] if self.layout == "channels_last" else []
-        return [*(rewrite for rewrite in DEFAULT if rewrite not in left_out), *forced]
+        first = [] if platform == "cpu" else [QUANTIZED]
+        return [*first, *(rewrite for rewrite in DEFAULT if rewrite not in left_out), *forced]
 
     def known_to(self, model: Any) -> "NetworkOptions":
         """Return those that a model knows; all of them if these are for one."""
