@@ -66,7 +66,14 @@ class NetworkOptions:
 
     def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
         """Return the rewrites for a platform. Raises `DmlError` for another layout."""
-        from dml_jax.rewrite import CHANNELS_LAST, DEFAULT, MATRICES, RECURRENCES, ChannelsLast
+        from dml_jax.rewrite import (
+            CHANNELS_LAST,
+            DEFAULT,
+            MATRICES,
+            QUANTIZED,
+            RECURRENCES,
+            ChannelsLast,
+        )
 
         if self.layout not in (None, *LAYOUTS):
             rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
@@ -74,7 +81,8 @@ class NetworkOptions:
         if self.rewrites is not None:
             return self.rewrites
         left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
-        others = [r for r in DEFAULT if r not in left_out and r is not CHANNELS_LAST]
+        first = [] if platform == "cpu" else [QUANTIZED]
+        others = [*first, *(r for r in DEFAULT if r not in {*left_out, CHANNELS_LAST})]
         is_forced = self.layout == "channels_last"
         if self.layout == "file" or not (self.prepare or is_forced):
             return others
