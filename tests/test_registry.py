@@ -22,9 +22,10 @@ from records import FLOATS, Record, combinations, record_of, records, why_no_der
 import dml_jax
 from dml_jax import DmlError, FeatureLevel, FusedActivation, TensorDesc, facts, operator_from_json
 from dml_jax.constraints import UnknownError, View
-from dml_jax.description.fields import Array, Choice, Fused
+from dml_jax.description.fields import Array, Choice
 from dml_jax.errors import Expect
 from dml_jax.operator import OPERATORS, Operator
+from dml_jax.operator.fused import Fused
 
 LEVELS = [level.suffix for level in FeatureLevel]
 NAMES = [name.removeprefix(facts.PREFIX) for name in OPERATORS]

@@ -19,7 +19,6 @@ from dml_jax.description.fields import (
     Boolean,
     Choice,
     Field,
-    Fused,
     Integer,
     Kind,
     Structure,
@@ -27,6 +26,7 @@ from dml_jax.description.fields import (
 )
 from dml_jax.enums import Enumeration, TensorDataType
 from dml_jax.operator import Operator
+from dml_jax.operator.fused import Fused
 
 ROOT = Path(__file__).parents[1]
 MADE = "Made by tools/stubs.py."

@@ -11,7 +11,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -338,28 +338,6 @@ class Structure(Kind):
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
         return self.descriptor.from_json(value)
-
-
-class Fused(Kind):
-    """DML_OPERATOR_DESC without tensors: an activation that is applied to the result."""
-
-    c_type = "DML_OPERATOR_DESC"
-    activation: ClassVar[Any] = None  # the class of such values, set where it is defined
-
-    def convert(self, value: Any) -> Any:
-        if isinstance(value, type) and hasattr(value, "fused"):
-            return value.fused()
-        if isinstance(value, str):
-            return self.activation.named(value)
-        if not isinstance(value, self.activation):
-            raise refused('be an activation, as "RELU" or ActivationElu.fused(alpha=0.5)', value)
-        return value
-
-    def to_json(self, value: Any) -> dict[str, Any]:
-        return value.to_json()
-
-    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
-        return self.activation.from_json(value)
 
 
 class Count:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.description.fields import Array, Choice, Field, Fused, Scalar
+from dml_jax.description.fields import Array, Choice, Field, Scalar
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.flatbuffer import Flatbuffer, Table
 from dml_jax.enums import TensorDataType
@@ -28,6 +28,7 @@ from dml_jax.graph import (
     Source,
 )
 from dml_jax.operator import Operator, operator_type
+from dml_jax.operator.fused import Fused
 
 _WHAT = "a serialized graph of DirectML"
 _OPERATOR, _CONSTANT = 1, 2  # NodeDesc

@@ -12,7 +12,7 @@ from dml_jax import beyond, facts
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import is_array
 from dml_jax.enums import is_bfloat16
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, collecting
 from dml_jax.functional import remedies
 from dml_jax.functional.calls import Call, Place
 from dml_jax.functional.describe import Arguments, in_float32, operator_of
@@ -138,11 +138,13 @@ class Family:
     def call(self, given: Mapping[str, Any], places: Mapping[str, int | str]) -> Call:
         """Return the call that arguments describe, of the lowest version that expresses them.
 
+        A version expresses arguments that it declares fields for, in types and sizes that it takes.
+
         Args:
             given: the arguments.
             places: where a call of this shape has them: their position, or their name.
         """
-        refusals: list[DmlError] = []
+        lacking, refusals = list[Sequence[Fault]](), list[Sequence[Fault]]()
         for is_default_type in (False, True):
             if is_default_type and not self._chooses_type(given):
                 break
@@ -154,28 +156,27 @@ class Family:
                 if is_default_type:  # the type follows from the tensors
                     arguments["output_data_type"] = None
                 arguments.pop("graph", None)
-                try:
-                    fields, origins = self._fields_of(operator, arguments)
+                fields, origins, lacks = self._fields_of(operator, arguments)
+                if lacks:
+                    lacking.append(lacks)
+                    continue
+                refused: list[Fault] = []
+                with collecting(refused):
                     return self._described(operator, fields, origins, places)
-                except DmlError as error:
-                    refusals.append(error)
+                refusals.append(refused)
         if beyond.is_allowed() and not beyond.is_loosened():
             with beyond.loosened():
                 return self.call(given, places)
-        is_refused = [r for r in refusals if not isinstance(r, _LacksError)]
-        best = min(is_refused or refusals[:1], key=lambda error: len(error.faults))
-        raise DmlError(best.faults) from None
+        raise DmlError(min(refusals or lacking[:1], key=len))
 
     def _chooses_type(self, given: Mapping[str, Any]) -> bool:
         return "output_data_type" in self.defaults and "output_data_type" not in given
 
     def _fields_of(
         self, operator: type[Operator], arguments: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the arguments by field, and the argument of each field.
-
-        Raises `_LacksError` where the version of the operator has no field for an argument.
-        """
+    ) -> tuple[dict[str, Any], dict[str, str], list[Fault]]:
+        """Return the arguments by field, the argument of each field, and what has no field."""
+        lacks: list[Fault] = []
         fields: dict[str, Any] = {}
         origins: dict[str, str] = {}
         optional = {f.name for f in operator.outputs_of() if f.optional}
@@ -195,14 +196,12 @@ class Family:
                 fields[name] = value
             elif value is not None and not self._is_default(argument, value):
                 rule = f"be left out (dml_jax.{self.name})"
-                raise _LacksError([Fault(operator.c_name, argument, rule, value)])
-        try:
-            fields = operator.call_of(fields)
-        except DmlError as error:
-            raise _LacksError(error.faults) from None
+                lacks.append(Fault(operator.c_name, argument, rule, value))
+        with collecting(lacks):
+            fields = fields if lacks else operator.call_of(fields)
         if left_out:
             fields["outputs"] = optional - left_out
-        return fields, origins
+        return fields, origins, lacks
 
     def _is_default(self, argument: str, value: Any) -> bool:
         """Return whether a value is the default of an argument, in whatever spelling."""
@@ -277,10 +276,6 @@ class Family:
             return named(*(next(made) if there else None for there in is_made))
 
         return returned
-
-
-class _LacksError(DmlError):
-    """Raised where a version of an operator has no field for an argument."""
 
 
 def _parameter(text: str) -> inspect.Parameter:

@@ -18,7 +18,7 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
 from dml_jax.graph.parts import ArrayType, Edge
-from dml_jax.onnx.tensors import Type
+from dml_jax.onnx.tensors import COUNT, Type
 
 Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
 """Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""
@@ -58,11 +58,12 @@ def sources_of(graph: Graph, values: Mapping[str, Any]) -> dict[Source, Any]:
 
 
 def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> list[jax.Array]:
-    """Return the outputs of a graph, of types `kinds`, as ONNX has them.
+    """Return the outputs of a graph, of types `kinds`, as ONNX has them, then their counts.
 
     `values` has the inputs of the graph by name, and may have others.
     """
     results = graph.computed(sources_of(graph, values))
+    kinds = [*kinds, *[COUNT] * len(graph.counted)]
     return [outer(x, kind) for x, kind in zip(results, kinds, strict=True)]
 
 

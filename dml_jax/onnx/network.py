@@ -27,7 +27,7 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.prepared import Arrays, Prepared, Store
 from dml_jax.onnx.reports import report, shown_point, table
 from dml_jax.onnx.saving import Origin, save
-from dml_jax.onnx.tensors import Tensor, Type
+from dml_jax.onnx.tensors import COUNT, Tensor, Type
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
@@ -78,13 +78,12 @@ class Network(Bindable):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: kind for name, (kind, _) in defaults.items()}
         self.free, self._origin = free, origin
-        self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
-        counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
-        outputs = {**outputs, **counts}
+        self.graph = translation.build([*outputs.items()])
         self._results = {name: tensor.type for name, tensor in outputs.items()}
+        counts = (self.graph.output_names or ())[len(outputs) :]
+        self._results |= dict.fromkeys(counts, COUNT)
         every = {**self.inputs, **self._results}
         self.without_memory = {name for name, kind in every.items() if kind.is_empty}
-        self.graph = translation.build([*outputs.items()])
         nodes = (id(node) for _, node in self.graph.all_nodes)
         self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
         self._graphs: dict[str, tuple[Graph, dict[str, int]]] = {}  # by their layouts
@@ -116,13 +115,31 @@ class Network(Bindable):
         return self._taking[key]
 
     @property
-    def padded(self) -> dict[str, int]:
-        """Return the outputs whose size depends on data: the dimension that is padded, by name.
+    def counted(self) -> dict[str, tuple[int, str]]:
+        """Return the outputs whose size depends on data, by name: (dimension, name of the count).
 
-        The output 'NAME.count' says how many elements along it are there. The rest is 0 where it
-        comes from the node itself, and whatever follows from 0 where it was computed on.
+        The count is an output too, which says how many elements along the dimension are there. The
+        rest is 0 where it comes from the node itself, and whatever follows from 0 where it was
+        computed on. `without_padding` cuts it off.
         """
-        return dict(self._padded)
+        names = dict(zip(self.graph.output_names or (), self._results, strict=True))
+        return {names[name]: counted for name, counted in self.graph.counted.items()}
+
+    @property
+    def padded(self) -> dict[str, int]:
+        """Return the outputs whose size depends on data: the dimension that is padded, by name."""
+        return {name: axis for name, (axis, _) in self.counted.items()}
+
+    def without_padding(self, results: Arrays) -> dict[str, Any]:
+        """Return the outputs of a call as the file has them: without paddings and counts.
+
+        Outputs that are padded become arrays of NumPy, with as many elements as their counts say.
+        """
+        counted = self.counted
+        found = {n: x for n, x in results.items() if n not in {c for _, c in counted.values()}}
+        for name, (axis, count) in counted.items():
+            found[name] = np.asarray(results[name]).take(range(int(results[count])), axis)
+        return found
 
     @property
     def outputs(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -201,10 +218,11 @@ class Network(Bindable):
     def describe(self) -> str:
         """Return the names, types and sizes of inputs and outputs.
 
-        A free dimension stands with its name: `x FLOAT32[batch=8,2] -> y FLOAT32[8,2]`.
+        A free dimension stands with its name: `x FLOAT32[batch=8,2] -> y FLOAT32[8,2]`. So does one
+        whose size data decides, with the output that counts: `y FLOAT32[y.count<=20,2]`.
         """
         sides = [[p for p in self._points if p.output == is_output] for is_output in (False, True)]
-        return " -> ".join(", ".join(shown_point(p, self.free) for p in side) for side in sides)
+        return " -> ".join(", ".join(shown_point(self, p) for p in side) for side in sides)
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return the outputs in their order, of the inputs and of `constants`, in their tensors."""

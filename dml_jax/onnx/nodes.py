@@ -279,6 +279,14 @@ class Node:
             raise self.refusal(self.input_name(index), rule, value, OF_VALUES)
         return self.tensor(index).array
 
+    def number(self, index: int, default: Any = None) -> Any:
+        """Return the first element of input `index`, or `default` where it is left out.
+
+        Raises `DmlError` where it is not known at load.
+        """
+        array = self.constant(index)
+        return default if array is None else np.reshape(array, -1)[0].item()
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute; that of the schema, or `default`, where it is left out."""
         if name in self.attributes:

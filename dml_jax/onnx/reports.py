@@ -45,11 +45,9 @@ def report(network: "Network", prepared: Sequence[TensorDesc], beyond: Mapping[s
         if names:
             shown = ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
             lines.append(f"{len(names)} inputs have defaults that are {what}: {shown}")
-    for name, axis in network.padded.items():
+    for name, (axis, count) in network.counted.items():
         size = (network.output_types[name].shape or ())[axis]
-        lines.append(
-            f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
-        )
+        lines.append(f"output '{name}': padded to {size} in dimension {axis}; '{count}' counts")
     if beyond:
         lines.append(f"{len(beyond)} nodes of types beyond DirectML")
         lines += [f"  {label}: {reason}" for label, reason in beyond.items()]
@@ -91,13 +89,14 @@ def table(network: "Network") -> str:
     return f"<table><caption>Network: {counts}</caption>{''.join(rows)}</table>"
 
 
-def shown_point(point: BindPoint, free: Mapping[str, Sequence[str | None]]) -> str:
-    """Return the name, type and sizes of a point; `free` has the names of dimensions."""
+def shown_point(network: "Network", point: BindPoint) -> str:
+    """Return the name, type and sizes of an input or output, with the names of its dimensions."""
     (tensor,) = point.tensors
-    names = (not point.output and free.get(point.name)) or [None] * len(tensor.sizes)
-    sizes = [
-        str(size) if name is None else f"{name or '?'}={size}"
-        for name, size in zip(names, tensor.sizes, strict=True)
-    ]
+    sizes = [*map(str, tensor.sizes)]
+    for axis, name in enumerate(() if point.output else network.free.get(point.name, ())):
+        sizes[axis] = sizes[axis] if name is None else f"{name or '?'}={sizes[axis]}"
+    if point.output and point.name in network.counted:
+        axis, count = network.counted[point.name]
+        sizes[axis] = f"{count}<={sizes[axis]}"
     kind, _, rest = tensor.shown().partition("[")
     return f"{point.name} {kind}[{','.join(sizes)}{rest[rest.index(']') :]}"

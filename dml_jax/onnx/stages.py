@@ -340,10 +340,7 @@ class Stage:
         network = self.network
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
-            results: Values = {**network.run(given)}
-            for name, axis in network.padded.items():
-                count = int(results.pop(f"{name}.count"))
-                results[name] = np.asarray(results[name]).take(range(count), axis)
+            results: Values = network.without_padding(network.run(given))
             for name, count in self._lists.items():
                 values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
             values |= results

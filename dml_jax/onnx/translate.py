@@ -280,14 +280,23 @@ class Translation:
         return self.builder.function(literal, ())[0]
 
     def build(self, outputs: Sequence[tuple[str, Tensor]]) -> Graph:
-        """Return the graph that gives `outputs`, (name, tensor) of each.
+        """Return the graph that gives `outputs`, (name, tensor) of each, and then their counts.
+
+        A tensor whose size data decides has a count, which is an output too.
 
         Raises `DmlError` with all faults: outputs may be made of weights that are read here first.
         """
-        values = [(name, self._written(self._value(tensor))) for name, tensor in outputs]
+        paddings = {self.unique(name): tensor.padding for name, tensor in outputs}
+        tensors, counted = [tensor for _, tensor in outputs], dict[str, tuple[int, str]]()
+        for (name, _), (own, padding) in zip(outputs, paddings.items(), strict=True):
+            if padding is not None:
+                counted[own] = padding.axis, self.unique(f"{name}.count")
+                tensors.append(padding.count)
+        values = [self._written(self._value(tensor)) for tensor in tensors]
         if self.faults:
             raise DmlError(self.faults)
-        return self.builder.build({self.unique(n): x for n, x in values}, only_read=True)
+        names = [*paddings, *(count for _, count in counted.values())]
+        return self.builder.build(dict(zip(names, values, strict=True)), True, counted)
 
     def _written(self, x: Expression) -> Expression:
         """Return an expression that a node of the graph writes, as outputs of graphs must be."""

@@ -6,9 +6,10 @@ with arrays (`callable`), as graphs are. `base` joins the three, `declaration` r
 the facts, `registry` finds operators by name, and `fused` has activations without tensors.
 """
 
-from dml_jax.operator.base import OPERATORS, Operator, operator_from_json, operator_type
+from dml_jax.operator.base import Operator, operator_from_json
 from dml_jax.operator.contract import Fitted, Rule, rule, with_rank
 from dml_jax.operator.fused import FusedActivation
+from dml_jax.operator.registry import OPERATORS, operator_type
 from dml_jax.operator.samples import typical_sizes
 
 __all__ = [

@@ -16,7 +16,7 @@ from dml_jax import facts
 from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
 from dml_jax.description.descriptor import Descriptor, snake_case
-from dml_jax.description.fields import Choice, Field, Fused
+from dml_jax.description.fields import Choice, Field
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel, TensorDataType
@@ -24,11 +24,9 @@ from dml_jax.errors import NOTHING, DmlError, Fault
 from dml_jax.operator.callable import Bindable, BindPoint
 from dml_jax.operator.contract import NEWEST, Contract, Fitted, tensors_of
 from dml_jax.operator.declaration import fields_of_facts, half_declared
-from dml_jax.operator.registry import Registry
+from dml_jax.operator.fused import FusedActivation
+from dml_jax.operator.registry import OPERATORS, named
 from dml_jax.operator.samples import smallest, typical_sizes
-
-if TYPE_CHECKING:
-    from dml_jax.operator.fused import FusedActivation
 
 Result = TypeVar("Result", covariant=True)
 
@@ -271,9 +269,9 @@ class Operator(Descriptor, Bindable):
                 yield BindPoint(f.c_name, tensors, f.tensor.output, f.is_array)
 
     @classmethod
-    def fused(cls, **attributes: Any) -> "FusedActivation":
+    def fused(cls, **attributes: Any) -> FusedActivation:
         """Return this activation without tensors, for the field FusedActivation of another one."""
-        return Fused.activation(cls, **attributes)
+        return FusedActivation(cls, **attributes)
 
     @classmethod
     def typical(cls, elements: int, data_type: str) -> "list[Operator]":
@@ -404,22 +402,6 @@ class Operator(Descriptor, Bindable):
         return super().from_json(fields)
 
 
-OPERATORS: Registry[type[Operator]] = Registry()
-"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
-
-
-def operator_type(name: Any) -> type[Operator]:
-    """Return the operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
-    short = str(name).removeprefix(facts.PREFIX)
-    short = facts.names_of_aliases().get(short, short)
-    full = f"{facts.PREFIX}{short}"
-    if isinstance(name, str) and full in OPERATORS:
-        return OPERATORS[full]
-    if not isinstance(name, str):
-        raise DmlError([Fault("", "type", "be an operator's name", name)])
-    raise DmlError([facts.unknown_operator(name)])
-
-
 def operator_from_json(value: Any) -> Operator:
     """Return the operator of {"Type", "Desc"}, or with the fields beside the type.
 
@@ -427,18 +409,3 @@ def operator_from_json(value: Any) -> Operator:
     """
     op, fields = named(value)
     return op.of_fields(fields)
-
-
-def named(value: Any) -> tuple[type[Operator], Any]:
-    """Return the class of {"Type", "Desc"}, and the fields."""
-    if not isinstance(value, Mapping):
-        raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])
-    for pair in (("Type", "type"), ("Desc", "desc")):
-        if all(name in value for name in pair):
-            rule = f"stand alone, not beside {pair[0]}"
-            raise DmlError([Fault("", pair[1], rule, value[pair[1]])])
-    name = value.get("Type", value.get("type", NOTHING))
-    if not isinstance(name, str) or name is NOTHING:
-        raise DmlError([Fault("", "type", "be an operator's name", name)])
-    fields = {key: item for key, item in value.items() if key not in ("Type", "type")}
-    return operator_type(name), fields.get("Desc", fields.get("desc", fields))

@@ -17,10 +17,11 @@ import numpy as np
 from dml_jax import constraints, facts
 from dml_jax.constraints import Aspect, Record, View, aspect_of, is_wrong, solve_sizes, solve_types
 from dml_jax.description.descriptor import UnknownFieldError
-from dml_jax.description.fields import Field, Fused
+from dml_jax.description.fields import Field
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
 from dml_jax.errors import NOTHING, Expect, Fault, Unquoted, collecting, moving, nearest
+from dml_jax.operator.fused import FusedActivation
 
 if TYPE_CHECKING:
     from dml_jax.operator.base import Operator
@@ -283,7 +284,7 @@ class Contract:
         for f in self.fields:
             values = getattr(op, f.name)
             for value in values if isinstance(values, tuple) else (values,):
-                if isinstance(value, Fused.activation) and value.introduced > level:
+                if isinstance(value, FusedActivation) and value.introduced > level:
                     text = f"be in feature level {level} (it came with {value.introduced})"
                     expect(False, f.c_name, text, Unquoted(value.operator.short_name))
         at = f" at feature level {level}"

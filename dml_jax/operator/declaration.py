@@ -14,7 +14,6 @@ from dml_jax.description.fields import (
     Boolean,
     Choice,
     Field,
-    Fused,
     Kind,
     Real,
     Scalar,
@@ -23,6 +22,7 @@ from dml_jax.description.fields import (
 )
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import nearest
+from dml_jax.operator.fused import Fused
 
 if TYPE_CHECKING:
     from dml_jax.operator.base import Operator

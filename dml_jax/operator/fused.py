@@ -1,13 +1,13 @@
 """Activations without tensors, which an operator applies to its result."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from dml_jax import constraints
 from dml_jax.constraints import View
-from dml_jax.description.fields import Fused
+from dml_jax.description.fields import Kind
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import (
     DmlError,
@@ -20,8 +20,10 @@ from dml_jax.errors import (
     raise_if,
     refused,
 )
-from dml_jax.operator.base import OPERATORS, Operator, named
-from dml_jax.operator.contract import NEWEST
+from dml_jax.operator.registry import OPERATORS, named
+
+if TYPE_CHECKING:
+    from dml_jax.operator.base import Operator
 
 
 class FusedActivation:
@@ -35,10 +37,10 @@ class FusedActivation:
     """
 
     __slots__ = ("attributes", "operator")
-    operator: type[Operator]
+    operator: "type[Operator]"
     attributes: dict[str, Any]
 
-    def __init__(self, operator: type[Operator], /, **attributes: Any):
+    def __init__(self, operator: "type[Operator]", /, **attributes: Any):
         if not callable(getattr(operator, "function", None)):
             name = getattr(operator, "c_name", repr(operator))
             raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
@@ -56,7 +58,7 @@ class FusedActivation:
             {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
         )
         expect = Expect(operator.c_name)
-        constraints.check(operator.contract.records, view, expect, set(), NEWEST)
+        constraints.check(operator.contract.records, view, expect, set(), max(FeatureLevel))
         faults += expect.faults
         raise_if(faults)
         object.__setattr__(self, "operator", operator)
@@ -154,4 +156,22 @@ def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
     return FusedActivation(OPERATORS[c_name], **attributes)
 
 
-Fused.activation = FusedActivation
+class Fused(Kind):
+    """DML_OPERATOR_DESC without tensors: an activation that is applied to the result."""
+
+    c_type = "DML_OPERATOR_DESC"
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, type) and hasattr(value, "fused"):
+            return value.fused()
+        if isinstance(value, str):
+            return FusedActivation.named(value)
+        if not isinstance(value, FusedActivation):
+            raise refused('be an activation, as "RELU" or ActivationElu.fused(alpha=0.5)', value)
+        return value
+
+    def to_json(self, value: Any) -> dict[str, Any]:
+        return value.to_json()
+
+    def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
+        return FusedActivation.from_json(value)

@@ -2,9 +2,13 @@
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dml_jax import facts
+from dml_jax.errors import NOTHING, DmlError, Fault
+
+if TYPE_CHECKING:
+    from dml_jax.operator.base import Operator
 
 T = TypeVar("T", bound=Any)
 
@@ -56,3 +60,34 @@ class Registry(Mapping[str, T]):
     def __len__(self) -> int:
         self._load_all()
         return len(self._built)
+
+
+OPERATORS: "Registry[type[Operator]]" = Registry()
+"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
+
+
+def operator_type(name: Any) -> "type[Operator]":
+    """Return the operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
+    short = str(name).removeprefix(facts.PREFIX)
+    short = facts.names_of_aliases().get(short, short)
+    full = f"{facts.PREFIX}{short}"
+    if isinstance(name, str) and full in OPERATORS:
+        return OPERATORS[full]
+    if not isinstance(name, str):
+        raise DmlError([Fault("", "type", "be an operator's name", name)])
+    raise DmlError([facts.unknown_operator(name)])
+
+
+def named(value: Any) -> "tuple[type[Operator], Any]":
+    """Return the class of {"Type", "Desc"}, and the fields."""
+    if not isinstance(value, Mapping):
+        raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])
+    for pair in (("Type", "type"), ("Desc", "desc")):
+        if all(name in value for name in pair):
+            rule = f"stand alone, not beside {pair[0]}"
+            raise DmlError([Fault("", pair[1], rule, value[pair[1]])])
+    name = value.get("Type", value.get("type", NOTHING))
+    if not isinstance(name, str) or name is NOTHING:
+        raise DmlError([Fault("", "type", "be an operator's name", name)])
+    fields = {key: item for key, item in value.items() if key not in ("Type", "type")}
+    return operator_type(name), fields.get("Desc", fields.get("desc", fields))

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from dml_jax import TensorDesc, facts
-from dml_jax.description.fields import Array, Boolean, Choice, Fused, Integer, Real, Structure
+from dml_jax.description.fields import Array, Boolean, Choice, Integer, Real, Structure
 from dml_jax.enums import TensorDataType
 from dml_jax.operator import OPERATORS, Operator
+from dml_jax.operator.fused import Fused
 
 Rng = np.random.Generator
 Types = Mapping[str, str]  # tensor field -> data type

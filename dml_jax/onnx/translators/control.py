@@ -45,15 +45,13 @@ class _Body:
         graph: computes the outputs.
         names: the name of each input of the node's graph.
         captured: tensors of the graph around it, by their names among the graph's inputs.
-        results: the outputs.
-        counts: how many elements each padded output has, in their order.
+        results: the outputs; the graph gives the counts of those that are padded behind them.
     """
 
     graph: Graph
     names: list[str]
     captured: dict[str, Tensor]
     results: list[Tensor]
-    counts: list[Tensor]
 
     @property
     def types(self) -> list[Type]:
@@ -72,8 +70,8 @@ class _Body:
         """
         values = dict(zip(self.names, inputs, strict=True))
         values |= zip(self.captured, captured, strict=True)
-        kinds = [*self.types, *(tensor.type for tensor in self.counts)]
-        results = computed(graph, values, kinds)
+        results, kinds = computed(graph, values, self.types), [*self.types]
+        kinds += [COUNT] * (len(results) - len(kinds))
         return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
 
 
@@ -129,14 +127,13 @@ def _body(
     if missing:
         raise refused(name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
-    counts = [tensor.padding.count for tensor in made_of if tensor.padding is not None]
     try:
-        made = inner.build([(tensor.name, tensor) for tensor in (*made_of, *counts)])
+        made = inner.build([(tensor.name, tensor) for tensor in made_of])
     except DmlError as error:
         raise error.within(name) from None
     read_names = set(made.input_names or ())
     captured = {n: t for n, t in inner.around.items() if n in read_names}
-    return _Body(made, names, captured, made_of, counts)
+    return _Body(made, names, captured, made_of)
 
 
 def _expect_padding(
