@@ -62,13 +62,21 @@ def of_rank(x: Expression, rank: int) -> Expression:
     return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
 
 
-def resized(x: Expression, sizes: Sequence[int], value: float = 0.0) -> Expression:
-    """Return `x` with other sizes: cut at the ends, or padded there with `value`."""
-    rank, kept = len(sizes), [min(pair) for pair in zip(x.sizes, sizes, strict=True)]
-    if kept != [*x.sizes]:
-        x = dml.slice(x, [0] * rank, kept, [1] * rank)
-    missing = [n - own for n, own in zip(sizes, kept, strict=True)]
-    return dml.padding(x, "CONSTANT", value, [0] * rank, missing) if any(missing) else x
+def cut(x: Expression, sizes: Sequence[int]) -> Expression:
+    """Return the first elements of `x` along each dimension."""
+    rank = len(sizes)
+    return x if x.sizes == tuple(sizes) else dml.slice(x, [0] * rank, sizes, [1] * rank)
+
+
+def lengthened(x: Expression, sizes: Sequence[int], value: float = 0.0) -> Expression:
+    """Return `x` with `value` behind its elements along each dimension."""
+    missing = [n - own for n, own in zip(sizes, x.sizes, strict=True)]
+    return dml.padding(x, "CONSTANT", value, [0] * len(sizes), missing) if any(missing) else x
+
+
+def resized(x: Expression, sizes: Sequence[int]) -> Expression:
+    """Return `x` cut, or with zeros behind its elements, along each dimension."""
+    return lengthened(cut(x, [min(pair) for pair in zip(x.sizes, sizes, strict=True)]), sizes)
 
 
 def as_type(x: Expression, kind: TensorDataType | str) -> Expression:

@@ -12,8 +12,8 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, older, ragged, ranges
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import as_type, on_axis, packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
 
 _LIKE_NAMED = "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Exp Floor Log Round Sin Sinh Sqrt Tan"
@@ -85,6 +85,18 @@ def _chained(node: Node) -> Expression:
     return functools.reduce(_function(CHAINED[node.op_type]), terms)
 
 
+@translates("BiasAdd", domain=MICROSOFT)
+def _bias_add(node: Node) -> Expression:
+    return _sum(node)
+
+
+@translates("ImageScaler")
+def _image_scaler(node: Node) -> Expression:
+    bias = np.array(node.attribute("bias"), node[0].dtype)
+    constant = on_axis(node.builder.constant(bias), 1, node.rank())
+    return node[0] * node.attribute("scale", 1.0) + constant
+
+
 @translates("Mean", padded=ragged.by_element)
 def _mean(node: Node) -> Expression:
     if len(node) == 2:
@@ -115,9 +127,7 @@ def _pow(node: Node) -> Expression:
     if known is not None and known.size == 1 and is_floating:
         power = dml.pow(x, float(known.reshape(-1)[0]))
         return reshaped(power, node.output_shape())
-    if is_floating and exponent.dtype != x.dtype:
-        exponent = dml.cast(exponent, node.output_type())
-    return dml.pow(x, exponent)
+    return dml.pow(x, as_type(exponent, node.output_type()) if is_floating else exponent)
 
 
 @translates("Mod", padded=ragged.by_element)
@@ -234,7 +244,7 @@ def narrowed(node: Node, x: Expression, kind: Type) -> Expression:
 
 def _power_of_two(node: Node, x: Expression) -> Expression:
     """Return the powers of two that FLOAT8E8M0 holds, which has no sign, in place of `x`."""
-    wide, x = x, x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
+    wide, x = x, as_type(x, "FLOAT32")
     least = {"down": 23, "nearest": 22, "up": 0}[node.attribute("round_mode", "up")]
     bits = packed(x).reinterpret(x.sizes, data_type="UINT32")
     if wide.dtype == np.float64:  # rounded to odd: toward 0, with the last bit set where digits go

@@ -10,8 +10,8 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, ragged, ranges
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import cut, of_rank, on_axis, reshaped, spread, taken, transposed
 from dml_jax.onnx.tensors import Padded, Type, index_type
 
 
@@ -25,18 +25,13 @@ def _gather(node: Node) -> Expression:
 def _gather_elements(node: Node) -> Expression:
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
-    if sizes != [*node.shape()]:  # elements beyond the indices are not read
-        data = dml.slice(data, [0] * len(sizes), sizes, [1] * len(sizes))
+    data = cut(data, sizes or (1,))  # elements beyond the indices are not read
     return dml.gather_elements(data, ragged.from_the_start(node, axis), axis)
 
 
-def _to_rank(x: Expression, rank: int) -> Expression:
-    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
-
-
+@translates("GatherND", domain=MICROSOFT, padded=ragged.gathered_nd, range=ranges.first)
 @translates("GatherND", padded=ragged.gathered_nd, range=ranges.first)
-def gather_nd(node: Node) -> Expression:
-    """Return the elements of the first input at the places that the second one has."""
+def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
@@ -48,11 +43,11 @@ def gather_nd(node: Node) -> Expression:
         indices = dml.if_(
             dml.equals(on_axis(own, node.rank(1) - 1, node.rank(1)), 1), back, indices
         )
-    data, indices = _to_rank(node[0], rank), _to_rank(indices, rank)
-    found = dml.gather_nd(data, indices, *ranks, batch)
+    data, indices = of_rank(node[0], rank), of_rank(indices, rank)
     if not made and node.types[0]:  # inference leaves out that it is a scalar
         node.types = [Type(node.types[0].element, ())]
-    return found
+    found = dml.gather_nd(data, indices, *ranks, batch)
+    return reshaped(found, (*node.shape(1)[:-1], *node.shape()[batch + node.shape(1)[-1] :]))
 
 
 def _check_reduction(node: Node) -> None:
@@ -79,9 +74,9 @@ def _scatter_elements(node: Node) -> Any:
         place = node[1] if d == axis else dml.identity(spread(own, wanted))
         places.append(reshaped(place, (math.prod(wanted), 1)))
     rank = max(len(shape), 2)
-    indices = _to_rank(dml.join(places, 1) if len(places) > 1 else places[0], rank)
-    updates = _to_rank(reshaped(node[2], (math.prod(wanted),)), rank)
-    return dml.scatter_nd(_to_rank(node[0], rank), indices, updates, len(shape), 2)
+    indices = of_rank(dml.join(places, 1) if len(places) > 1 else places[0], rank)
+    updates = of_rank(reshaped(node[2], (math.prod(wanted),)), rank)
+    return dml.scatter_nd(of_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
 @translates("ScatterND")
@@ -90,7 +85,7 @@ def _scatter_nd(node: Node) -> Any:
     if node.type(1).is_empty:
         return node.tensor(0)
     rank = max(node.rank(k) for k in range(3))
-    data, indices, updates = (_to_rank(node[k], rank) for k in range(3))
+    data, indices, updates = (of_rank(node[k], rank) for k in range(3))
     return dml.scatter_nd(data, indices, updates, node.rank(0), node.rank(1))
 
 
@@ -100,7 +95,7 @@ def _top_k(node: Node) -> Any:
     if count is not None:  # all are ranked, of which the first ones are there
         k = node.shape()[node.axis()]
         return [None if x is None else Padded(x, node.axis(), count) for x in _ranked(node, k)]
-    return _ranked(node, node.attribute("k") if node.version < 10 else int(node.constant(1)[0]))
+    return _ranked(node, node.attribute("k") if node.version < 10 else node.number(1))
 
 
 def _ranked(node: Node, k: int) -> list[Expression | None]:
@@ -126,14 +121,14 @@ def _ranks(x: Expression) -> Expression:
 
 @translates("OneHot")
 def _one_hot(node: Node) -> Expression:
-    rank, depth = node.rank() + 1, int(node.constant(1).reshape(-1)[0])
+    rank, depth = node.rank() + 1, int(node.number(1))
     axis = node.from_start(node.attribute("axis"), rank)
     indices = node[0]
     if indices.dtype not in (np.int32, np.int64):
         indices = dml.cast(indices, "INT32")
     shape = [*node.shape()[:axis], 1, *node.shape()[axis:]]
     indices = reshaped(indices, shape)
-    return dml.one_hot(indices, _to_rank(node[2], rank), depth, axis)
+    return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 
 
 @translates("CumSum", padded=ragged.accumulated(0), range=ranges.total)
@@ -141,9 +136,9 @@ def _one_hot(node: Node) -> Expression:
 def _cumulative(node: Node) -> Expression:
     function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
-    is_exclusive, axis = bool(node.attribute("exclusive")), node.known(1)
-    if axis is not None:
-        along = node.from_start(int(axis.reshape(-1)[0]), node.rank())
+    is_exclusive = bool(node.attribute("exclusive"))
+    if node.tensor(1).is_known:
+        along = node.from_start(node.number(1), node.rank())
         return function(node[0], along, direction, is_exclusive)
     given = reshaped(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
     made = function(node[0], 0, direction, is_exclusive)

@@ -22,8 +22,7 @@ from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
 from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, taken, transposed
-from dml_jax.onnx.translators.normalizations import as_type
+from dml_jax.onnx.reshapes import as_type, permuted, reshaped, taken
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
 _HALF = Fraction(1, 2)
@@ -243,9 +242,9 @@ def _in_parts(
     moved = [d for d, line in enumerate(lines) if not line.is_kept]
     if len(moved) < _RANK_MAX:  # dimensions that are kept become one
         order = sorted(range(len(lines)), key=lambda d: d in moved)
-        x = packed(transposed(x, order))
+        x = permuted(x, order)
         x = _resampled(node, x, [lines[d] for d in order], mode, nearest)
-        return packed(transposed(x, [order.index(d) for d in range(len(lines))]))
+        return permuted(x, [order.index(d) for d in range(len(lines))])
     kind, last = x.desc.data_type, moved[_RANK_MAX - 2]
     x = as_type(x, TensorDataType.FLOAT32)  # rounded once, at the end
     first = [line if d <= last else Line.kept(line.size) for d, line in enumerate(lines)]
@@ -292,12 +291,12 @@ def _weighted(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Ex
         weights = weights_of(node, line, mode == "cubic")
         before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
         matrix = node.builder.constant(weights.astype(x.dtype))
-        rows = packed(transposed(reshaped(x, (before, sizes[d], after)), (0, 2, 1)))
+        rows = permuted(reshaped(x, (before, sizes[d], after)), (0, 2, 1))
         made = dml.gemm(
             reshaped(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE"
         )
         sizes[d] = line.out
-        x = packed(transposed(reshaped(made, (before, after, line.out)), (0, 2, 1)))
+        x = permuted(reshaped(made, (before, after, line.out)), (0, 2, 1))
         x = reshaped(x, sizes)
     return _rounded(x, kind)
 

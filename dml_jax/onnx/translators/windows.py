@@ -11,9 +11,18 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import older, ragged, ranges
-from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped
+from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, attribute_value, translates
+from dml_jax.onnx.reshapes import (
+    lengthened,
+    on_axis,
+    packed,
+    packed_strides,
+    reshaped,
+    with_channels_last,
+    with_channels_second,
+)
 from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.translators.activations import activated
 
 Ints = list[int]
 
@@ -97,12 +106,32 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
+def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
+    """Return the convolution of `x`, with its channels in dimension 1."""
+    window = with_planes(window_of(node, weights.sizes[2:], x.sizes[2:]))
+    spatial, x, weights = len(x.sizes) - 2, planes(x), planes(weights)
+    bias, group = _channel(node, 2, len(x.sizes)), node.attribute("group", 1)
+    made = dml.convolution(x, weights, bias, group_count=group, **window.moves)
+    return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
+
+
 @translates("Conv", padded=ragged.batch, must_fit=True)
 def _conv(node: Node) -> Expression:
-    x, weights = planes(node[0]), planes(node[1])
-    window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
-    bias = on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None
-    return dml.convolution(x, weights, bias, group_count=node.attribute("group"), **window.moves)
+    return _convolved(node, node[0], node[1])
+
+
+@translates("FusedConv", domain=MICROSOFT)
+def _fused_conv(node: Node) -> Expression:
+    made = _conv(node) + node[3] if node.has(3) else _conv(node)
+    return activated(node, made, node.attribute("activation_params") or [])
+
+
+@translates("NhwcConv", domain=MICROSOFT)
+def _conv_of_last_channels(node: Node) -> Expression:
+    if node.rank() != 4:
+        raise node.refusal("X", "have 4 dimensions", node.rank())
+    x, weights = (with_channels_second(node[k]) for k in (0, 1))
+    return with_channels_last(_convolved(node, x, weights))
 
 
 def same_sizes(
@@ -153,10 +182,16 @@ def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | No
     inferred_as=_with_same_sizes,
 )
 def _conv_transpose(node: Node) -> Expression:
-    return conv_transposed(node, node.attribute("pads"), 2)
+    return _conv_transposed(node, node.attribute("pads"), 2)
 
 
-def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Expression:
+@translates("ConvTransposeWithDynamicPads", domain=MICROSOFT)
+def _conv_transpose_with_pads(node: Node) -> Expression:
+    pads = node.constant(2)
+    return _conv_transposed(node, None if pads is None else [int(p) for p in pads], 3)
+
+
+def _conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Expression:
     """Return a transposed convolution of the first two inputs.
 
     Args:
@@ -187,14 +222,13 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
         end[d] = max(0, natural + behind[d] * strides[d] - start[d] - sizes[d])
     window = with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
     x, group = node[0], node.attribute("group", 1)
-    if any(behind):
-        x = dml.padding(x, "CONSTANT", 0.0, [0] * (n + 2), [0, 0, *behind])
-    x = planes(x)
+    sizes_behind = [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]
+    x = planes(lengthened(x, sizes_behind))
     spatial = [1, *sizes] if n == 1 else sizes
     return dml.convolution(
         x,
         planes(node[1]),
-        on_axis(node[at_bias], 1, len(x.sizes)) if node.has(at_bias) else None,
+        _channel(node, at_bias, len(x.sizes)),
         direction="BACKWARD",
         group_count=group,
         output_sizes=(shape[0], weights[1] * group, *spatial),
@@ -284,6 +318,27 @@ def _column_major(indices: Expression, spatial: Sequence[int]) -> Expression:
     return result
 
 
+@translates("NhwcMaxPool", domain=MICROSOFT)
+def _max_pool_of_last_channels(node: Node) -> Expression:
+    x = with_channels_second(node[0])
+    window = with_planes(window_of(node, node.attribute("kernel_shape"), x.sizes[2:]))
+    made = dml.max_pooling(planes(x), window.sizes, **window.moves).values
+    made = reshaped(made, (*made.sizes[:2], *made.sizes[2 if node.rank() > 3 else 3 :]))
+    return with_channels_last(made)
+
+
+@translates("UnfoldTensor", domain=MICROSOFT)
+def _windows(node: Node) -> Expression:
+    x, step, size = packed(node[0]), node.attribute("step", 1), node.attribute("size")
+    axis = node.from_start(node.attribute("dim", -1), node.rank())
+    if not 1 <= size <= x.sizes[axis]:
+        raise node.refusal("size", f"be in [1, {x.sizes[axis]}]", size)
+    sizes, strides = list(x.sizes), list(packed_strides(x.sizes))
+    sizes[axis] = (sizes[axis] - size) // step + 1
+    own, strides[axis] = strides[axis], strides[axis] * step
+    return dml.identity(x.reinterpret([*sizes, size], [*strides, own]))
+
+
 @translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=ragged.batch)
 def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
@@ -313,8 +368,7 @@ def _max_unpool(node: Node) -> Expression:
     asked = node.constant(2)
     if asked is None:
         return made
-    ends = [max(0, int(a) - b) for a, b in zip(asked, made.sizes, strict=True)]
-    return dml.padding(made, "CONSTANT", 0.0, [0] * len(ends), ends)
+    return lengthened(made, [max(pair) for pair in zip(map(int, asked), made.sizes, strict=True)])
 
 
 @translates("Col2Im")
