@@ -10,7 +10,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.onnx.tensors import Type, has_x64
+from dml_jax.onnx.tensors import WITHOUT_X64, Type, has_x64
 from dml_jax.operator.callable import BindPoint
 
 
@@ -83,15 +83,13 @@ def unchanged(name: str, array: Any, kind: Type | None) -> Any:
     array = np.asarray(array)
     bounds = kind and bounds_of(name, kind)
     if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
-        rule = f"have elements in [{bounds[0]}, {bounds[1]}] while 64-bit types are off in JAX"
-        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        rule = f"have elements in [{bounds[0]}, {bounds[1]}] {WITHOUT_X64}"
         raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     if array.dtype not in (np.int64, np.uint64):
         return array
     narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
     if not np.array_equal(narrow, array):
-        rule = f"have elements that fit {narrow.dtype.name} while 64-bit types are off in JAX"
-        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        rule = f"have elements that fit {narrow.dtype.name} {WITHOUT_X64}"
         raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     return narrow
 

@@ -7,7 +7,7 @@ from dml_jax import operators
 from dml_jax.graph import Expression
 from dml_jax.onnx import older
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, transposed, unowned
+from dml_jax.onnx.reshapes import of_rank, permuted, reshaped, unowned
 
 # The operator of each activation, and its parameters: field, attribute's list, default.
 ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, str, float | None], ...]]] = {
@@ -72,18 +72,18 @@ class _Parts:
         x = self.node.given(index)
         if x is None:
             return None
-        return reshaped(unowned(x), (1,) * (4 - len(x.sizes)) + tuple(x.sizes))
+        return of_rank(unowned(x), 4)
 
     def sequence(self) -> Expression:
         x = self.node[0]
-        x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
+        x = permuted(x, (1, 0, 2)) if self.is_batch_first else x
         return reshaped(x, (1, *x.sizes))
 
     def state(self, index: int) -> Any:
         x = self.node.given(index)
         if x is None:
             return None
-        x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
+        x = permuted(x, (1, 0, 2)) if self.is_batch_first else x
         return reshaped(unowned(x), (1, *x.sizes))
 
     def lengths(self) -> Any:
@@ -95,10 +95,8 @@ class _Parts:
         made = []
         for k, x in enumerate(tuple(outputs)[: len(self.node.types)]):
             if self.is_batch_first and x is not None:
-                if k == 0:  # [steps, directions, batch, hidden]
-                    x = packed(transposed(x, (2, 0, 1, 3)))
-                else:  # [1, directions, batch, hidden]
-                    x = packed(transposed(x, (0, 2, 1, 3)))
+                # [steps, directions, batch, hidden], or [1, directions, batch, hidden] of states
+                x = permuted(x, (2, 0, 1, 3) if k == 0 else (0, 2, 1, 3))
             made.append(x)
         return made
 

@@ -10,7 +10,7 @@ from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import reshaped, taken
+from dml_jax.onnx.reshapes import as_type, reshaped, taken
 from dml_jax.onnx.tensors import Padded, index_type
 
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
@@ -105,7 +105,7 @@ def _moving(
         else:
             value = node[1 + index]
             value = dml.slice(value, (k,), (1,), (1,)) if value.sizes != (1,) else value
-            value = value if value.desc.data_type == kind else dml.cast(value, kind)
+            value = as_type(value, kind)
         if is_inside and ends[index] is given[index]:
             return value
         value = dml.if_(dml.less_than(value, 0), value + limit, value)

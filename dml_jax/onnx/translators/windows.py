@@ -48,10 +48,6 @@ class Window:
     declared: Ints
 
     @property
-    def has_dilations(self) -> bool:
-        return any(d != 1 for d in self.dilations)
-
-    @property
     def pool(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Return the arguments that pools take, in their order."""
         return self.strides, self.sizes, self.start, self.end, self.dilations
