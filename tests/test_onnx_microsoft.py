@@ -68,6 +68,7 @@ def softmax(opset: int, axis: int) -> tuple:
 
 
 NONE = np.zeros(0, np.float32)
+OF_BITS = {"bits": 4, "block_size": 16, "N": 5, "K": 40}
 CASES = {
     "QuantizeLinear": case("QuantizeLinear", x=normal(2, 3), s=TWO, z=A_ZERO),
     "QuantizeLinear of channels": case(
@@ -163,10 +164,7 @@ CASES = {
         b=bytes_of(5, 2, 16),
         s=normal(10),
         z=bytes_of(5),
-        bits=4,
-        block_size=32,
-        N=5,
-        K=64,
+        **OF_BITS | {"block_size": 32, "K": 64},
     ),
     "MatMulNBits of part of a block": case(
         "MatMulNBits",
@@ -175,10 +173,7 @@ CASES = {
         a=normal(2, 40),
         b=bytes_of(5, 2, 16),
         s=normal(10),
-        bits=4,
-        block_size=32,
-        N=5,
-        K=40,
+        **OF_BITS | {"block_size": 32},
     ),
     "MatMulNBits of 2 bits": case(
         "MatMulNBits",
@@ -188,10 +183,7 @@ CASES = {
         b=bytes_of(5, 3, 4),
         s=normal(15),
         z=bytes_of(5),
-        bits=2,
-        block_size=16,
-        N=5,
-        K=40,
+        **OF_BITS | {"bits": 2},
     ),
     "MatMulNBits of real zero points": case(
         "MatMulNBits",
@@ -201,10 +193,7 @@ CASES = {
         b=bytes_of(5, 2, 8),
         s=normal(10),
         z=normal(5, 2),
-        bits=4,
-        block_size=16,
-        N=5,
-        K=32,
+        **OF_BITS | {"K": 32},
     ),
     "MatMulNBits of rows in any order": case(
         "MatMulNBits",
@@ -215,10 +204,7 @@ CASES = {
         s=normal(15),
         _z=NONE,
         g=RANDOM.randint(0, 3, 40).astype(np.int32),
-        bits=4,
-        block_size=16,
-        N=5,
-        K=40,
+        **OF_BITS,
     ),
     "GatherBlockQuantized": case(
         "GatherBlockQuantized",

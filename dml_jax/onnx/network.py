@@ -70,13 +70,13 @@ class Network(Bindable):
         options: NetworkOptions,
         free: Mapping[str, Sequence[str | None]],
         origin: Origin,
-        defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        defaults: Mapping[str, Tensor] = {},
         path: str | Path | None = None,
         store: Store | None = None,
     ):
         self._options, self._path = options, path
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.defaults = {name: kind for name, (kind, _) in defaults.items()}
+        self.defaults = {name: tensor.type for name, tensor in defaults.items()}
         self.free, self._origin = free, origin
         self.graph = translation.build([*outputs.items()])
         self._results = {name: tensor.type for name, tensor in outputs.items()}
@@ -93,7 +93,7 @@ class Network(Bindable):
             self._adopt(found[0], tuning.KERNELS[found[1]])
         else:
             self._compute(*rewritten(self.graph, options.made_by(platform())))
-        self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
+        self.fixed = {n: t.array for n, t in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
         self._store = store or Store()
         arrays = self._store.weights([translation.weights[name] for name in read])

@@ -7,7 +7,7 @@ implementation.
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
@@ -235,10 +235,10 @@ class Translation:
         names = [*proto.output, *[""] * len(kinds)][: len(kinds)]
         padded = [k for k, padding in enumerate(paddings) if padding and kinds[k]]
         counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
-        everything = [*kinds, *[COUNT] * len(padded)]
-        for name, kind in zip(names, kinds, strict=True):
+        everything = [*zip(names, kinds, strict=True), *((name, COUNT) for name in counted)]
+        for name, kind in everything:
             _ = kind and expect_no_more(kind, f"the output '{name}'")
-        carried = [None if kind.is_empty else kind for kind in everything if kind is not None]
+        carried = [None if kind.is_empty else kind for _, kind in everything if kind is not None]
         results: list[Expression] = []
         if any(carried):
             node = FunctionNode(
@@ -250,25 +250,20 @@ class Translation:
                 tuple(graphs),
             )
             results = self.builder.function(node, values)
-        made, tensors = iter(results), list[Tensor | None]()
-        for name, kind in zip([*names, *counted], everything, strict=True):
-            expression = None if kind is None or kind.is_empty else next(made)
-            tensors.append(None if kind is None else self._result(name, kind, expression))
-        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
-            tensor, padding = tensors[k], paddings[k]
-            if tensor is not None and padding is not None and count is not None:
-                tensor.padding = Padding(padding[0], count, padding[1])
-        return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
+        made = iter(results)
 
-    def _result(self, name: str, kind: Type, expression: Expression | None) -> Tensor | None:
-        """Return an output of a function as a tensor; None where it has no name."""
-        if not name:
-            return None
-        return (
-            self._empty(name, kind)
-            if expression is None
-            else Tensor(name, kind, lambda: expression)
-        )
+        def tensor(name: str, kind: Type | None) -> Tensor | None:
+            if kind is None or kind.is_empty:
+                return kind and self._empty(name, kind)
+            expression = next(made)
+            return Tensor(name, kind, lambda: expression) if name else None
+
+        tensors = [tensor(name, kind) for name, kind in everything]
+        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
+            result, padding = tensors[k], paddings[k]
+            if result is not None and padding is not None and count is not None:
+                result.padding = Padding(padding[0], count, padding[1])
+        return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
 
     def _value(self, tensor: Tensor) -> Expression:
         """Return what a function reads, or the graph gives, for a tensor; also of no elements."""
@@ -331,7 +326,7 @@ class Translation:
         """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
         try:
             results = self._results(node, scope, opsets)
-        except (DmlError, *_BROKEN) as error:
+        except Exception as error:
             self.faults += _refusal(error).within(label_of(node)).faults
             results = [None] * len(node.output)
         scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
@@ -383,7 +378,7 @@ class Translation:
         for result in filter(None, results):
             result.made_by = node
             if padding and result.padding and result.padding != padding:
-                raise refusal(node, node.tensor(0), padding)
+                raise refusal(node.op_type, node.tensor(0), padding)
             result.padding = padding or result.padding
         return results
 
@@ -477,7 +472,7 @@ class Translation:
         reason = rule(node) if rule else ""
         try:
             return self._by_fallback(node, reason) if reason else self._by_translator(node)
-        except (DmlError, *_BROKEN) as error:
+        except Exception as error:
             faults = [*_refusal(error).faults]
         if self.fallback and node.fallback is not None:
             try:
@@ -516,7 +511,7 @@ class Translation:
         else:
             try:
                 results = listed(node.translator(node))
-            except (DmlError, *_BROKEN):
+            except Exception:
                 if node.schema is not None or not empty.has_empty_inputs(node):
                     raise
                 results = empty.translated(node)
@@ -550,7 +545,7 @@ class Translation:
         with beyond.allowed():
             try:
                 results = self._by_translator(node)
-            except (DmlError, *_BROKEN):
+            except Exception:
                 return []
         self.curable.append(node.label)
         return results
@@ -619,14 +614,35 @@ class Translation:
             count = self._counts.setdefault(node.tensor(node.record.counted), count)
         return Padding(axis, count, node.label)
 
-    def initializers(self, proto: onnx.GraphProto, scope: Scope) -> None:
-        """Add the initializers of a graph to its scope."""
+    def initializers(
+        self,
+        proto: onnx.GraphProto,
+        scope: Scope,
+        array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+        replaceable: Collection[str] = (),
+    ) -> None:
+        """Add the initializers of a graph to its scope, None for one that cannot be had.
+
+        Args:
+            proto: the graph.
+            scope: gets the tensors.
+            array_of: returns the elements of a tensor.
+            replaceable: the names of those that a call may replace.
+
+        Raises `DmlError` with the faults of all that cannot be had.
+        """
+        faults = list[Fault]()
         for tensor in proto.initializer:
-            array = numpy_helper.to_array(tensor)
-            scope[tensor.name] = self.weight(tensor.name, array, tensor.data_type)
+            name, element = tensor.name, tensor.data_type
+            scope[name] = None
+            with collecting(faults):
+                scope[name] = self.weight(name, array_of(tensor), element, name in replaceable)
         for sparse in proto.sparse_initializer:
-            array, values = dense(sparse), sparse.values
-            scope[values.name] = self.weight(values.name, array, values.data_type)
+            name, element = sparse.values.name, sparse.values.data_type
+            scope[name] = None
+            with collecting(faults):
+                scope[name] = self.weight(name, dense(sparse, array_of), element)
+        raise_if(faults)
 
     def _call(
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]
@@ -659,19 +675,6 @@ class Translation:
             raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
         inner = fitting(name, array, kind).astype(kind.inner.dtype)
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
-
-
-# What a node raises that is none of those that ONNX allows.
-_BROKEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 
 
 @inlines("Constant")

@@ -18,6 +18,7 @@ from jax import lax
 from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
+from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.nodes import Site, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
@@ -433,10 +434,7 @@ def scan(site: Site) -> Results:
     axes = [a + skipped for a in axes]
     for tensor in tensors:
         if tensor.padding is not None:
-            rule = f"have sizes that are known at load: {tensor.padding.origin} decides that of "
-            rule += f"dimension {tensor.padding.axis} while the network runs, and Scan would read "
-            rule += "the padding"
-            raise refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
+            raise ragged.refusal("Scan", tensor, tensor.padding)
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     if len(lengths) > 1:
         raise refused("the inputs", "have one length along their axes", sorted(lengths))

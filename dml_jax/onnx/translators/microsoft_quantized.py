@@ -24,7 +24,7 @@ from dml_jax.onnx.reshapes import (
     with_channels_second,
 )
 from dml_jax.onnx.translators.products import Quantized, product_of_integers
-from dml_jax.onnx.translators.windows import Window, planes, window_of, with_planes
+from dml_jax.onnx.translators.windows import planes, window_of
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
 
@@ -117,15 +117,12 @@ def _pool(node: Node) -> Expression:
     is_last = bool(node.attribute("channels_last", 0))
     x = with_channels_second(node[0]) if is_last else node[0]
     sizes, is_counted = x.sizes[2:], bool(node.attribute("count_include_pad", 0))
-    if node.op_type == "QLinearGlobalAveragePool":
-        ones, zeros = [1] * len(sizes), [0] * len(sizes)
-        w = Window([*sizes], ones, ones, zeros, zeros, zeros)
-    else:
-        w = window_of(node, node.attribute("kernel_shape"), sizes)
+    is_global = node.op_type == "QLinearGlobalAveragePool"
+    w = window_of(node, sizes if is_global else None, sizes)
     if w.end != w.declared and is_counted:
         rule = "be 0 where ceil_mode makes windows that end beyond the padding"
         raise node.refusal("count_include_pad", rule, 1)
-    plane, window = planes(x), (*with_planes(w).pool, is_counted)
+    plane, window = planes(x), (*w.pool, is_counted)
     x_scale, y_scale = (_scalar(node, k, len(plane.sizes)) for k in (1, 3))
     zeros_of = [_scalar(node, k, len(plane.sizes)) for k in (2, 4)]
     made = dml.quantized_linear_average_pooling(plane, x_scale, y_scale, *window, *zeros_of)

@@ -95,7 +95,8 @@ def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
         return product(node[0], node[1])
-    return product_of_integers(*(Quantized(x[0], x[1], x.given(2)) for x in (left, right)))
+    a, b = (Quantized(x[0], x[1], x.given(2)) for x in (left, right))
+    return product_of_integers(a, b)
 
 
 def _dequantized(node: Node, index: int) -> Node | None:
@@ -137,10 +138,11 @@ def _gemm(node: Node) -> Expression:
     a, b, c = node[0], node[1], None
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
     is_turned = [bool(node.attribute(f"trans{name}", 0)) for name in "AB"]
+    ways = [MatrixTransform(turned) for turned in is_turned]
     if node.has(2) and beta:  # as BLAS: NaN times 0 is not read
         sizes = a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]]
         c = spread(of_rank(node[2], 2), sizes)
-    return dml.gemm(a, b, c, *map(MatrixTransform, is_turned), alpha, beta)
+    return dml.gemm(a, b, c, ways[0], ways[1], alpha, beta)
 
 
 @translates("FusedGemm", domain=MICROSOFT)

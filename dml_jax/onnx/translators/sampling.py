@@ -88,11 +88,9 @@ def lines_of(node: Node, scales: Any, sizes: Any, roi: Any, mode: str) -> list[L
     axes = [*range(rank)] if axes is None else [node.from_start(a, rank, "axes") for a in axes]
     lines = [Line.kept(n) for n in shape]
     factors = _factors(node, axes, scales, sizes)
-    for k, axis in enumerate(axes):
-        n = shape[axis]
-        scale, out = factors[k]
+    for k, (axis, (scale, out)) in enumerate(zip(axes, factors, strict=True)):
         region = (0, 1) if roi is None else (roi[k], roi[k + len(axes)])
-        lines[axis] = line_of(node, mode, n, out, scale, region)
+        lines[axis] = line_of(node, mode, shape[axis], out, scale, region)
     return lines
 
 
@@ -154,21 +152,14 @@ def line_of(
     return line
 
 
-@translates("Upsample")
+@translates("Resize", "Upsample")
 def _upsample(node: Node) -> Expression:
     if node.version == 1:
         by_name = [node.attribute(f"{name}_scale") for name in ("height", "width")]
         scales = [1.0] * (node.rank() - 2) + by_name
     else:
-        scales = node.attribute("scales") if node.version < 9 else node.constant(1)
-    mode = node.attribute("mode")
+        scales = node.attribute("scales") or node.constant(1)
     lines = lines_of(node, scales, None, None, "asymmetric")
-    return _resampled(node, node[0], lines, mode, "floor")
-
-
-@translates("Resize")
-def _resize_by_scales(node: Node) -> Expression:
-    lines = lines_of(node, node.constant(1), None, None, "asymmetric")
     return _resampled(node, node[0], lines, node.attribute("mode"), "floor")
 
 

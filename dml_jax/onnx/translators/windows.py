@@ -63,12 +63,16 @@ class Window:
         }
 
 
-def window_of(node: Node, sizes: Sequence[int], spatial: Sequence[int]) -> Window:
-    """Return the window of a node, over an input of the sizes `spatial`."""
+def window_of(node: Node, sizes: Sequence[int] | None, spatial: Sequence[int]) -> Window:
+    """Return the window of a node over an input of the sizes `spatial`, of two dimensions at least.
+
+    Without `sizes` it has those of the attribute `kernel_shape`.
+    """
+    window: Sequence[int] = node.attribute("kernel_shape") if sizes is None else sizes
     n = len(spatial)
     strides = node.attribute("strides") or [1] * n
     dilations = node.attribute("dilations") or [1] * n
-    extents = [(k - 1) * d + 1 for k, d in zip(sizes, dilations, strict=True)]
+    extents = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
     auto = node.attribute("auto_pad", "NOTSET")
     pads = node.attribute("pads") if auto in ("NOTSET", "") else None
     start, end = (pads[:n], pads[n:]) if pads else ([0] * n, [0] * n)
@@ -85,7 +89,7 @@ def window_of(node: Node, sizes: Sequence[int], spatial: Sequence[int]) -> Windo
             if (out - 1) * strides[d] >= spatial[d] + start[d]:
                 out -= 1  # the last window lies in the padding alone
             end[d] = max(0, (out - 1) * strides[d] + extents[d] - spatial[d] - start[d])
-    return Window(list(sizes), strides, dilations, start, end, declared)
+    return _with_planes(Window(list(window), strides, dilations, start, end, declared))
 
 
 def planes(x: Expression) -> Expression:
@@ -93,7 +97,7 @@ def planes(x: Expression) -> Expression:
     return reshaped(x, (*x.sizes[:2], 1, x.sizes[2])) if len(x.sizes) == 3 else x
 
 
-def with_planes(window: Window) -> Window:
+def _with_planes(window: Window) -> Window:
     """Return a window over two dimensions, the first of size 1, for a window over one."""
     if len(window.sizes) != 1:
         return window
@@ -104,7 +108,7 @@ def with_planes(window: Window) -> Window:
 
 def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
     """Return the convolution of `x`, with its channels in dimension 1."""
-    window = with_planes(window_of(node, weights.sizes[2:], x.sizes[2:]))
+    window = window_of(node, weights.sizes[2:], x.sizes[2:])
     spatial, x, weights = len(x.sizes) - 2, planes(x), planes(weights)
     bias, group = _channel(node, 2, len(x.sizes)), node.attribute("group", 1)
     made = dml.convolution(x, weights, bias, group_count=group, **window.moves)
@@ -216,7 +220,7 @@ def _conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> E
         lacking = max(0, start[d] + sizes[d] - natural)
         behind[d] = lacking // strides[d]  # DirectML adds less than a stride by itself
         end[d] = max(0, natural + behind[d] * strides[d] - start[d] - sizes[d])
-    window = with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
+    window = _with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
     x, group = node[0], node.attribute("group", 1)
     sizes_behind = [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]
     x = planes(lengthened(x, sizes_behind))
@@ -235,7 +239,7 @@ def _conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> E
 @translates("ConvInteger", must_fit=True)
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
-    window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    window = window_of(node, node.shape(1)[2:], node.shape()[2:])
     zeros, group = [_channel(node, k, len(x.sizes)) for k in (2, 3)], node.attribute("group")
     weights = planes(node[1])
     return dml.convolution_integer(
@@ -246,7 +250,7 @@ def _conv_integer(node: Node) -> Expression:
 @translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
     x, group = planes(node[0]), node.attribute("group")
-    window = with_planes(window_of(node, node.shape(3)[2:], node.shape()[2:]))
+    window = window_of(node, node.shape(3)[2:], node.shape()[2:])
     c = {k: _channel(node, k, len(x.sizes)) for k in (1, 2, 4, 5, 6, 7, 8)}
     inputs = x, c[1], c[2], planes(node[3]), c[4], c[5], c[8], c[6], c[7]
     kind = node.output_type()
@@ -261,7 +265,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
 @translates("AveragePool", padded=ragged.batch, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = window_of(node, None, node.shape()[2:])
     is_counted = bool(node.attribute("count_include_pad", 0))
     if is_counted and window.end != window.declared:  # cells beyond the padding never count
         low, high = [0, 0, *window.start], [0, 0, *window.declared]
@@ -274,7 +278,7 @@ def _average_pool(node: Node) -> Expression:
 
 @translates("LpPool", padded=ragged.batch, written_as=older.LP_POOL, inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = window_of(node, None, node.shape()[2:])
     return dml.lp_pooling(planes(node[0]), *window.pool, int(node.attribute("p")))
 
 
@@ -286,7 +290,7 @@ def _lp_pool(node: Node) -> Expression:
     range=ranges.ranked,
 )
 def _max_pool(node: Node) -> Any:
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = window_of(node, None, node.shape()[2:])
     has_indices = len(node.types) > 1 and node.types[1] is not None
     values, indices = dml.max_pooling(
         planes(node[0]), window.sizes, output_indices=has_indices, **window.moves
@@ -317,7 +321,7 @@ def _column_major(indices: Expression, spatial: Sequence[int]) -> Expression:
 @translates("NhwcMaxPool", domain=MICROSOFT)
 def _max_pool_of_last_channels(node: Node) -> Expression:
     x = with_channels_second(node[0])
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), x.sizes[2:]))
+    window = window_of(node, None, x.sizes[2:])
     made = dml.max_pooling(planes(x), window.sizes, **window.moves).values
     made = reshaped(made, (*made.sizes[:2], *made.sizes[2 if node.rank() > 3 else 3 :]))
     return with_channels_last(made)
