@@ -61,7 +61,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
         shown = Unquoted(", ".join(translation.curable))
         expect(not expect.faults, "", Sentence(f"{FALLBACK} {shown}"), "")
     expect.check()
-    outputs = dict(zip(names, results, strict=True))
+    outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
     defaults = {name: scope[name] for name in read.defaults}
     free = models.free_names(read.proto)
     path = model if isinstance(model, (str, Path)) else None

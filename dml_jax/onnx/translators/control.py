@@ -237,7 +237,7 @@ def loop(site: Site) -> Results:
     trips, condition, carried = site.given(0), site.given(1), [*site.inputs[2:]]
     if None in carried:
         raise refused(f"v_initial {carried.index(None)}", "be given", Unquoted("nothing"))
-    most = None if trips is None else _single(trips)
+    most = _single(trips)
     starts = True if condition is None else _single(condition)
     has_list = any(isinstance(value, TensorList) for value in carried)
     error: DmlError | None = None

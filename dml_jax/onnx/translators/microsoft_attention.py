@@ -336,7 +336,7 @@ def _grouped(node: Node) -> Any:
     mask = None
     if in_window is not None and not is_composed:
         mask = dml.cast(packed(spread(in_window, shape)), "INT32")
-    output, key, value = dml.multihead_attention(
+    made: Any = dml.multihead_attention(
         scale,
         float(hidden),
         heads,
@@ -352,6 +352,7 @@ def _grouped(node: Node) -> Any:
         past_sequence_lengths=past,
         output_sizes=sizes,
     )
+    output, key, value = made
     if is_composed:
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _composed(node, (query, key, value), scale, seen, bias)

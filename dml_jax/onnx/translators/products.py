@@ -82,12 +82,12 @@ def _unsigned(x: Quantized) -> Quantized:
     """Return INT8 as UINT8, with 128 added to each element and to the zero."""
     if x.steps.desc.data_type.name == "UINT8":
         return x
-    bytes_, zero = (
-        y if y is None else packed(y).reinterpret(y.sizes, data_type="UINT8") ^ 128
-        for y in (x.steps, x.zero)
-    )
-    own = x.steps.builder.constant(np.full(1, 128, np.uint8)) if zero is None else zero
-    return Quantized(bytes_, x.scale, own)
+    zero = x.steps.builder.constant(np.full(1, 128, np.uint8))
+    return Quantized(_flipped(x.steps), x.scale, zero if x.zero is None else _flipped(x.zero))
+
+
+def _flipped(x: Expression) -> Expression:
+    return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
 
 
 @translates("MatMul", padded=ragged.multiplied, range=ranges.contracted)
@@ -300,12 +300,8 @@ def _contracted(
     columns = [label for label in of_b if label not in both]
     x, x_sizes = _ordered(a, of_a, stack, rows, inner)
     y, y_sizes = _ordered(b, of_b, stack, inner, columns)
-    for label in stack:
-        if x_sizes[label] != y_sizes[label]:
-            x_sizes[label] = max(x_sizes[label], y_sizes[label])
-    labels = [*stack, *rows, *columns]
-    sizes = [{**y_sizes, **x_sizes}[label] for label in labels]
-    return reshaped(product(x, y), sizes), "".join(labels)
+    labels, known = [*stack, *rows, *columns], y_sizes | x_sizes
+    return reshaped(product(x, y), [known[label] for label in labels]), "".join(labels)
 
 
 def _ordered(

@@ -4,7 +4,6 @@ from typing import Any
 
 from dml_jax import functional as dml
 from dml_jax import operators
-from dml_jax.graph import Expression
 from dml_jax.onnx import older
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import of_rank, permuted, reshaped, unowned
@@ -74,12 +73,8 @@ class _Parts:
             return None
         return of_rank(unowned(x), 4)
 
-    def sequence(self) -> Expression:
-        x = self.node[0]
-        x = permuted(x, (1, 0, 2)) if self.is_batch_first else x
-        return reshaped(x, (1, *x.sizes))
-
-    def state(self, index: int) -> Any:
+    def batched(self, index: int) -> Any:
+        """Return an input whose batch is the second dimension, with a dimension in front."""
         x = self.node.given(index)
         if x is None:
             return None
@@ -92,22 +87,21 @@ class _Parts:
 
     def results(self, outputs: Any) -> list[Any]:
         """Return the outputs as the node has them."""
-        made = []
-        for k, x in enumerate(tuple(outputs)[: len(self.node.types)]):
-            if self.is_batch_first and x is not None:
-                # [steps, directions, batch, hidden], or [1, directions, batch, hidden] of states
-                x = permuted(x, (2, 0, 1, 3) if k == 0 else (0, 2, 1, 3))
-            made.append(x)
-        return made
+        made = tuple(outputs)[: len(self.node.types)]
+        if not self.is_batch_first:
+            return [*made]
+        orders = (2, 0, 1, 3), *[(0, 2, 1, 3)] * 2  # of all steps, and of the last states
+        pairs = zip(made, orders, strict=False)
+        return [None if x is None else permuted(x, order) for x, order in pairs]
 
     def common(self) -> dict[str, Any]:
         """Return the arguments that all recurrent networks have."""
         return {
-            "input": self.sequence(),
+            "input": self.batched(0),
             "weight": self.tensor(1),
             "recurrence": self.tensor(2),
             "bias": self.tensor(3),
-            "hidden_init": self.state(5),
+            "hidden_init": self.batched(5),
             "sequence_lengths": self.lengths(),
             "activation_descs": self.activations,
             "direction": self.direction,
@@ -119,7 +113,7 @@ def _lstm(node: Node) -> Any:
     parts, clip = _Parts(node), node.attribute("clip")
     made = dml.lstm(
         **parts.common(),
-        cell_mem_init=parts.state(6),
+        cell_mem_init=parts.batched(6),
         peephole=parts.tensor(7),
         clip_threshold=clip or 0.0,
         use_clip_threshold=clip is not None,

@@ -311,10 +311,7 @@ def weights_of(node: Node, line: Line, is_cubic: bool) -> np.ndarray:
     stretch = min(float(line.scale), 1.0) if node.attribute("antialias", 0) else 1.0
     matrix = np.zeros((line.out, line.size))
     for row, place in zip(matrix, map(float, line.places()), strict=True):
-        first = (
-            math.floor(place - reach / stretch) if stretch < 1 else math.floor(place) - reach + 1
-        )
-        last = math.ceil(place + reach / stretch) if stretch < 1 else math.floor(place) + reach
+        first, last = math.floor(place - reach / stretch), math.ceil(place + reach / stretch)
         taps = np.arange(first, last + 1)
         distance = np.abs(taps - place) * stretch
         weights = _cubic(distance, a) if is_cubic else np.maximum(0, 1 - distance)
