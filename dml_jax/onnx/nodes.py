@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
+from dml_jax import facts, functional
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
@@ -145,6 +146,15 @@ def domain_of(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
+@functools.cache
+def function_of(op_type: str) -> Callable[..., Any]:
+    """Return the function of the operator that ONNX calls `op_type`, by the facts of names."""
+    operators = {name for name, own in facts.names().items() if op_type in own.get("onnx", ())}
+    entries = facts.functions().items()
+    name = next(name for name, entry in entries if operators.intersection(entry["operators"]))
+    return getattr(functional, name)
+
+
 class Node:
     """A node of the network as its translator reads it.
 
@@ -189,6 +199,11 @@ class Node:
     def fallback(self) -> Callable[..., Any] | None:
         """Return the function of arrays that computes the node's version."""
         return of_version(self.record.fallbacks, self.version)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Return the function of `dml_jax` of the operator that ONNX calls by the op type."""
+        return function_of(self.op_type)
 
     def over(
         self,

@@ -109,12 +109,8 @@ def _deformed(
     moves = offset.reshape(batch * sets, taps, spatial, *out)
     places = []
     for d in range(spatial):
-        own = np.arange(out[d], dtype=np.float32) * strides[d] - pads[d]
-        within = np.arange(kernel[d], dtype=np.float32) * dilations[d]
-        start = own.reshape([1] + [-1 if k == d else 1 for k in range(spatial)])
-        step = np.broadcast_to(
-            within.reshape([-1 if k == d else 1 for k in range(spatial)]), kernel
-        ).reshape(taps, *[1] * spatial)
+        start = np.indices(out, sparse=True)[d] * strides[d] - pads[d]
+        step = np.indices(kernel)[d].reshape(taps, *[1] * spatial) * dilations[d]
         places.append(moves[:, :, d] + jnp.asarray(start + step, x.dtype)[None])
     parts = x.reshape(batch * sets, channels // sets, *x.shape[2:])
     found = _sampled(parts, places, "linear", "zeros", [(0, 0)] * spatial)

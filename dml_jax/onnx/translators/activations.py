@@ -10,37 +10,23 @@ from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
-from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, function_of, translates
 from dml_jax.onnx.reshapes import on_axis
 
-ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its arguments' attributes
-    "Celu": ("activation_celu", {"alpha": "alpha"}),
-    "Elu": ("activation_elu", {"alpha": "alpha"}),
-    "HardSigmoid": ("activation_hard_sigmoid", {"alpha": "alpha", "beta": "beta"}),
-    "LeakyRelu": ("activation_leaky_relu", {"alpha": "alpha"}),
-    "Relu": ("activation_relu", {}),
-    "Selu": ("activation_scaled_elu", {"alpha": "alpha", "gamma": "gamma"}),
-    "Shrink": ("activation_shrink", {"bias": "bias", "threshold": "lambd"}),
-    "Sigmoid": ("activation_sigmoid", {}),
-    "Softplus": ("activation_softplus", {}),
-    "Softsign": ("activation_softsign", {}),
-    "Swish": ("activation_swish", {"sigmoid_input_scale": "alpha"}),
-    "Tanh": ("activation_tanh", {}),
-    "ThresholdedRelu": ("activation_thresholded_relu", {"alpha": "alpha"}),
+ACTIVATIONS: dict[str, Sequence[str]] = {  # the attributes that are arguments of the function
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
+    **dict.fromkeys(("Celu", "Elu", "LeakyRelu", "Swish", "ThresholdedRelu"), ("alpha",)),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "Shrink": ("bias", "lambd"),
 }
+_ROWS = "Hardmax", "LogSoftmax", "Softmax"
 _SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
-ROWS = {
-    "Hardmax": "activation_hardmax",
-    "LogSoftmax": "activation_log_softmax",
-    "Softmax": "activation_softmax",
-}
 
 
 @translates(*ACTIVATIONS, padded=ragged.by_element)
 def _activation(node: Node) -> Expression:
-    function, arguments = ACTIVATIONS[node.op_type]
-    values = {argument: node.attribute(name) for argument, name in arguments.items()}
-    return getattr(dml, function)(node[0], **values)
+    return node.function(node[0], *map(node.attribute, ACTIVATIONS[node.op_type]))
 
 
 def activated(node: Node, x: Expression, given: Sequence[float] | None = None) -> Expression:
@@ -61,8 +47,7 @@ def activated(node: Node, x: Expression, given: Sequence[float] | None = None) -
         return dml.clip(x, given[0], given[1])
     if name not in ACTIVATIONS:
         raise node.refusal("activation", f"be one of {', '.join([*ACTIVATIONS, 'Clip'])}", name)
-    function, arguments = ACTIVATIONS[name]
-    return getattr(dml, function)(x, *given[: len(arguments)])
+    return function_of(name)(x, *given[: len(ACTIVATIONS[name])])
 
 
 @translates("Affine")
@@ -80,15 +65,15 @@ def _of_two_parameters(node: Node) -> Expression:
     return function(node[0], alpha, beta)
 
 
-@translates(*ROWS, padded=ragged.lines(ragged.least, flattened_before=13), misread_before=13)
+@translates(*_ROWS, padded=ragged.lines(ragged.least, flattened_before=13), misread_before=13)
 def _rows_of_the_rest(node: Node) -> Expression:
     axes = range(node.axis(), max(node.rank(), 1))  # all dimensions from the axis on are one row
-    return getattr(dml, ROWS[node.op_type])(node[0], [*axes])
+    return node.function(node[0], [*axes])
 
 
-@translates(*ROWS, since=13)
+@translates(*_ROWS, since=13)
 def _rows(node: Node) -> Expression:
-    return getattr(dml, ROWS[node.op_type])(node[0], [node.axis()])
+    return node.function(node[0], [node.axis()])
 
 
 @translates("HardSwish", padded=ragged.by_element)

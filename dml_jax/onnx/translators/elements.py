@@ -1,7 +1,6 @@
 """Arithmetic, comparisons, logic and bits: an element of the output for each of the inputs."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,36 +15,15 @@ from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import as_type, on_axis, packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
 
-_LIKE_NAMED = "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Exp Floor Log Round Sin Sinh Sqrt Tan"
-UNARY = {op_type: op_type.lower() for op_type in _LIKE_NAMED.split()} | {
-    "BitwiseNot": "bit_not",
-    "IsNaN": "is_nan",
-    "Neg": "negate",
-    "Not": "logical_not",
-    "Reciprocal": "recip",
-}
-BINARY = {
-    "Add": "add",
-    "And": "logical_and",
-    "BitwiseAnd": "bit_and",
-    "BitwiseOr": "bit_or",
-    "BitwiseXor": "bit_xor",
-    "Div": "divide",
-    "Equal": "equals",
-    "Greater": "greater_than",
-    "GreaterOrEqual": "greater_than_or_equal",
-    "Less": "less_than",
-    "LessOrEqual": "less_than_or_equal",
-    "Mul": "multiply",
-    "Or": "logical_or",
-    "Sub": "subtract",
-    "Xor": "logical_xor",
-}
-CHAINED = {"Max": "max", "Min": "min", "Sum": "add"}
-
-
-def _function(name: str) -> Callable[..., Any]:
-    return getattr(dml, name)
+UNARY = (
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh"),
+    *("Exp", "Floor", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Round", "Sin", "Sinh"),
+    *("Sqrt", "Tan"),
+)
+BINARY = (
+    *("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
+    *("GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Or", "Sub", "Xor"),
+)
 
 
 def operands(node: Node) -> tuple[Expression, Expression]:
@@ -61,7 +39,7 @@ def operands(node: Node) -> tuple[Expression, Expression]:
 @translates("Neg", range=ranges.negated, terms=affine.negated)
 @translates(*UNARY, padded=ragged.by_element)
 def _unary(node: Node) -> Expression:
-    return _function(UNARY[node.op_type])(node[0])
+    return node.function(node[0])
 
 
 @translates("Sign", padded=ragged.by_element)
@@ -75,14 +53,13 @@ def _sign(node: Node) -> Expression:
 @translates("Mul", range=ranges.multiplied, terms=affine.scaled)
 @translates(*BINARY, padded=ragged.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
-    return _function(BINARY[node.op_type])(*operands(node))
+    return node.function(*operands(node))
 
 
 @translates("Sum", range=ranges.added)
-@translates(*CHAINED, padded=ragged.by_element)
+@translates("Max", "Min", "Sum", padded=ragged.by_element)
 def _chained(node: Node) -> Expression:
-    terms = [node[k] for k in range(len(node))]
-    return functools.reduce(_function(CHAINED[node.op_type]), terms)
+    return functools.reduce(node.function, [node[k] for k in range(len(node))])
 
 
 @translates("BiasAdd", domain=MICROSOFT)

@@ -134,17 +134,16 @@ def _one_hot(node: Node) -> Expression:
 @translates("CumSum", padded=ragged.accumulated(0), range=ranges.total)
 @translates("CumProd", padded=ragged.accumulated(1), range=ranges.product)
 def _cumulative(node: Node) -> Expression:
-    function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
     is_exclusive = bool(node.attribute("exclusive"))
     if node.tensor(1).is_known:
         along = node.from_start(node.number(1), node.rank())
-        return function(node[0], along, direction, is_exclusive)
+        return node.function(node[0], along, direction, is_exclusive)
     given = reshaped(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
-    made = function(node[0], 0, direction, is_exclusive)
+    made = node.function(node[0], 0, direction, is_exclusive)
     for d in range(1, node.rank()):
         is_own = dml.logical_or(dml.equals(given, d), dml.equals(given, d - node.rank()))
-        made = dml.if_(is_own, function(node[0], d, direction, is_exclusive), made)
+        made = dml.if_(is_own, node.function(node[0], d, direction, is_exclusive), made)
     return made
 
 

@@ -8,19 +8,19 @@ from dml_jax.onnx import older
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import of_rank, permuted, reshaped, unowned
 
-# The operator of each activation, and its parameters: field, attribute's list, default.
-ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, str, float | None], ...]]] = {
-    "affine": ("ActivationLinear", (("alpha", "alpha", None), ("beta", "beta", None))),
-    "elu": ("ActivationElu", (("alpha", "alpha", 1.0),)),
-    "hardsigmoid": ("ActivationHardSigmoid", (("alpha", "alpha", 0.2), ("beta", "beta", 0.5))),
-    "leakyrelu": ("ActivationLeakyRelu", (("alpha", "alpha", 0.01),)),
-    "relu": ("ActivationRelu", ()),
-    "scaledtanh": ("ActivationScaledTanh", (("alpha", "alpha", 1.0), ("beta", "beta", 1.0))),
-    "sigmoid": ("ActivationSigmoid", ()),
-    "softplus": ("ActivationSoftplus", (("steepness", "", 1.0),)),
-    "softsign": ("ActivationSoftsign", ()),
-    "tanh": ("ActivationTanh", ()),
-    "thresholdedrelu": ("ActivationThresholdedRelu", (("alpha", "alpha", 1.0),)),
+# The operator of each activation, and the defaults of its parameters; None for one without.
+ACTIVATIONS: dict[str, tuple[str, dict[str, float | None]]] = {
+    "affine": ("ActivationLinear", {"alpha": None, "beta": None}),
+    "elu": ("ActivationElu", {"alpha": 1.0}),
+    "hardsigmoid": ("ActivationHardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "leakyrelu": ("ActivationLeakyRelu", {"alpha": 0.01}),
+    "relu": ("ActivationRelu", {}),
+    "scaledtanh": ("ActivationScaledTanh", {"alpha": 1.0, "beta": 1.0}),
+    "sigmoid": ("ActivationSigmoid", {}),
+    "softplus": ("ActivationSoftplus", {"steepness": 1.0}),
+    "softsign": ("ActivationSoftsign", {}),
+    "tanh": ("ActivationTanh", {}),
+    "thresholdedrelu": ("ActivationThresholdedRelu", {"alpha": 1.0}),
 }
 DIRECTIONS = {
     "forward": "FORWARD",
@@ -43,9 +43,7 @@ def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
         if name.lower() not in ACTIVATIONS:
             raise node.refusal("activations", f"be of {', '.join(ACTIVATIONS)}", name)
         operator, parameters = ACTIVATIONS[name.lower()]
-        values = {}
-        for field, source, value in parameters:
-            values[field] = given[source].pop(0) if given.get(source) else value
+        values = {n: given[n].pop(0) if given.get(n) else v for n, v in parameters.items()}
         if None in values.values():
             raise node.refusal("activation_alpha", f"have a value for {name}", given["alpha"])
         found.append(getattr(operators, operator).fused(**values))

@@ -163,9 +163,8 @@ def _tile(node: Node) -> Expression | Tensor:
 
 @translates("DepthToSpace", "SpaceToDepth")
 def _blocks(node: Node) -> Expression:
-    function = dml.depth_to_space if node.op_type == "DepthToSpace" else dml.space_to_depth
     order = DepthSpaceOrder.of(ORDERS[node.attribute("mode", "DCR")])
-    return function(node[0], node.attribute("blocksize"), order)
+    return node.function(node[0], node.attribute("blocksize"), order)
 
 
 @translates("ReverseSequence")
