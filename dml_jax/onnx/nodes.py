@@ -321,6 +321,11 @@ class Node:
             raise self.refusal(name, f"be in [{-rank}, {rank - 1}]", axis)
         return axis + rank if axis < 0 else axis
 
+    def expect(self, holds: object, field: str, rule: str, value: object) -> None:
+        """Raise `DmlError` unless a rule of `field` holds."""
+        if not holds:
+            raise self.refusal(field, rule, value)
+
     def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
         """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
         return DmlError([Fault("", field, rule, value, kind=kind)])
@@ -363,6 +368,12 @@ class Site:
     def inlined(self, graph: onnx.GraphProto, scope: Scope) -> list[Any]:
         """Return the outputs of a graph within the node, translated in the graph around it."""
         return self.translation.graph(graph, scope, [o.name for o in graph.output], self.opsets)
+
+
+def expect(holds: object, field: str, rule: str, value: object) -> None:
+    """Raise `DmlError` unless a rule of a part of the node holds, which sizes may decide."""
+    if not holds:
+        raise refused(field, rule, value)
 
 
 def refused(field: str, rule: str, value: object) -> DmlError:

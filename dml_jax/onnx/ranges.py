@@ -127,7 +127,6 @@ def checked(node: Node, index: int, kind: Type) -> Bounds | None:
     found = rule(node, index) if rule else _union(_given(node))
     if found is None:
         return limits
-    if found[0] < limits[0] or found[1] > limits[1]:
-        rule = f"stay within {limits[0]} and {limits[1]} {WITHOUT_X64}"
-        raise node.refusal("the result", rule, list(found))
+    rule = f"stay within {limits[0]} and {limits[1]} {WITHOUT_X64}"
+    node.expect(found[0] >= limits[0] and found[1] <= limits[1], "the result", rule, list(found))
     return found

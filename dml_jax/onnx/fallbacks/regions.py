@@ -127,9 +127,8 @@ def _deformed(
 @fallback("RoiAlign")
 def _roi_align(node: Node, x: jax.Array, rois: jax.Array, images: jax.Array) -> jax.Array:
     ratio = node.attribute("sampling_ratio")
-    if ratio <= 0:
-        rule = "be above 0 (the number of samples would depend on the regions)"
-        raise node.refusal("sampling_ratio", rule, ratio)
+    rule = "be above 0 (the number of samples would depend on the regions)"
+    node.expect(ratio > 0, "sampling_ratio", rule, ratio)
     default = "output_half_pixel" if node.version < 16 else None
     is_half = node.attribute("coordinate_transformation_mode", default) == "half_pixel"
     shift, scale = (0.5 if is_half else 0.0), node.attribute("spatial_scale")

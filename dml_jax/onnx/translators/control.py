@@ -20,7 +20,7 @@ from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
 from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
-from dml_jax.onnx.nodes import Site, inlines, refused
+from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
@@ -93,8 +93,7 @@ def _body(
     Raises `DmlError` where something of it cannot be had.
     """
     graph, inner = site.graph(name), site.translation.inner()
-    if len(graph.input) != len(inputs):
-        raise refused(name, f"have {len(inputs)} inputs", len(graph.input))
+    expect(len(graph.input) == len(inputs), name, f"have {len(inputs)} inputs", len(graph.input))
     tensors: dict[str, Tensor | None] = {}
     for value, given in zip(graph.input, inputs, strict=True):
         if isinstance(given, np.ndarray):
@@ -125,8 +124,7 @@ def _body(
     missing = [o.name for o, t in pairs if not isinstance(t, Tensor)]
     if inner.faults:
         raise DmlError(inner.faults).within(name)
-    if missing:
-        raise refused(name, "have outputs that are tensors", missing)
+    expect(not missing, name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
     try:
         made = inner.build([(tensor.name, tensor) for tensor in made_of])
@@ -275,8 +273,7 @@ def _unrolled(
     scanned: list[list[Tensor]] = []
     names = [value.name for value in graph.input]
     going: Any = True
-    if len(names) != len(state) + 2:
-        raise refused("body", f"have {len(state) + 2} inputs", len(names))
+    expect(len(names) == len(state) + 2, "body", f"have {len(state) + 2} inputs", len(names))
     for turn in range(count):
         own: Scope = ChainMap({}, shared)
         own[names[0]] = translation.constant(names[0], np.array(turn, np.int64))
@@ -419,9 +416,8 @@ def scan(site: Site) -> Results:
     """Translate a Scan as lax.scan."""
     inputs, is_batched = site.inputs, site.opsets[""] < 9
     if is_batched:  # with lengths first, and a batch as the first dimension
-        if inputs[0] is not None:
-            rule = "be left out (sequences of one length)"
-            raise refused("sequence_lens", rule, Unquoted("a tensor"))
+        rule = "be left out (sequences of one length)"
+        expect(inputs[0] is None, "sequence_lens", rule, Unquoted("a tensor"))
         inputs = inputs[1:]
     tensors: list[Tensor] = [tensor for tensor in inputs if tensor is not None]
     count = site.attribute("num_scan_inputs", 0)
@@ -436,8 +432,7 @@ def scan(site: Site) -> Results:
         if tensor.padding is not None:
             raise ragged.refusal("Scan", tensor, tensor.padding)
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
-    if len(lengths) > 1:
-        raise refused("the inputs", "have one length along their axes", sorted(lengths))
+    expect(len(lengths) <= 1, "the inputs", "have one length along their axes", sorted(lengths))
     length = lengths.pop()
     kinds = [_without(t.type, range(skipped)) for t in states]
     kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]

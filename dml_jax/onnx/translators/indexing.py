@@ -52,9 +52,8 @@ def _gather_nd(node: Node) -> Expression:
 
 def _check_reduction(node: Node) -> None:
     reduction = node.attribute("reduction", "none")
-    if reduction != "none":
-        rule = "be 'none', since DirectML has no operator for others"
-        raise node.refusal("reduction", rule, reduction)
+    rule = "be 'none', since DirectML has no operator for others"
+    node.expect(reduction == "none", "reduction", rule, reduction)
 
 
 @translates("Scatter", "ScatterElements")
@@ -149,8 +148,7 @@ def _cumulative(node: Node) -> Expression:
 
 @translates("NonZero", padded=ragged.filled(0), counted=0)
 def _non_zero(node: Node) -> Any:
-    if not node.rank():
-        raise node.refusal("X", "have a dimension", Unquoted("a scalar"))
+    node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:
         return np.zeros((node.rank(), 0), np.int64)
     x, kind = node[0], index_type()

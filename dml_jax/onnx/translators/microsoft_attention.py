@@ -34,14 +34,12 @@ _HIDDEN = -10000.0  # what a mask adds
 def _refuse(node: Node, **values: Any) -> None:
     """Raise `DmlError` where an attribute has another value than the one that is computed."""
     for name, value in values.items():
-        if node.attribute(name, value) != value:
-            raise node.refusal(name, f"be {value}", node.attribute(name))
+        node.expect(node.attribute(name, value) == value, name, f"be {value}", node.attribute(name))
 
 
 def _refuse_inputs(node: Node, *indices: int) -> None:
     for index in indices:
-        if node.has(index):
-            raise node.refusal(f"input {index}", "be left out", Unquoted("a tensor"))
+        node.expect(not node.has(index), f"input {index}", "be left out", Unquoted("a tensor"))
 
 
 def _filter_value(node: Node, kind: TensorDataType) -> float:
@@ -65,9 +63,8 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
     batch, _, queries, keys = shape
     mask, sizes = node[index], node.shape(index)
     if len(sizes) == 1:
-        if sizes[0] not in (batch, 2 * batch):
-            rule = f"have {batch} or {2 * batch} elements, or more dimensions"
-            raise node.refusal("the mask", rule, list(sizes))
+        rule = f"have {batch} or {2 * batch} elements, or more dimensions"
+        node.expect(sizes[0] in (batch, 2 * batch), "the mask", rule, list(sizes))
         ranks = np.arange(keys, dtype=mask.dtype)
         places = reshaped(node.builder.constant(ranks), (1, 1, 1, keys))
         ends = reshaped(mask, (sizes[0] // batch, batch, 1, 1, 1))

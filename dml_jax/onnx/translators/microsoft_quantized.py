@@ -34,8 +34,7 @@ def _scalar(node: Node, index: int, rank: int) -> Any:
     x = node.given(index)
     if x is None:
         return None
-    if np.prod(x.sizes) != 1:
-        raise node.refusal(node.input_name(index), "have one element", list(x.sizes))
+    node.expect(np.prod(x.sizes) == 1, node.input_name(index), "have one element", list(x.sizes))
     return reshaped(x, (1,) * max(rank, 1))
 
 
@@ -147,8 +146,7 @@ def _dynamic_product(node: Node) -> Expression:
 def _product_of_bits(node: Node) -> Expression:
     bits, block = node.attribute("bits", 4), node.attribute("block_size")
     columns, inner = node.attribute("N"), node.attribute("K")
-    if bits not in _BITS:
-        raise node.refusal("bits", "be 2, 4 or 8", bits)
+    node.expect(bits in _BITS, "bits", "be 2, 4 or 8", bits)
     if node.attribute("weight_prepacked", 0):
         rule = "be 0, since 1 and 2 are layouts of one graphics card"
         raise node.refusal("weight_prepacked", rule, node.attribute("weight_prepacked"))
@@ -214,9 +212,8 @@ def _gathered_blocks(node: Node) -> Expression:
         return reshaped(found, (*x.sizes[:axis], *wanted, *x.sizes[axis + 1 :]))
 
     at = along if along < axis else along + len(wanted) - 1
-    if along == axis:
-        rule = "be another dimension than gather_axis, as in ONNX Runtime"
-        raise node.refusal("quantize_axis", rule, along)
+    rule = "be another dimension than gather_axis, as in ONNX Runtime"
+    node.expect(along != axis, "quantize_axis", rule, along)
     bits = bits if is_packed else 8
     whole, scale = _rows_of_bits(node, 0, rows, bits), rows(node[2])
     size, blocks = whole.sizes[at], scale.sizes[at]

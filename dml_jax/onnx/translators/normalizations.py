@@ -125,8 +125,7 @@ def _group(node: Node) -> Expression:
 
 @translates("GroupNorm", domain=MICROSOFT)
 def _group_of_image(node: Node) -> Expression:
-    if node.rank() != 4:
-        raise node.refusal("X", "have 4 dimensions", node.rank())
+    node.expect(node.rank() == 4, "X", "have 4 dimensions", node.rank())
     is_last, groups = bool(node.attribute("channels_last", 1)), node.attribute("groups")
     x, scale, bias = of_one_type(node, 0, 1, 2)
     x = with_channels_second(x) if is_last else x

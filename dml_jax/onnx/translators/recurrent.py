@@ -35,8 +35,7 @@ def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
     """Return the activations of the gates, forward first."""
     count = len(default) * directions
     names = (node.attribute("activations") or default * directions)[:count]
-    if len(names) != count:
-        raise node.refusal("activations", f"have {count} entries", len(names))
+    node.expect(len(names) == count, "activations", f"have {count} entries", len(names))
     given = {n: list(node.attribute(f"activation_{n}") or []) for n in ("alpha", "beta")}
     found = []
     for name in names:

@@ -331,9 +331,8 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
 
 @translates("RoiAlign", padded=ragged.regions, misread_before=16)
 def _roi_align(node: Node) -> Expression:
-    if node.attribute("mode") != "avg":
-        rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"
-        raise node.refusal("mode", rule, node.attribute("mode"))
+    rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"
+    node.expect(node.attribute("mode") == "avg", "mode", rule, node.attribute("mode"))
     default = "output_half_pixel" if node.version < 16 else None
     is_half = node.attribute("coordinate_transformation_mode", default) == "half_pixel"
     scale, ratio = node.attribute("spatial_scale"), node.attribute("sampling_ratio")

@@ -59,8 +59,7 @@ def _times(node: Node, x: Expression, matrix: np.ndarray) -> Expression:
 @translates("DFT")
 def _transform(node: Node) -> Expression:
     axis, count, read = transform(node)
-    if count > _LENGTH_MAX:
-        raise node.refusal("dft_length", f"be at most {_LENGTH_MAX}", count)
+    node.expect(count <= _LENGTH_MAX, "dft_length", f"be at most {_LENGTH_MAX}", count)
     order = [d for d in range(node.rank() - 1) if d != axis] + [axis, node.rank() - 1]
     x = node[0]
     sizes = [read if d == axis else size for d, size in enumerate(x.sizes)]
@@ -90,8 +89,7 @@ def _short_transforms(node: Node) -> Any:
     batch, length = node.shape()[:2]
     step, window = int(node.number(1)), node.given(2)
     count = int(node.number(3) if window is None else node.number(3, node.shape(2)[0]))
-    if count > _LENGTH_MAX:
-        raise node.refusal("frame_length", f"be at most {_LENGTH_MAX}", count)
+    node.expect(count <= _LENGTH_MAX, "frame_length", f"be at most {_LENGTH_MAX}", count)
     frames = (length - count) // step + 1
     x = packed(node[0]).reinterpret((batch, frames, count), (length, step, 1))
     x = dml.identity(x) if window is None else x * reshaped(window, (1, 1, count))

@@ -43,8 +43,7 @@ def _sliced(
     windows, moving = [(0, size, 1) for size in shape], list[tuple[int, int, int]]()
     for k, (start, end, axis, step) in enumerate(zip(starts, ends, axes, steps, strict=True)):
         d = node.from_start(int(axis), len(shape), "axes")
-        if not step:
-            raise node.refusal("steps", "be other than 0", 0)
+        node.expect(step, "steps", "be other than 0", 0)
         is_known = start.known is not None and end.known is not None
         if not is_known or (padding is not None and padding.axis == d):
             moving.append((k, d, int(step)))
@@ -62,9 +61,8 @@ def _sliced(
             lengths.append((axis, length))
         if isinstance(x, np.ndarray):
             return x
-    if len(lengths) > 1:
-        rule = "be known at load in all dimensions but one, since data decides the sizes"
-        raise node.refusal("starts and ends", rule, Unquoted("computed tensors"))
+    rule = "be known at load in all dimensions but one, since data decides the sizes"
+    node.expect(len(lengths) <= 1, "starts and ends", rule, Unquoted("computed tensors"))
     return Padded(x, *lengths[0]) if lengths else x
 
 

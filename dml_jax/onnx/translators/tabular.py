@@ -42,8 +42,7 @@ def _normalizer(node: Node) -> Expression:
     if norm == "MAX":
         most = dml.reduce(x, "MAX", [axis])
         return x / dml.if_(dml.equals(most, 0.0), 1.0, most)
-    if norm not in ("L1", "L2"):
-        raise node.refusal("norm", "be one of L1, L2, MAX", norm)
+    node.expect(norm in ("L1", "L2"), "norm", "be one of L1, L2, MAX", norm)
     divisor = dml.reduce(x, norm, [axis])
     return x / dml.max(divisor, _LEAST)
 
@@ -74,8 +73,7 @@ def _vectorizer(node: Node) -> Expression:
     parts = []
     for index, wanted in enumerate(node.attribute("inputdimensions")):
         x = _real(node, index)
-        if len(x.sizes) != 2:
-            raise node.refusal(f"input {index}", "have 2 dimensions", len(x.sizes))
+        node.expect(len(x.sizes) == 2, f"input {index}", "have 2 dimensions", len(x.sizes))
         parts.append(resized(x, (x.sizes[0], wanted)))
     return dml.join(parts, 1) if len(parts) > 1 else parts[0]
 
@@ -84,9 +82,8 @@ def _linear(node: Node, count: int) -> Expression:
     """Return `count` linear functions of the rows, [rows, count]."""
     x = of_rank(_real(node), 2)
     weights = np.array(node.attribute("coefficients"), np.float32).reshape(count, -1)
-    if weights.shape[1] != x.sizes[1]:
-        rule = f"have {count * x.sizes[1]} elements"
-        raise node.refusal("coefficients", rule, weights.size)
+    rule = f"have {count * x.sizes[1]} elements"
+    node.expect(weights.shape[1] == x.sizes[1], "coefficients", rule, weights.size)
     y = dml.gemm(x, node.builder.constant(weights), None, "NONE", "TRANSPOSE")
     added = node.attribute("intercepts")
     return y + _columns(node, y, added) if added else y

@@ -128,8 +128,7 @@ def _fused_conv(node: Node) -> Expression:
 
 @translates("NhwcConv", domain=MICROSOFT)
 def _conv_of_last_channels(node: Node) -> Expression:
-    if node.rank() != 4:
-        raise node.refusal("X", "have 4 dimensions", node.rank())
+    node.expect(node.rank() == 4, "X", "have 4 dimensions", node.rank())
     x, weights = (with_channels_second(node[k]) for k in (0, 1))
     return with_channels_last(_convolved(node, x, weights))
 
@@ -331,8 +330,7 @@ def _max_pool_of_last_channels(node: Node) -> Expression:
 def _windows(node: Node) -> Expression:
     x, step, size = packed(node[0]), node.attribute("step", 1), node.attribute("size")
     axis = node.from_start(node.attribute("dim", -1), node.rank())
-    if not 1 <= size <= x.sizes[axis]:
-        raise node.refusal("size", f"be in [1, {x.sizes[axis]}]", size)
+    node.expect(1 <= size <= x.sizes[axis], "size", f"be in [1, {x.sizes[axis]}]", size)
     sizes, strides = list(x.sizes), list(packed_strides(x.sizes))
     sizes[axis] = (sizes[axis] - size) // step + 1
     own, strides[axis] = strides[axis], strides[axis] * step
