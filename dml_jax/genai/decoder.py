@@ -22,9 +22,9 @@ from dml_jax.errors import Expect
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.dividing import Division, divided
-from dml_jax.onnx.network import Network, sharded
+from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.sharding import ShardedNetwork, axis_of
+from dml_jax.onnx.sharding import ShardedNetwork, axis_of, sharded
 from dml_jax.rewrite import DEFAULT, MATRICES, PRODUCTS, QUANTIZED, ROWS
 
 CHUNKS = (256, 32, 1)
@@ -207,7 +207,7 @@ class Decoder:
         if self.mesh is None:
             network = load_network(proto, options)
         else:
-            network = sharded(proto, options, self.mesh, placed=self._weights)
+            network = sharded(load_network, proto, options, self.mesh, placed=self._weights)
         self._weights = {**network.weights, **self._weights}
         network.weights = {name: self._weights[name] for name in network.weights}
         return network

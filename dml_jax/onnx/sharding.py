@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,7 +12,9 @@ from jax.sharding import PartitionSpec as P
 
 from dml_jax.description.tensor import shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
-from dml_jax.onnx.dividing import Division
+from dml_jax.onnx import model as models
+from dml_jax.onnx.dividing import Division, divided
+from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensors import Type
 
 Arrays = Mapping[str, Any]
@@ -201,3 +204,42 @@ def axis_of(mesh: Any, axis: str | None) -> str:
             [Fault("shard", "axis", rule, Unquoted("nothing") if axis is None else axis)]
         )
     return axis
+
+
+def sharded(
+    load: Callable[[Any, NetworkOptions], Any],
+    model: Any,
+    options: NetworkOptions,
+    mesh: Any,
+    axis: str | None = None,
+    *,
+    weights: Arrays | None = None,
+    placed: Mapping[str, jax.Array] = {},
+) -> ShardedNetwork:
+    """Return the network of a decoder's model, as `Network.shard` does.
+
+    Args:
+        load: returns the network of a model with options.
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        options: the options of the whole network.
+        mesh: the devices.
+        axis: the axis of the mesh that the network is divided along.
+        weights: the weights of the whole network by name; those of the file by default.
+        placed: the weights that another network of the model has on the devices.
+    """
+    axis = axis_of(mesh, axis)
+    proto, files = models.parsed(model)
+    files, count = options.folder or files, mesh.shape[axis]
+    division = divided(proto, files, count, axis)
+    shapes = {n: [*sizes] for n, sizes in options.shapes.items()}
+    for name in shapes.keys() & division.caches:
+        shapes[name][1] = division.caches[name]
+    made = division.files(proto, files)
+    own = replace(options, shapes=shapes, folder=made, cache=None, tuned=False)
+    local = load(division.proto, own)
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+
+    def read(name: str) -> Any:
+        return files.array(tensors[name]) if weights is None else weights[name]
+
+    return ShardedNetwork(local, division, mesh, axis, read, placed)
