@@ -1,15 +1,17 @@
 """Elements of tensors that lie in files beside the model: ONNX's external data."""
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.onnx.large import Places, aligned
 
 
 @dataclass(frozen=True)
@@ -19,10 +21,16 @@ class Folder:
     Attributes:
         apparent: the folder that locations start from.
         true: the folder of the model's file, after symbolic links are followed.
+        large: where the elements of large initializers are, which the model itself lacks.
     """
 
     apparent: Path = Path()
     true: Path = Path()
+    large: Places = Places()
+
+    def at(self, path: Path) -> "Folder":
+        """Return another folder, of the same model."""
+        return replace(self, apparent=path, true=path.resolve())
 
     @classmethod
     def of(cls, path: Path) -> "Folder":
@@ -37,8 +45,11 @@ class Folder:
         """
         where = f"{what} '{tensor.name}'"
         try:
+            elements = self.large.bytes_of(tensor)
+            if elements is not None:
+                return _array(tensor, elements)
             tensor, base = self._found(tensor, where)
-            return numpy_helper.to_array(tensor, base)
+            return aligned(numpy_helper.to_array(tensor, base))
         except DmlError:
             raise
         except Exception as error:  # the package has one for each way to be broken
@@ -66,6 +77,19 @@ class Folder:
         for entry in found.external_data:
             entry.value = true.name if entry.key == "location" else entry.value
         return found, str(true.parent)
+
+
+def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:
+    """Return the elements of a tensor that are somewhere else, of their bytes."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    is_plain = dtype.kind in "iufc" or dtype.name == "bfloat16"
+    if is_plain and len(elements) == math.prod(tensor.dims) * dtype.itemsize:
+        elements.flags.writeable = False
+        return elements.view(dtype).reshape(tensor.dims)
+    whole = onnx.TensorProto()  # several elements in a byte, or too few
+    whole.CopyFrom(tensor)
+    whole.raw_data = elements.tobytes()
+    return numpy_helper.to_array(whole)
 
 
 def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) -> onnx.ModelProto:

@@ -31,6 +31,7 @@ from dml_jax.onnx.arrays import inner, outer
 from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.preparing import Preparing
 from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
 from dml_jax.onnx.translate import Translation
@@ -47,15 +48,19 @@ class Store:
     """Arrays that several networks of one file hold once: weights, and what follows from these."""
 
     def __init__(self) -> None:
-        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
+        self._weights: dict[int, tuple[weakref.ref[np.ndarray], jax.Array]] = {}
         self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
 
     def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
         """Return arrays on the device; the same array is there once."""
-        missing = [a for a in arrays if id(a) not in self._weights]
+        missing = [array for array in arrays if not self._has(array)]
         for array, held in zip(missing, jax.device_put(missing), strict=True):
-            self._weights[id(array)] = array, held  # the array too, or another one took its id
+            self._weights[id(array)] = weakref.ref(array), held
         return [self._weights[id(array)][1] for array in arrays]
+
+    def _has(self, array: np.ndarray) -> bool:
+        """Return whether an array is on the device; another one may have had its identity."""
+        return id(array) in self._weights and self._weights[id(array)][0]() is array
 
     def clear(self) -> None:
         """Forget all arrays on the device, which stay where networks hold them."""
@@ -341,6 +346,11 @@ class Network(Bindable):
         """Return what follows from weights alone; what another network made of them is shared."""
         keys, made = self._keys(), self._store.made
         found = {source: made.get(keys[source]) for source in sources}
+        on_host = Preparing(self.rewritten, self.weights)
+        for source in (source for source in sources if found[source] is None):
+            array = on_host(source)
+            if array is not None:
+                found[source] = made[keys[source]] = jax.device_put(array)
         missing = [source for source in sources if found[source] is None]
 
         def prepare(weights: Arrays) -> list[jax.Array]:
