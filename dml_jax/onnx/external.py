@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
-from dml_jax.onnx.large import Places, aligned
+from dml_jax.onnx.large import LARGE, Places, aligned, read_from
+
+_KNOWN = {"location", "offset", "length", "checksum"}  # entries of external data
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Folder:
 
     apparent: Path = Path()
     true: Path = Path()
-    large: Places = Places()
+    large: Places = field(default_factory=Places)
 
     def at(self, path: Path) -> "Folder":
         """Return another folder, of the same model."""
@@ -49,7 +51,7 @@ class Folder:
             if elements is not None:
                 return _array(tensor, elements)
             tensor, base = self._found(tensor, where)
-            return aligned(numpy_helper.to_array(tensor, base))
+            return _read(tensor, Path(base))
         except DmlError:
             raise
         except Exception as error:  # the package has one for each way to be broken
@@ -79,15 +81,38 @@ class Folder:
         return found, str(true.parent)
 
 
-def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:
-    """Return the elements of a tensor that are somewhere else, of their bytes."""
+def _read(tensor: onnx.TensorProto, base: Path) -> np.ndarray:
+    """Return the elements of a tensor, of its file in a folder if it has one.
+
+    ONNX's package reads what is small or broken.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    path, size = base / entries.get("location", ""), _size_in_bytes(tensor)
+    is_large = is_external(tensor) and size >= LARGE and {*entries} <= _KNOWN
+    is_within = is_large and path.parent == base and path.is_file() and not path.is_symlink()
+    if is_within and entries.get("length") == str(size):
+        found = read_from(path, int(entries.get("offset", "0")), size)
+        if found is not None:
+            return _array(tensor, found)
+    return aligned(numpy_helper.to_array(tensor, str(base)))
+
+
+def _size_in_bytes(tensor: onnx.TensorProto) -> int:
+    """Return how many bytes the elements take; 0 where each takes other than whole ones."""
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     is_plain = dtype.kind in "iufc" or dtype.name == "bfloat16"
-    if is_plain and len(elements) == math.prod(tensor.dims) * dtype.itemsize:
+    return math.prod(tensor.dims) * dtype.itemsize * is_plain
+
+
+def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:
+    """Return the elements of a tensor that are somewhere else, of their bytes."""
+    if len(elements) == _size_in_bytes(tensor):
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
         elements.flags.writeable = False
         return elements.view(dtype).reshape(tensor.dims)
     whole = onnx.TensorProto()  # several elements in a byte, or too few
     whole.CopyFrom(tensor)
+    del whole.external_data[:]
     whole.raw_data = elements.tobytes()
     return numpy_helper.to_array(whole)
 

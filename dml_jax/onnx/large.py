@@ -36,7 +36,7 @@ class Places:
         places: the first byte and the number of bytes of each.
     """
 
-    model: Path | memoryview = memoryview(b"")
+    model: Path | memoryview = field(default_factory=lambda: memoryview(b""), repr=False)
     stamp: tuple[int, int] | None = None
     places: Sequence[tuple[int, int]] = field(default=(), repr=False)
 
@@ -49,17 +49,15 @@ class Places:
         if place is None or place >= len(self.places) or tensor.HasField("raw_data"):
             return None
         start, count = self.places[place]
-        made = empty(count)
         if isinstance(self.model, memoryview):
+            made = empty(count)
             made[:] = np.frombuffer(self.model, np.uint8, count, start)
             return made
-        with self.model.open("rb") as file:
-            file.seek(start)
-            is_whole = stamp_of(self.model) == self.stamp and file.readinto(made.data) == count
-        if not is_whole:
+        read = read_from(self.model, start, count) if stamp_of(self.model) == self.stamp else None
+        if read is None:
             rule, value = "be as it was when it was opened", Unquoted("another file")
             raise DmlError([Fault("", f"the file '{self.model}'", rule, value)])
-        return made
+        return read
 
 
 @contextlib.contextmanager
@@ -79,9 +77,19 @@ def contents(path: Path) -> Iterator[tuple[Any, Places]]:
 
 def empty(count: int) -> np.ndarray:
     """Return bytes without values, in memory that JAX takes as it is on a CPU."""
+    if count >= LARGE:  # pages of the system: NumPy asks for huge ones, whose first use is slow
+        return np.frombuffer(mmap.mmap(-1, count), np.uint8)
     memory = np.empty(count + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + count]
+
+
+def read_from(path: Path, start: int, count: int) -> np.ndarray | None:
+    """Return bytes of a file; None where it has not so many."""
+    made = empty(count)
+    with path.open("rb") as file:
+        file.seek(start)
+        return made if file.readinto(made.data) == count else None
 
 
 def aligned(array: np.ndarray) -> np.ndarray:

@@ -15,6 +15,13 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
 from dml_jax.onnx.large import empty
 
+
+def _dequantized(x: np.ndarray, scale: np.ndarray, *zero: np.ndarray) -> np.ndarray:
+    exact = np.float32 if x.dtype.itemsize < 4 else np.int64
+    steps = x.astype(exact) - sum(z.astype(exact) for z in zero)
+    return steps.astype(np.float32) * scale
+
+
 _FUNCTIONS = {
     "ELEMENT_WISE_ADD": np.add,
     "ELEMENT_WISE_SUBTRACT": np.subtract,
@@ -22,6 +29,7 @@ _FUNCTIONS = {
     "ELEMENT_WISE_DIVIDE": np.divide,
     "ELEMENT_WISE_SQRT": np.sqrt,
     "ELEMENT_WISE_BIT_XOR": np.bitwise_xor,
+    "ELEMENT_WISE_DEQUANTIZE_LINEAR": _dequantized,
 }
 """Functions that round as XLA's do, of FLOAT32 and of bits."""
 
@@ -69,15 +77,13 @@ class Preparing:
         if len(arrays) < len(inputs) or any(array.shape != output.sizes for array in arrays):
             return None
         made = empty(output.span_in_bytes).view(output.dtype).reshape(output.sizes)
-        if any(array.dtype != made.dtype for array in arrays):
-            return None
         if name == "ELEMENT_WISE_IDENTITY":
             _copy(arrays[0], made)
-        elif made.dtype != np.float32 and name != "ELEMENT_WISE_BIT_XOR":
-            return None
-        else:
+        elif made.dtype == np.float32 or name == "ELEMENT_WISE_BIT_XOR":
             with np.errstate(all="ignore"):
-                _FUNCTIONS[name](*arrays, out=made)
+                made[...] = _FUNCTIONS[name](*arrays)
+        else:
+            return None
         return made
 
     def _read(self, node: int, place: int, source: Source) -> np.ndarray | None:
@@ -86,12 +92,12 @@ class Preparing:
         if array is None or view is None:
             return array
         written, read = view
-        is_same = written.is_packed and written.data_type == read.data_type
-        if not is_same or array.dtype != read.dtype or read.span > written.span:
+        is_same = written.data_type.element_size == read.data_type.element_size != 0
+        if not written.is_packed or not is_same or read.span > written.span:
             return None
         strides = read.packed_strides if read.strides is None else read.strides
         steps = [step * array.itemsize for step in strides]
-        flat = np.ascontiguousarray(array).reshape(-1)
+        flat = np.ascontiguousarray(array).reshape(-1).view(read.dtype)
         return np.lib.stride_tricks.as_strided(flat, read.sizes, steps, writeable=False)
 
 
