@@ -182,7 +182,7 @@ def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
     if isinstance(message, onnx.TensorProto):
         yield message
         return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
+    for part_of, value in message.ListFields():
+        if part_of.message_type is not None:
             for part in value if hasattr(value, "add") else (value,):  # a list, or one
                 yield from _tensors(part)
