@@ -23,9 +23,11 @@ from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
 from dml_jax.onnx.external import Folder, with_inner_elements
-from dml_jax.onnx.network import Network, Store, load_translators
+from dml_jax.onnx.loading import load_translators
+from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes import domain_of, label_of
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS
+from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.schemas import schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense

@@ -23,7 +23,7 @@ from onnx.backend.test.loader import load_model_tests
 from dml_jax import DmlError, load_onnx
 from dml_jax.errors import Fault
 from dml_jax.onnx import Network
-from dml_jax.onnx.network import FALLBACK, load_translators
+from dml_jax.onnx.loading import FALLBACK, load_translators
 from dml_jax.onnx.nodes import OP_TYPES
 
 Arrays = list[np.ndarray]

@@ -36,7 +36,7 @@ _FUNCTIONS = {
 _ROWS = 16  # of a matrix, which are turned at once: a line of a cache
 
 
-class Preparing:
+class ByNumPy:
     """Computes what nodes of a graph write of weights.
 
     Args:
