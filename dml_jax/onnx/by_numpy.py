@@ -30,6 +30,7 @@ _FUNCTIONS = {
     "ELEMENT_WISE_SQRT": np.sqrt,
     "ELEMENT_WISE_BIT_XOR": np.bitwise_xor,
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": _dequantized,
+    "CAST": np.asarray,
 }
 """Functions that round as XLA's do, of FLOAT32 and of bits."""
 

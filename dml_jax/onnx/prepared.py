@@ -21,6 +21,23 @@ Arrays = Mapping[str, Any]
 Keep = Callable[[str, Any], Any]
 """Returns a jitted function whose programs are kept under a name, if they are kept at all."""
 
+_UNPACKED = 4  # bytes of a FLOAT32 for an integer of 8 bits
+_UNPACKED_MAX = 1 << 28  # bytes
+_UNPACKING = ("CAST", "ELEMENT_WISE_DEQUANTIZE_LINEAR")
+_PRODUCTS = ("GEMM", "CONVOLUTION")
+
+
+def _sizes(node: Any) -> list[int]:
+    """Return the bytes of each output of an operator; none of another node."""
+    if getattr(node, "operator", None) is None:
+        return []
+    return [t.total_tensor_size_in_bytes for _, t in node.slots(output=True) if t]
+
+
+def _is_product(node: Any) -> bool:
+    operator = getattr(node, "operator", None)
+    return operator is not None and operator.short_name in _PRODUCTS
+
 
 class Store:
     """Arrays that several networks of one file hold once: weights, and what follows from these."""
@@ -83,21 +100,43 @@ class Prepared:
             for index, name in enumerate(graph.input_names or ())
             if name in weights
         }
-        used = [*graph.results]
+        used, unpacked = [*graph.results], self._unpacked(weights)
         for index, node, sources in graph.plan:
-            has_operator = getattr(node, "operator", None) is not None
-            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
-            sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
+            sizes = _sizes(node)
             most = max((fixed.get(source, 0) for source in sources), default=0)
+            most *= _UNPACKED if index in unpacked else growth
             if isinstance(node, ConstantNode):
                 fixed[index, 0] = 0
-            elif (
-                sizes and max(sizes) <= most * growth and all(source in fixed for source in sources)
-            ):
+            elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources
         return [*dict.fromkeys(source for source in used if fixed.get(source))]
+
+    def _unpacked(self, weights: Collection[str]) -> set[int]:
+        """Return the nodes that make floats of integer weights which products alone read.
+
+        There are none where all these floats take more than `_UNPACKED_MAX` bytes.
+        """
+        graph, readers = self._graph, dict[int, list[int]]()
+        names = enumerate(graph.input_names or ())
+        fixed = {(-1, index) for index, name in names if name in weights}
+        for index, node, sources in graph.plan:
+            for source in sources:
+                readers.setdefault(source[0], []).append(index)
+            is_constant = isinstance(node, ConstantNode)
+            if is_constant or (_sizes(node) and fixed.issuperset(sources)):
+                fixed |= {(index, place) for place in range(max(1, len(_sizes(node))))}
+        leads, ends, found = set[int](), {node for node, _ in graph.results}, dict[int, int]()
+        for index, node, sources in reversed(graph.plan):
+            if (index, 0) in fixed and index not in ends:
+                is_read = all(k in leads or _is_product(graph.nodes[k]) for k in readers[index])
+                leads |= {index} if is_read else set()
+                if is_read and getattr(node, "operator", None) is not None:
+                    name = node.operator.short_name
+                    if name in _UNPACKING and sources[0] in fixed:
+                        found[index] = max(_sizes(node))
+        return set(found) if sum(found.values()) <= _UNPACKED_MAX else set()
 
     @property
     def tensors(self) -> list[TensorDesc]:
