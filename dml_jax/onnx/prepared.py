@@ -34,9 +34,10 @@ def _sizes(node: Any) -> list[int]:
     return [t.total_tensor_size_in_bytes for _, t in node.slots(output=True) if t]
 
 
-def _is_product(node: Any) -> bool:
+def _is(node: Any, names: Collection[str]) -> bool:
+    """Return whether a node is one of these operators."""
     operator = getattr(node, "operator", None)
-    return operator is not None and operator.short_name in _PRODUCTS
+    return operator is not None and operator.short_name in names
 
 
 class Store:
@@ -128,14 +129,13 @@ class Prepared:
             if is_constant or (_sizes(node) and fixed.issuperset(sources)):
                 fixed |= {(index, place) for place in range(max(1, len(_sizes(node))))}
         leads, ends, found = set[int](), {node for node, _ in graph.results}, dict[int, int]()
-        for index, node, sources in reversed(graph.plan):
-            if (index, 0) in fixed and index not in ends:
-                is_read = all(k in leads or _is_product(graph.nodes[k]) for k in readers[index])
-                leads |= {index} if is_read else set()
-                if is_read and getattr(node, "operator", None) is not None:
-                    name = node.operator.short_name
-                    if name in _UNPACKING and sources[0] in fixed:
-                        found[index] = max(_sizes(node))
+        for index, node, _ in reversed(graph.plan):
+            if (index, 0) not in fixed or index in ends:
+                continue
+            if all(k in leads or _is(graph.nodes[k], _PRODUCTS) for k in readers[index]):
+                leads.add(index)
+                if _is(node, _UNPACKING):
+                    found[index] = max(_sizes(node))
         return set(found) if sum(found.values()) <= _UNPACKED_MAX else set()
 
     @property
