@@ -349,3 +349,58 @@ def test_the_command_tunes_and_forgets(tuned: Any) -> None:
     assert json.loads(done.output)["candidates"][0]["ms"] > 0
     assert "Forgotten." in runner.invoke(cli, ["tune", str(path), "--forget"]).output
     assert "nothing to forget" in runner.invoke(cli, ["tune", str(path), "--forget"]).output
+
+
+def of_bytes(consumer: str) -> Any:
+    """Return a network whose node reads weights of 8 bits as floats."""
+    nodes = [
+        node("Cast", "q", "f", to=onnx.TensorProto.FLOAT),
+        node("Mul", "f s", "w"),
+        node(consumer, "x w" if consumer == "MatMul" else "w x", "y"),
+    ]
+    inputs = {"x": (np.float32, [3, 96]) if consumer == "MatMul" else (np.int64, [5])}
+    q, s = RANDOM.integers(-128, 128, (96, 64)).astype(np.int8), weight(64)
+    return model_of(nodes, inputs, ["y"], {"q": q, "s": s})
+
+
+def test_weights_of_bytes_are_unpacked_once_for_products_alone() -> None:
+    model = of_bytes("MatMul")
+    network, x = load_onnx(model), RANDOM.normal(size=(3, 96)).astype(np.float32)
+    (q, s) = map(onnx.numpy_helper.to_array, model.graph.initializer)
+    expected = x.astype(np.float64) @ (q * s.astype(np.float64))
+    np.testing.assert_allclose(network(x)["y"], expected, 1e-4, 1e-4)
+    assert f"1 arrays prepared of weights, {96 * 64 * 4} bytes beside these" in network.report()
+    assert "prepared of weights" not in load_onnx(of_bytes("Gather")).report()
+
+
+def normalized() -> Any:
+    """Return a network whose BATCH_NORMALIZATION is a part of its filters."""
+    nodes = [node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")]
+    arrays = {"w": weight(24, 16, 3, 3), **{name: weight(24) for name in "sbm"}}
+    return network_of(nodes, (1, 16, 9, 9), **arrays, v=np.abs(weight(24)) + 1)
+
+
+def quantized() -> Any:
+    """Return a network of a matrix of UINT8 with a scale and a zero point for each column."""
+    q = RANDOM.integers(0, 256, (96, 64)).astype(np.uint8)
+    zero = RANDOM.integers(0, 256, 64).astype(np.uint8)
+    nodes = [node("DequantizeLinear", "q s z", "w", axis=1), node("MatMul", "x w", "y")]
+    return network_of(nodes, (3, 96), q=q, s=weight(64), z=zero)
+
+
+def turned() -> Any:
+    """Return a network of a large matrix {N, K}, and of a recurrent cell."""
+    arrays = {"a": weight(300, 80), "w": weight(1, 96, 300), "r": weight(1, 96, 32)}
+    nodes = [node("Gemm", "x a", "p", transB=1), node("Unsqueeze", "p one", "q")]
+    nodes.append(node("GRU", "q w r", "y", hidden_size=32))
+    return network_of(nodes, (4, 80), **arrays, one=np.array([1]))
+
+
+@pytest.mark.parametrize("make", [chain, normalized, quantized, turned])
+def test_weights_that_numpy_prepares_are_those_of_the_program(make: Any) -> None:
+    network = load_onnx(make())
+    ours, theirs = network.constants, network.prepared(network.weights)
+    assert len(ours) == len(theirs) > 0
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one, other, 1e-6)
