@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import FORMS, placed, reshaped, stored
+from dml_jax.lowering.by_platform import placed, reshaped, stored
 from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide, wide_type
 from dml_jax.lowering.precision import operands, precision, stored_operands
@@ -61,20 +61,12 @@ def convolution(
     first = {NCHW: 2, NHWC_HWIO: 0, NHWC_OHWI: 1}[layout]
     w = lax.rev(w, range(first, first + x.ndim - 2)) if is_mirrored else w
     if layout == NHWC_OHWI:
-        if FORMS.get("depthwise") == "shifts" and _is_chain_of(w, groups):
-            y = _by_shifts_of_last(wide(x), wide(jnp.moveaxis(w, 0, -1)), window)
-        else:
-            x_, w_ = stored_operands(x, w)
-            y = _plain_of_last(x_, w_, window, groups, _OHWI)
+        y = _of_gpu(x, w, window, groups)
     elif layout == NHWC_HWIO:
         y = _of_last_channels(*operands(wide(x), wide(w)), window, groups)
     else:
         y = _sums(x, w, window, groups)
     return _finished(y, bias, activation, x.dtype)
-
-
-def _is_chain_of(w: Any, groups: int) -> bool:
-    return groups > 1 and w.shape[-1] == 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
 
 
 def transposed(
@@ -119,7 +111,6 @@ def transposed(
 
 def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array:
     """Return a sum with bias and activation, rounded."""
-    y = wide(y)
     if bias is not None:
         y = y + wide(bias)
     if activation is not None:
@@ -138,11 +129,9 @@ def _sums(
     def widened(x: jax.Array, w: jax.Array) -> jax.Array:
         return _correlation(wide(x), wide(w), window, groups, inside)
 
-    if x.dtype.itemsize > 2 or (_is_chain(w, groups) and FORMS.get("depthwise") != "conv"):
+    if x.dtype.itemsize > 2 or _is_chain(w, groups):
         return widened(x, w)
-    def narrow(x: jax.Array, w: jax.Array) -> jax.Array:
-        return wide(plain(x, w, window, groups, inside))
-
+    narrow = functools.partial(plain, window=window, groups=groups, inside=inside)
     return lax.platform_dependent(x, w, cuda=narrow, default=widened)
 
 
@@ -169,7 +158,6 @@ def _correlation(
     if groups == 1 and inside is None and math.prod(window.sizes) == 1:
         # A GPU tries many products of matrices before it takes one.
         cuda, default = (functools.partial(f, window=window) for f in (_plain_of_one, by_product))
-        cuda = default if FORMS.get("one") == "product" else cuda
         return lax.platform_dependent(x, w, cuda=cuda, default=default)
     gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
@@ -236,7 +224,7 @@ def plain(
         None,
         groups,
         precision=precision(),
-        preferred_element_type=x.dtype if FORMS.get('out') == 'half' else wide_type(x.dtype),
+        preferred_element_type=wide_type(x.dtype),
     )
 
 
@@ -311,6 +299,14 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     return _plain_of_last(x, w, window, groups)
 
 
+def _of_gpu(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
+    """Return the correlation of {N, spatial..., groups * C} with {groups * P, spatial..., C}."""
+    if groups == x.shape[-1] and w.shape[-1] == 1 and math.prod(window.sizes) <= FEW_PLACES:
+        return _by_shifts_of_last(wide(x), wide(jnp.moveaxis(w, 0, -1)), window)
+    x, w = stored_operands(x, w)
+    return _plain_of_last(x, w, window, groups, _OHWI)
+
+
 _HWIO, _OHWI = -1, 0
 
 
@@ -334,7 +330,7 @@ def _plain_of_last(
         lax.ConvDimensionNumbers(of_arrays, of_filter, of_arrays),
         groups,
         precision=precision(),
-        preferred_element_type=x.dtype if FORMS.get('out') == 'half' else wide_type(x.dtype),
+        preferred_element_type=wide_type(x.dtype),
     )
 
 

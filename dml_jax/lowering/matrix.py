@@ -161,7 +161,10 @@ def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
     XLA's product on an NVIDIA GPU is wrong for some odd sizes.
     """
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
-    left, right = _filled(a, -rows % TILE, -terms % TILE), _filled(b, -terms % TILE, -columns % TILE)
+    left, right = (
+        _filled(a, -rows % TILE, -terms % TILE),
+        _filled(b, -terms % TILE, -columns % TILE),
+    )
     return _product_of_int8(left, right)[..., :rows, :columns]
 
 
