@@ -7,12 +7,14 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from forms import by_branches_of, compiled_soon, nothing_traced, of_platform
 
 import dml_jax
 from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.precision import chosen
 from dml_jax.operators import recurrent
 
 RANDOM = np.random.default_rng(3)
@@ -272,3 +274,20 @@ def test_cells_of_float16(cell: str, direction: str) -> None:
         expected = compiled_soon(both)(*arrays)
     with by_branches_of("cuda"), mock.patch.object(recurrent, "UNROLLED", 2):
         close(compiled_soon(both)(*arrays), expected, 5e-3)
+
+
+def test_products_of_bfloat16_have_operands_of_16_bits() -> None:
+    a, b = array(5, 40, dtype="float32"), array(40, 7, dtype="float32")
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        with chosen("bfloat16"):
+            return dml_jax.gemm(a[None, None], b[None, None])[0, 0]
+
+    with by_branches_of("cuda"):
+        text = jax.jit(product).lower(a, b).as_text()
+        found = jax.jit(product)(a, b)
+        gradient = jax.jit(jax.grad(lambda a, b: (product(a, b) ** 2).sum()))(a, b)
+    assert "(tensor<1x1x5x40xbf16>, tensor<1x1x40x7xbf16>) -> tensor<1x1x5x7xf32>" in text
+    left, right = (x.astype(ml_dtypes.bfloat16).astype(np.float64) for x in (a, b))
+    close(found, left @ right, 1e-6)
+    close(gradient, 2 * (left @ right) @ right.T, 1e-2)

@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
-from dml_jax.lowering.precision import operands, precision
+from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
 TILE = 16  # rows, columns and terms of which an NVIDIA GPU multiplies INT8 at once
@@ -34,8 +34,18 @@ def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool
         (b.ndim - 1 if transposed[1] else b.ndim - 2,),
     )
     dimensions = summed, (batch, batch)
-    a, b = operands(a, b)
-    return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
+
+    def multiplied(a: jax.Array, b: jax.Array) -> jax.Array:
+        return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
+
+    if chosen_name() != "bfloat16" or a.dtype != np.float32:
+        return multiplied(a, b)
+    return lax.platform_dependent(
+        a,
+        b,
+        cuda=lambda a, b: multiplied(*stored_operands(a, b)),
+        default=lambda a, b: multiplied(*operands(a, b)),
+    )
 
 
 def gemm(
