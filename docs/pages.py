@@ -50,6 +50,7 @@ GUIDES = {  # in the order of the site
     "guides/save-and-export.md": "Save and export",
     "guides/port-onnxruntime.md": "Programs of ONNX Runtime",
     "guides/training.md": "From jax.numpy",
+    "guides/recipes.md": "Recipes",
     "guides/sharding.md": "Sharding",
     "guides/rewrite.md": "Rewrite a graph",
     "guides/speed.md": "Fast networks on a CPU",
