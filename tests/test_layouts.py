@@ -18,7 +18,7 @@ from test_rewrite import compared  # noqa: E402
 import dml_jax  # noqa: E402
 from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx.kernels import CONVOLUTIONS, YNNPACK  # noqa: E402
+from dml_jax.onnx.kernels import CONVOLUTIONS, TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
 
@@ -103,6 +103,16 @@ def mixed() -> Any:
     )
 
 
+def read_twice() -> Any:
+    """Return a convolution of each channel that two nodes read."""
+    nodes = [
+        node("Conv", "x a", "h", pads=[1, 1, 1, 1], group=16),
+        node("Sigmoid", "h", "i"),
+        node("Mul", "h i", "y"),
+    ]
+    return network_of(nodes, (2, 16, 6, 5), a=weight(16, 1, 3, 3))
+
+
 def of_one_dimension() -> Any:
     nodes = [
         node("Conv", "x a", "h", pads=[1, 1]),
@@ -170,12 +180,14 @@ def test_programs_give_the_values_and_gradients_of_the_file() -> None:
 def test_channels_last_for_a_gpu_give_the_values_and_gradients_of_the_file(precision: Any) -> None:
     rewrites = [ChannelsLast(True, ("FLOAT32",), is_gpu=True)]
     cases = {name: CASES[name][0]() for name in ("chain", "mixed", "one dimension")}
+    cases["read twice"] = read_twice()
     with jax.default_matmul_precision(precision) if precision else contextlib.nullcontext():
         counts = compared(cases, {}, rewrites=rewrites)
     assert {name: made[LAST] for name, made in counts.items()} == {
         "chain": 2,
         "mixed": 5,
         "one dimension": 2,
+        "read twice": 1,
     }
 
 
@@ -202,6 +214,14 @@ def test_a_gpu_has_channels_last_where_its_products_are_rounded(
     graph = builder.build({"y": y})
     _, counts = rewritten(graph, NetworkOptions(**options).made_by("gpu"))
     assert bool(counts.get(LAST)) == is_laid_out
+
+
+def test_a_gpu_needs_no_kernels_of_triton_in_full_precision() -> None:
+    graph = load_onnx(chain()).graph
+    assert by_rule_of_gpu(graph, None) == by_rule_of_gpu(graph, "float32") == {TRITON: False}
+    assert by_rule_of_gpu(graph, "tensorfloat32") == {}
+    with jax.default_matmul_precision("bfloat16"):
+        assert by_rule_of_gpu(graph, None) == {}
 
 
 def transposes(network: Any, x: np.ndarray) -> int:

@@ -125,9 +125,12 @@ def as_int8(x: jax.Array) -> jax.Array:
 
 
 def _zero(zero: jax.Array | None, x: jax.Array, spread: Activation) -> Any:
-    """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`."""
+    """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`.
+
+    None is 0.
+    """
     if zero is None:
-        return jnp.int32(0 if x.dtype == np.int8 else -128)
+        return None if x.dtype == np.int8 else np.int32(-128)
     return lax.convert_element_type(spread(as_int8(zero)), np.int32)
 
 
@@ -138,6 +141,9 @@ def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> j
     differences, which take more bits.
     """
     left, right = as_int8(a), as_int8(b)
+    if a_zero is None and b_zero is None:
+        return _whole_product(left, right)
+    a_zero, b_zero = (np.int32(0) if zero is None else zero for zero in (a_zero, b_zero))
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
     whole, columns = placed(_and_sums, cpu=_with_sums)(left, right)
     return whole - (a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero)
@@ -155,9 +161,13 @@ def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _and_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return what `_with_sums` does. Devices that share a batch send each other nothing."""
+    return _whole_product(a, b), jnp.sum(b, -2, np.int32, keepdims=True)
+
+
+def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `a @ b` of INT8 as INT32, in the form of the platform."""
     forms = {"cpu": _product_of_int8, "cuda": _product_of_whole_tiles}
-    whole = lax.platform_dependent(a, b, **forms, default=_product_in_parts)
-    return whole, jnp.sum(b, -2, np.int32, keepdims=True)
+    return lax.platform_dependent(a, b, **forms, default=_product_in_parts)
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
