@@ -1,5 +1,6 @@
 """Programs of networks: channels last, prepared weights, XLA's kernels, and tuning."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from test_rewrite import compared  # noqa: E402
 import dml_jax  # noqa: E402
 from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx.kernels import CONVOLUTIONS, YNNPACK  # noqa: E402
+from dml_jax.onnx.kernels import CONVOLUTIONS, TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
+from dml_jax.onnx.options import NetworkOptions  # noqa: E402
+from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
 
 of_a_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"
@@ -100,6 +103,16 @@ def mixed() -> Any:
     )
 
 
+def read_twice() -> Any:
+    """Return a convolution of each channel that two nodes read."""
+    nodes = [
+        node("Conv", "x a", "h", pads=[1, 1, 1, 1], group=16),
+        node("Sigmoid", "h", "i"),
+        node("Mul", "h i", "y"),
+    ]
+    return network_of(nodes, (2, 16, 6, 5), a=weight(16, 1, 3, 3))
+
+
 def of_one_dimension() -> Any:
     nodes = [
         node("Conv", "x a", "h", pads=[1, 1]),
@@ -161,6 +174,54 @@ def test_programs_give_the_values_and_gradients_of_the_file() -> None:
         name: {key: made[key] for key in names if made.get(key)} for name, made in counts.items()
     }
     assert found == {name: wanted for name, (_, wanted) in CASES.items()}
+
+
+@pytest.mark.parametrize("precision", [None, "bfloat16"])
+def test_channels_last_for_a_gpu_give_the_values_and_gradients_of_the_file(precision: Any) -> None:
+    rewrites = [ChannelsLast(True, ("FLOAT32",), is_gpu=True)]
+    cases = {name: CASES[name][0]() for name in ("chain", "mixed", "one dimension")}
+    cases["read twice"] = read_twice()
+    with jax.default_matmul_precision(precision) if precision else contextlib.nullcontext():
+        counts = compared(cases, {}, rewrites=rewrites)
+    assert {name: made[LAST] for name, made in counts.items()} == {
+        "chain": 2,
+        "mixed": 5,
+        "one dimension": 2,
+        "read twice": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "is_laid_out"),
+    [
+        ("FLOAT16", {}, True),
+        ("FLOAT32", {}, False),
+        ("FLOAT32", {"precision": "tensorfloat32"}, True),
+        ("FLOAT32", {"precision": "bfloat16"}, True),
+        ("FLOAT32", {"layout": "channels_last"}, True),
+        ("FLOAT16", {"layout": "file"}, False),
+        ("FLOAT16", {"prepare": False}, False),
+    ],
+)
+def test_a_gpu_has_channels_last_where_its_products_are_rounded(
+    kind: str, options: dict[str, Any], is_laid_out: bool
+) -> None:
+    x, w = (dml_jax.TensorDesc(kind, sizes) for sizes in ([1, 3, 9, 9], [8, 3, 3, 3]))
+    builder = dml_jax.GraphBuilder()
+    given = builder.input_tensor("x", x), builder.input_tensor("w", w.replace(flags="OWNED_BY_DML"))
+    h = dml_jax.convolution(*given)
+    y = dml_jax.convolution(h, builder.constant(np.ones((8, 8, 3, 3), w.dtype)))
+    graph = builder.build({"y": y})
+    _, counts = rewritten(graph, NetworkOptions(**options).made_by("gpu"))
+    assert bool(counts.get(LAST)) == is_laid_out
+
+
+def test_a_gpu_needs_no_kernels_of_triton_in_full_precision() -> None:
+    graph = load_onnx(chain()).graph
+    assert by_rule_of_gpu(graph, None) == by_rule_of_gpu(graph, "float32") == {TRITON: False}
+    assert by_rule_of_gpu(graph, "tensorfloat32") == {}
+    with jax.default_matmul_precision("bfloat16"):
+        assert by_rule_of_gpu(graph, None) == {}
 
 
 def transposes(network: Any, x: np.ndarray) -> int:
