@@ -94,11 +94,10 @@ def steps_of(
         top_k: the number of tokens that a draw is among; 0 allows all.
     """
     folder = decoder.folder
-    ends = np.array(folder.eos_token_ids, np.int32)
+    ends, batch = np.array(folder.eos_token_ids, np.int32), state.tokens.shape[0]
 
-    def turn(carried: tuple[Cache, State], _: None) -> tuple[tuple[Cache, State], Block]:
-        cache, state = carried
-        batch = state.tokens.shape[0]
+    def turn(index: Any, carried: tuple[Block, Cache, State]) -> tuple[Block, Cache, State]:
+        block, cache, state = carried
         # Weights depend on the turn, so that nothing of them is computed before the loop, and kept.
         weights, tokens = jax.lax.optimization_barrier((held, state.tokens))
         counts = jnp.full(batch, state.count < numbers.max_length).astype(np.int32)
@@ -123,7 +122,19 @@ def steps_of(
         if seen is not None:
             seen = seen.at[jnp.arange(batch, dtype=np.int32), chosen].set(True)
         after = State(chosen[:, None], state.count + np.int32(1), has_ended, key, seen)
-        return (cache, after), Block(chosen, key if draws else None)
+        return _with(block, index, chosen, key), cache, after
 
-    (cache, state), block = jax.lax.scan(turn, (cache, state), None, length=count)
-    return block, cache, state
+    tokens = jnp.zeros((count, batch), np.int32)
+    keys = jnp.broadcast_to(state.key, (count,)) if draws else None
+    return jax.lax.fori_loop(0, count, turn, (Block(tokens, keys), cache, state))
+
+
+def _with(block: Block, index: Any, tokens: jax.Array, key: jax.Array) -> Block:
+    """Return a block with the tokens of a turn, and the key after it.
+
+    It chooses among whole arrays: a slice at a turn's place would be a copy outside of the CUDA
+    graph, or one for which the host changes the graph at each turn.
+    """
+    is_there = jnp.arange(block.tokens.shape[0], dtype=np.int32) == index
+    made = jnp.where(is_there[:, None], tokens, block.tokens)
+    return Block(made, None if block.keys is None else jnp.where(is_there, key, block.keys))
