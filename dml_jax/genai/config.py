@@ -159,7 +159,9 @@ class Model:
             many, one = _known(many), _known(one)
         else:
             many, one = {}, {}
-        return tuple(jax.jit(function, compiler_options=own or None, **names) for own in (one, many))  # pyright: ignore
+        return tuple(
+            jax.jit(function, compiler_options=own or None, **names) for own in (one, many)
+        )  # pyright: ignore
 
     def adapted(self, adapter: Adapter) -> "Model":
         """Return the model with an adapter, whose weights are among those of its decoder.

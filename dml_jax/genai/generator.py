@@ -307,7 +307,9 @@ class Generator:
             banned[:, self._model.folder.eos_token_ids] = True
         if not options.draws and self._seen is None and banned is None and self._best is not None:
             return self._best
-        self._key, key = jax.random.split(self._key)
+        key = self._key
+        if options.draws:
+            self._key, key = jax.random.split(self._key)
         chosen = picked(
             logits,
             self._seen,
