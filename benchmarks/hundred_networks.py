@@ -9,6 +9,7 @@ No more than two networks come from one package, and no more than two are of one
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx_networks import (
+    CACHE,
     CLOCK,
     NETWORKS,
     ROUNDS,
@@ -40,6 +42,7 @@ from dml_jax.onnxruntime import InferenceSession
 
 SECONDS = 400  # of a network's process
 BYTES = 24 << 30  # of its addresses
+ROOM = 4 << 30  # of a disk, below which the archives of packages go
 SLOW = 0.1  # seconds of a call that is timed in one round only
 OWN = ("what", "license", "session", "float64", "top")  # keys that are not those of a Source
 Row = dict[str, Any]
@@ -206,6 +209,8 @@ def main(results: Path, names: list[str]) -> int:
         ordered = {name: found[name] for name in CASES if name in found}
         whole = {"environment": environment(jax.devices()[0]), "networks": ordered}
         results.write_text(json.dumps(whole, indent=1) + "\n")
+        if shutil.disk_usage(CACHE).free < ROOM:
+            shutil.rmtree(CACHE / "downloads", ignore_errors=True)
     return sum(not row.get("is_right") for row in found.values())
 
 
