@@ -186,6 +186,50 @@ def _networks() -> list[str]:
     return parts
 
 
+def _hundred() -> list[str]:
+    """Return the tables of `hundred_networks.py`: what runs, and what is missing."""
+    parts = []
+    for known, networks in kept("hundred-networks"):
+        ran = {name: row for name, row in networks.items() if "error" in row}
+        right = sum(row["is_right"] for row in ran.values())
+        packages = len({row["package"] for row in networks.values()})
+        rows = [
+            [
+                name,
+                row["what"],
+                f"`{row['package']}`",
+                row["license"],
+                str(row["nodes"]),
+                row["against"],
+                f"{row['error']:.0e}",
+                f"{row['first_s']:.1f}",
+                f"{row['ms']:.2f}",
+                f"{row['peer_ms']:.2f}",
+                "" if row["is_right"] else "the error is above the tolerance",
+            ]
+            for name, row in ran.items()
+        ]
+        rows += [
+            [name, row["what"], f"`{row['package']}`", row["license"], *[""] * 6, _reason(row)]
+            for name, row in networks.items()
+            if name not in ran
+        ]
+        speeds = (row["peer_ms"] / row["ms"] for row in ran.values())
+        head = ["", "what", "package", "licence", "nodes", "beside", "largest error"]
+        head += ["first answer, s", "ms", "ONNX Runtime, ms", "missing"]
+        said = (
+            f"{len(ran)} of {len(networks)} networks of {packages} packages run, and {right} are "
+            f"right within their tolerance. The mean speedup is {mean(speeds)}."
+        )
+        parts += [f"### {_machine(known)}", said, table(head, rows)]
+    return parts
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    """Return the first line of what is missing, without marks that break a table."""
+    return row["missing"].splitlines()[0].replace("|", "/").replace("<", "&lt;")
+
+
 def _networks_on_gpus() -> list[str]:
     """Return the tables of `gpu_networks.py`, a machine and a type each."""
     parts = []
@@ -303,6 +347,11 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## A hundred ONNX networks",
+        "Networks that packages ship, by `benchmarks/hundred_networks.py`: at most two of a "
+        "package or of an architecture. Each is compared with ONNX Runtime, or with ONNX's own "
+        "evaluator in float64 where ONNX Runtime is less exact.",
+        *_hundred(),
         *_networks_on_gpus(),
         "## ONNX networks as files",
         "Files that dml_jax writes, computed by ONNX Runtime without its optimizations, beside "
