@@ -44,7 +44,9 @@ def shown(value: float, digits: int = 3) -> str:
 
 
 def shown_time(seconds: float) -> str:
-    """Show a time with three digits, in us or ms."""
+    """Show a time with three digits, in us, ms or s."""
+    if seconds >= 1:
+        return f"{shown(seconds)} s"
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
