@@ -411,8 +411,7 @@ def test_on_a_full_disk_the_other_files_are_written(disk: str, tmp_path: Path, m
     result = bench(*words, "-o", str(full), "-o", str(other))
     assert result.exit_code == 1
     assert result.stderr == (
-        f"expected the file '{full}' to be one that can be written, "
-        "got No space left on device\n"
+        f"expected the file '{full}' to be one that can be written, got No space left on device\n"
     )
     assert "TILE" in result.stdout and f"Written to '{other}'" in result.stdout
     assert other.read_text().count("\nTILE") == 1
@@ -511,7 +510,9 @@ def test_a_browser_opens_the_page_without_an_error(tmp_path: Path):
     page, times = tmp_path / "x.html", ["2 s", "300 us", "40 ms"]
     works = {"operations": 1e6, "peak": 1e9}
     kept = [row(t, name=n, **works) for t, n in ((2.0, "a"), (3e-4, "b"), (0.04, "c"))]
-    page.write_text(html.page(Results(rows={r.name: r for r in kept}), "x").replace("</body>", PROBE))
+    page.write_text(
+        html.page(Results(rows={r.name: r for r in kept}), "x").replace("</body>", PROBE)
+    )
     own = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'own'}"]
     command = [str(BROWSER), *own, "--enable-logging=stderr", "--virtual-time-budget=1000"]
     command += ["--dump-dom", page.as_uri()]
