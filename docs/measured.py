@@ -88,15 +88,68 @@ def _machine(environment: Mapping[str, Any]) -> str:
 # The tables.
 
 
-def _of_all_operators() -> list[str]:
-    """Return the sections of all operators, a machine each."""
-    parts, gradients, compiled = [], runs("gradients"), runs("compiled")
-    for machine, run in runs("operators").items():
-        backward = [*gradients[machine].rows.values()] if machine in gradients else []
+def gains() -> str:
+    """Return the figures of the page "Performance": a line for each machine, and the worst."""
+    parts: list[str] = []
+    rows, gradients = [], runs("gradients")
+    for machine, run in _all_operators().items():
+        cells = [*run.rows.values()]
+        backward = gradients[machine].rows.values() if machine in gradients else ()
+        rows.append(
+            [
+                _machine(run.environment),
+                str(len({row.operator for row in cells})),
+                mean(row.of_roof for row in cells),
+                mean(
+                    row.time("jnp") / row.time("allocated") for row in cells if "jnp" in row.peers
+                ),
+                mean(row.speedup for row in cells),
+                mean(row.speedup for row in backward),
+            ]
+        )
+        low = worst(cells, "speedup")
+        found = [[f"`{r.name}`", f"{r.speedup:.2f}", _best(r), _ratio(r.of_roof)] for r in low]
+        head = [f"slowest on {_machine(run.environment)}", "speedup", "peer", "of the roof"]
+        parts.append(table(head, found))
+    head = ["", "operators", "of the roof", "over jax.numpy", "over the fastest peer"]
+    parts.insert(0, table([*head, "gradients over jax.numpy"], rows))
+    found = [
+        [
+            _machine(known),
+            str(len(networks)),
+            mean(one["peer_ms"] / one["ms"] for one in networks.values()),
+        ]
+        for known, networks in kept("networks")
+    ]
+    parts.append(table(["", "ONNX networks", "over ONNX Runtime"], found))
+    return "\n\n".join(parts)
+
+
+def _best(row: Row) -> str:
+    """Return the name of the fastest peer."""
+    return min(row.peers, key=row.time)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value else ""
+
+
+def _all_operators() -> dict[str, Results]:
+    """Return the runs of all operators, with the times of torch.compile."""
+    found, compiled = runs("operators"), runs("compiled")
+    for machine, run in found.items():
         for name, other in (compiled[machine].rows if machine in compiled else {}).items():
             if name in run.rows:
                 times = {k: v for k, v in other.seconds.items() if k in other.peers}
                 run.rows[name].seconds |= times
+    return found
+
+
+def _of_all_operators() -> list[str]:
+    """Return the sections of all operators, a machine each."""
+    parts, gradients = [], runs("gradients")
+    for machine, run in _all_operators().items():
+        backward = [*gradients[machine].rows.values()] if machine in gradients else []
         rows = [*run.rows.values()]
         head = ["", "cells", "of the roof", "speedup", *["gradient"] * bool(backward)]
 
@@ -334,7 +387,7 @@ def page() -> str:
         "## All operators",
         "Every operator beside the plain `jax.numpy` expression and other libraries, outputs "
         "allocated by the call. *Of the roof* is the time that a copy's bandwidth or a product's "
-        "rate demands at least, divided by the time.",
+        "rate demands at least, divided by the time; products of integers have no such rate.",
         *_of_all_operators(),
         *_limits(),
         "## Single operators beside ONNX Runtime",
