@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.genai.adapters import Adapters
+from dml_jax.genai.beams import Beams, continued, reordered
 from dml_jax.genai.config import Model, as_tokens
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
@@ -64,15 +65,18 @@ class Generator:
         self._options = params.options
         self._options.check(model.folder.context_length)
         self._decoder, self._key = model.decoder, key_of(self._options.random_seed)
-        batch = self._options.batch_size
+        self._batch = self._options.batch_size * self._options.num_beams
         with raised():
             rows = self._decoder.rows(self._options.max_length)
-            self._rows, self._cache = rows, self._decoder.cache(batch, rows)
+            self._rows, self._cache = rows, self._decoder.cache(self._batch, rows)
         self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
         self._start(0)
 
     def _start(self, length: int) -> None:
-        batch = self._options.batch_size
+        batch, folder = self._batch, self._model.folder
+        self._beams: Beams | None = None
+        if self._options.num_beams > 1:
+            self._beams = Beams(self._options, folder.eos_token_ids, folder.pad_token_id)
         self._tokens: list[Any] = []  # columns, [batch, n]: arrays of NumPy or of JAX
         self._count = length
         self._filled = [0] * batch  # rows of the cache, of each sequence
@@ -87,7 +91,7 @@ class Generator:
     def _sequences(self) -> np.ndarray:
         """Return the tokens, [batch, length]."""
         if not self._tokens:
-            return np.zeros((self._options.batch_size, 0), np.int32)
+            return np.zeros((self._batch, 0), np.int32)
         parts = [np.asarray(part) for part in self._tokens]
         self._tokens = [np.concatenate(parts, 1)] if len(parts) > 1 else parts
         return self._tokens[0]
@@ -101,8 +105,12 @@ class Generator:
 
         Raises `GenAIError` where there are none, too many, or some that the model has not.
         """
-        batch = self._options.batch_size
-        array = as_tokens(tokens, batch)
+        if self._beams is not None and self._count:
+            raise refusal(
+                "append_tokens", "be called once where num_beams is more than 1", "another"
+            )
+        array = as_tokens(tokens, self._options.batch_size).repeat(self._options.num_beams, 0)
+        batch = self._batch
         most, vocabulary = self._options.max_length, self._model.folder.vocab_size
         if self._count + array.shape[1] > most:
             rule = f"be at most {most - self._count}, so that sequences have at most max_length"
@@ -112,7 +120,9 @@ class Generator:
             raise refusal("the tokens", f"be in [0, {vocabulary - 1}]", array)
         for row in range(batch):
             added = (
-                _unpadded(array[row], self._model.folder.pad_token_id) if batch > 1 else array[0]
+                _unpadded(array[row], self._model.folder.pad_token_id)
+                if self._options.batch_size > 1
+                else array[row]
             )
             self._waiting[row] = np.concatenate([self._waiting[row], added])
         self._tokens.append(array)
@@ -127,7 +137,7 @@ class Generator:
         """Take note of tokens that occur, where they are counted."""
         if self._options.repetition_penalty == 1 or not self._model.folder.vocab_size:
             return
-        batch = self._options.batch_size
+        batch = self._batch
         if self._seen is None:
             self._seen = jnp.zeros((batch, self._model.folder.vocab_size), bool)
         rows = jnp.arange(batch, dtype=np.int32)[:, None]
@@ -135,7 +145,7 @@ class Generator:
 
     def _compute(self) -> None:
         """Run the tokens that wait through the model."""
-        batch = self._options.batch_size
+        batch = self._batch
         total = max(f + len(w) for f, w in zip(self._filled, self._waiting, strict=True))
         width = self._decoder.width(self._rows, total)
         while any(map(len, self._waiting)):
@@ -184,6 +194,9 @@ class Generator:
             self._next = np.full_like(self._next, self._model.folder.pad_token_id)
             return
         self._compute()
+        if self._beams is not None:
+            self._advance(self._beams)
+            return
         column: Any = self._chosen()
         if self._has_ended.any():
             pad = np.int32(self._model.folder.pad_token_id)
@@ -201,8 +214,33 @@ class Generator:
             self._waiting = [*self._next[:, None]]
         self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
 
-    def _chosen(self) -> jax.Array:
-        """Return the next token of each sequence, [batch, 1]."""
+    def _advance(self, beams: Beams) -> None:
+        """Append the next token to each beam, which takes over the rows of the one before it."""
+        options, logits, sequences = self._options, self._logits, self._sequences
+        penalty = np.float32(options.repetition_penalty)
+        ways = continued(
+            logits,  # pyright: ignore[reportArgumentType]
+            self._seen,
+            self._banned(),
+            beams.sums,
+            penalty=penalty,
+            beams=options.num_beams,
+        )
+        best, tokens, places = (np.asarray(way) for way in ways)
+        self._next, order = beams.advance((best, tokens, places), sequences)
+        self._tokens = [np.concatenate([sequences[order], self._next[:, None]], 1)]
+        self._count += 1
+        kept = {"cache": self._cache, "seen": self._seen}
+        kept = reordered(kept, order)
+        self._cache, self._seen = kept["cache"], kept["seen"]
+        self._filled = [self._filled[row] for row in order]
+        self._see(self._next[:, None])
+        self._has_ended = beams.done
+        if not self.is_done():
+            self._waiting = [*self._next[:, None]]
+
+    def _banned(self) -> np.ndarray | None:
+        """Return which tokens may not come next, [batch, vocabulary]; None: all may."""
         options, logits = self._options, self._logits
         assert logits is not None
         banned = None
@@ -211,6 +249,12 @@ class Generator:
         if self._count < options.min_length:
             banned = np.zeros(logits.shape, bool) if banned is None else banned
             banned[:, self._model.folder.eos_token_ids] = True
+        return banned
+
+    def _chosen(self) -> jax.Array:
+        """Return the next token of each sequence, [batch, 1]."""
+        options, logits, banned = self._options, self._logits, self._banned()
+        assert logits is not None
         if not options.draws and self._seen is None and banned is None and self._best is not None:
             return self._best
         self._key, key = jax.random.split(self._key)
@@ -232,14 +276,16 @@ class Generator:
         return bool(self._has_ended.all()) or self._count >= self._options.max_length
 
     def get_next_tokens(self) -> np.ndarray:
-        """Return the token that was appended last to each sequence, [batch]."""
+        """Return the token that was appended last to each sequence, [batch * num_beams]."""
         return self._next
 
     def get_sequence(self, index: int) -> np.ndarray:
-        """Return the tokens of a sequence."""
-        batch = self._options.batch_size
-        if not 0 <= index < batch:
-            raise refusal("the index", f"be in [0, {batch - 1}]", index)
+        """Return the tokens of a sequence: of beams the answers of each prompt, best one first."""
+        count = self._options.batch_size * self._options.num_return_sequences
+        if not 0 <= index < count:
+            raise refusal("the index", f"be in [0, {count - 1}]", index)
+        if self._beams is not None and self._count:
+            return self._beams.sequence(index, self._sequences)
         return self._sequences[index].copy()
 
     def token_count(self) -> int:
@@ -270,8 +316,9 @@ class Generator:
         """
         if not 0 <= length <= self._count:
             raise refusal("the length", f"be in [0, {self._count}]", length)
-        if length and self._options.batch_size > 1:
-            raise refusal("the length", "be 0 where batch_size is more than 1", length)
+        if length and self._batch > 1:
+            rule = "be 0 where batch_size or num_beams is more than 1"
+            raise refusal("the length", rule, length)
         kept = self._sequences[:, :length]
         self._start(length)
         self._cache["length"] = jnp.full(len(self._filled), max(length - 1, 0), np.int32)

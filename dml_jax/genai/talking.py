@@ -63,6 +63,7 @@ class Talk:
         params = GeneratorParams(model)
         params.set_search_options(**options)
         self._generator = Generator(model, params)
+        self._has_beams = params.options.num_beams > 1
         self._limit, self._messages = params.options.max_length, list[dict[str, str]]()
         self._told = ""  # the text that the generator has read
         self.answer = Answer()
@@ -106,12 +107,16 @@ class Talk:
             self._generator.generate_next_token()
             token = int(self._generator.get_next_tokens()[0])
             self.answer.seconds.append(time.perf_counter() - start)
+            if self._has_beams:
+                continue
             if token in ends:
                 break
             made.append(token)
             piece = stream.decode(token)
             shown += len(piece)
             yield piece
+        if self._has_beams:  # the answer is known at the end
+            made = self._generator.get_sequence(0)[count:].tolist()
         yield self.tokenizer.decode(made)[shown:]  # of a character that has not come to its end
         self.answer.token_bytes = self.model.decoder.step_bytes(self._generator.token_count())
         if self._messages:
@@ -120,7 +125,7 @@ class Talk:
                 json.dumps(self._messages), add_generation_prompt=False
             )
             told = self._read()
-            self._told = told if kept.startswith(told) else ""
+            self._told = told if kept.startswith(told) and not self._has_beams else ""
 
     def _read(self) -> str:
         """Return the text of all tokens, the special ones included."""
