@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.growing import decoder_of
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.operator.callable import are_refused
@@ -89,9 +90,9 @@ class Model:
     ):
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
-        self.decoder = Decoder(self.folder, keeps_int4, mesh_of(devices))
         with raised():
-            _ = self.folder.proto, self.decoder.note
+            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices))
+            _ = self.decoder.note
 
     @property
     def type(self) -> str:

@@ -109,8 +109,16 @@ class Generator:
             raise refusal(
                 "append_tokens", "be called once where num_beams is more than 1", "another"
             )
-        array = as_tokens(tokens, self._options.batch_size).repeat(self._options.num_beams, 0)
-        batch = self._batch
+        array = as_tokens(tokens, self._options.batch_size)
+        if self._decoder.is_encoding and not self._count:
+            array = self._encoded(array)
+        self._appended(array)
+
+    append_token_sequences = append_tokens
+
+    def _appended(self, array: np.ndarray) -> None:
+        """Append tokens, [batch_size, length], to the sequences of the decoder."""
+        array, batch = array.repeat(self._options.num_beams, 0), self._batch
         most, vocabulary = self._options.max_length, self._model.folder.vocab_size
         if self._count + array.shape[1] > most:
             rule = f"be at most {most - self._count}, so that sequences have at most max_length"
@@ -131,7 +139,12 @@ class Generator:
         self._has_ended[:] = False
         self._compute()
 
-    append_token_sequences = append_tokens
+    def _encoded(self, source: np.ndarray) -> np.ndarray:
+        """Let the encoder read tokens or features; return the tokens that a decoder starts with."""
+        folder, beams = self._model.folder, self._options.num_beams
+        with raised():
+            self._cache = self._decoder.encoded(self._cache, source.repeat(beams, 0))
+        return np.array([folder.start_token_ids] * self._options.batch_size, np.int32)
 
     def _see(self, tokens: Any) -> None:
         """Take note of tokens that occur, where they are counted."""
@@ -321,14 +334,25 @@ class Generator:
             raise refusal("the length", rule, length)
         kept = self._sequences[:, :length]
         self._start(length)
-        self._cache["length"] = jnp.full(len(self._filled), max(length - 1, 0), np.int32)
+        self._cache = self._decoder.cut(self._cache, max(length - 1, 0))
         if length:  # the last one is computed again, for its logits
             self._tokens, self._filled = [kept], [length - 1]
             self._waiting = [kept[0, -1:]]
             self._see(kept)
 
     def set_inputs(self, inputs: Mapping[str, Any]) -> None:
-        """Append the tokens that are the input `input_ids`."""
+        """Append the tokens that are the input `input_ids`.
+
+        A decoder with an encoder of sound also takes `input_features`, [batch, channels, times] or
+        those of one sound: log-mel values.
+        """
+        inputs = dict(inputs)
+        if self._decoder.is_encoding and "input_features" in inputs and not self._count:
+            given = inputs.pop("input_features")
+            features = np.asarray(given.as_numpy() if hasattr(given, "as_numpy") else given)
+            starts = self._encoded(features.reshape(-1, *features.shape[-2:]))
+            inputs.setdefault("input_ids", starts)
+            self._appended(as_tokens(inputs.pop("input_ids"), self._options.batch_size))
         others = [name for name in inputs if name != "input_ids"]
         if others:
             raise refusal("the inputs", "be input_ids alone", ", ".join(others))
@@ -344,7 +368,7 @@ class Generator:
             raise refusal("the output", "be one of the model", name)
         buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
         copies = buffer.shape[1] // self._decoder.heads[0]  # of each head, on several devices
-        return buffer[:, ::copies, : max(self._filled)]
+        return self._decoder.filled(buffer[:, ::copies], max(self._filled))
 
     def get_input(self, name: str) -> np.ndarray:
         """Return the tokens that the model read last, `input_ids`."""
