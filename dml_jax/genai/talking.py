@@ -84,11 +84,29 @@ class Talk:
         prompt = self._filled(text) if is_chat else text
         tokens = self.tokenizer.encode(prompt)
         room = self._limit - self._generator.token_count()
+        if self.model.decoder.is_encoding:
+            room = self.model.folder.context_length + 1  # of the encoder, which starts anew
+            self._generator.rewind_to(0)
         if len(tokens) >= room:
             rule = f"have less than {room} tokens (max_length is {self._limit})"
             raise refusal("the prompt", rule, len(tokens))
         self._generator.append_tokens(tokens)
         yield from self._streamed(start, len(tokens))
+
+    def heard(self, features: np.ndarray) -> Iterator[str]:
+        """Yield the text of a sound, piece by piece.
+
+        Args:
+            features: its log-mel values, [channels, times].
+
+        Raises `GenAIError` where the model reads none, or others.
+        """
+        start = time.perf_counter()
+        if not self.model.decoder.is_encoding:
+            raise refusal("features", "be given to a model with an encoder", self.model.type)
+        self._generator.rewind_to(0)
+        self._generator.set_inputs({"input_features": features})
+        yield from self._streamed(start, self._generator.token_count())
 
     def _filled(self, text: str) -> str:
         """Return what a message adds to the conversation, by the template."""
@@ -103,6 +121,7 @@ class Talk:
         self.answer = Answer(count)
         stream, made, shown = self.tokenizer.create_stream(), list[int](), 0
         ends = self.model.folder.eos_token_ids
+        before = self._generator.token_count()
         while not self._generator.is_done():
             self._generator.generate_next_token()
             token = int(self._generator.get_next_tokens()[0])
@@ -116,7 +135,7 @@ class Talk:
             shown += len(piece)
             yield piece
         if self._has_beams:  # the answer is known at the end
-            made = self._generator.get_sequence(0)[count:].tolist()
+            made = self._generator.get_sequence(0)[before:].tolist()
         yield self.tokenizer.decode(made)[shown:]  # of a character that has not come to its end
         self.answer.token_bytes = self.model.decoder.step_bytes(self._generator.token_count())
         if self._messages:
