@@ -102,6 +102,7 @@ def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
         if v.name != "use_cache_branch" and (is_cached or not is_past(v.name))
     )
     for value, outer, name in zip(branch.output, graph.output, node.output, strict=True):
-        made.graph.node.append(onnx.helper.make_node("Identity", [value.name], [name]))
+        if value.name != name:
+            made.graph.node.append(onnx.helper.make_node("Identity", [value.name], [name]))
         made.graph.output.append(outer)
     return made
