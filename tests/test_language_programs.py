@@ -81,11 +81,13 @@ def test_onnxruntime_programs_find_onnxruntime_genai(folder: Path, tmp_path: Pat
     assert "llama 90\n" in done.stdout
 
 
-def stream(folder: Path) -> "subprocess.Popen[bytes]":
+def stream(folder: Path) -> "subprocess.Popen[Any]":
     """Start a command that says words; return it after the first ones."""
     command = [sys.executable, "-m", "dml_jax", "generate", str(folder), "-p", "the quick"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([*command, "--max_length", "480"], env=ENVIRONMENT, **pipes)
+    process: subprocess.Popen[Any] = subprocess.Popen(
+        [*command, "--max_length", "480"], env=ENVIRONMENT, **pipes
+    )
     assert process.stdout is not None and process.stdout.read(1)
     return process
 
