@@ -13,6 +13,7 @@ from dml_jax.genai.ahead import STEPS, steps_of
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.growing import decoder_of
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.operator.callable import are_refused
@@ -102,9 +103,9 @@ class Model:
         self.ahead = ahead or (STEPS if is_quick else 1)
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
-        self.decoder = Decoder(self.folder, keeps_int4, mesh_of(devices))
         with raised():
-            _ = self.folder.proto, self.decoder.note
+            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices))
+            _ = self.decoder.note
 
     @property
     def type(self) -> str:
