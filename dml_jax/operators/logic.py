@@ -124,7 +124,9 @@ class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN", function=jnp.is
 class ElementWiseIsInfinity(
     Classification, op="ELEMENT_WISE_IS_INFINITY", function=logic.is_infinity
 ):
-    """Tells where an element is infinite: `x == inf`, `x == -inf`, or either of them.
+    """Tells where an element is infinite, of one sign or of either.
+
+    `output = (x == inf)` for POSITIVE, `(x == -inf)` for NEGATIVE, `(|x| == inf)` for EITHER.
 
     Fields:
         infinity_mode: which infinity counts: POSITIVE, NEGATIVE, or EITHER.
