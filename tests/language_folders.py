@@ -45,8 +45,27 @@ def _quantized(matrix: np.ndarray, block: int = 16) -> tuple[np.ndarray, np.ndar
     return whole[..., ::2] | whole[..., 1::2] << 4, scale
 
 
+def _label(name: str) -> str:
+    """Return the name of the node of a product, as the model builder has it."""
+    kind, layer = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    if kind == "head":
+        return "/lm_head/MatMul"
+    part = "attn" if kind in ("qkv", "out") else "mlp"
+    kind = "o" if kind == "out" else kind
+    return f"/model/layers.{layer}/{part}/{kind}_proj/MatMul"
+
+
 def write_folder(
-    folder: Path, kind: Any = np.float32, bits: int = 0, layers: int = 2, **attention: Any
+    folder: Path,
+    kind: Any = np.float32,
+    bits: int = 0,
+    layers: int = 2,
+    heads: int = HEADS,
+    groups: int = GROUPS,
+    columns: int = 64,
+    zero_points: bool = False,
+    biases: bool = False,
+    **attention: Any,
 ) -> Path:
     """Write a folder of a decoder with grouped attention; return it.
 
@@ -55,6 +74,11 @@ def write_folder(
         kind: the type of the floats.
         bits: 4 for products of quantized weights; 0 for products of floats.
         layers: the number of layers.
+        heads: the number of heads of the queries.
+        groups: the number of heads of the keys.
+        columns: the width of the MLPs.
+        zero_points: whether quantized weights have zero points beside their scales.
+        biases: whether the products of attentions have biases, quantized ones as inputs.
         attention: further attributes of GroupQueryAttention.
     """
     draw = np.random.default_rng(0)
@@ -71,13 +95,23 @@ def write_folder(
 
     def product(x: str, name: str, rows: int, columns: int) -> str:
         matrix = draw.standard_normal((columns, rows)) / rows**0.5
+        label = _label(name)
+        has_bias = biases and "/attn/" in label
+        if has_bias:
+            weight(f"{name}.bias", columns)
         if not bits:
             weights[name] = matrix.T.astype(kind)
-            return add("MatMul", f"{x} {name}", f"{name}.out")
+            made = add("MatMul", f"{x} {name}", f"{name}.out", name=label)
+            return add("Add", f"{made} {name}.bias", f"{name}.sum") if has_bias else made
         weights[name], scale = _quantized(matrix)
         weights[f"{name}.scale"] = scale.astype(kind)
         given = {"K": rows, "N": columns, "bits": 4, "block_size": 16, "domain": MICROSOFT}
-        return add("MatMulNBits", f"{x} {name} {name}.scale", f"{name}.out", **given)
+        inputs = f"{x} {name} {name}.scale"
+        if zero_points:
+            weights[f"{name}.zero"] = draw.integers(0, 256, (columns, -(-rows // 32)), np.uint8)
+            inputs += f" {name}.zero"
+        inputs += f"{'' if zero_points else ' -'} - {name}.bias" * has_bias
+        return add("MatMulNBits", inputs, f"{name}.out", name=label, **given)
 
     angles = np.arange(CONTEXT)[:, None] / 100 ** (np.arange(SIZE // 2) / (SIZE // 2))
     weights |= {"cos": np.cos(angles).astype(kind), "sin": np.sin(angles).astype(kind)}
@@ -93,25 +127,25 @@ def write_folder(
     for k in range(layers):
         weights[f"norm{k}"] = np.ones(WIDTH, kind)
         read = add("SimplifiedLayerNormalization", f"{x} norm{k}", f"normed{k}", **norm)
-        packed = product(read, f"qkv{k}", WIDTH, (HEADS + 2 * GROUPS) * SIZE)
+        packed = product(read, f"qkv{k}", WIDTH, (heads + 2 * groups) * SIZE)
         past = f"past_key_values.{k}.key past_key_values.{k}.value"
         add(
             "GroupQueryAttention",
             f"{packed} - - {past} lengths total cos sin",
             f"attended{k} present.{k}.key present.{k}.value",
             domain=MICROSOFT,
-            num_heads=HEADS,
-            kv_num_heads=GROUPS,
+            num_heads=heads,
+            kv_num_heads=groups,
             do_rotary=1,
             **attention,
         )
-        made = product(f"attended{k}", f"out{k}", WIDTH, WIDTH)
+        made = product(f"attended{k}", f"out{k}", heads * SIZE, WIDTH)
         x = add("Add", f"{x} {made}", f"sum{k}")
-        gate, up = (product(x, f"{name}{k}", WIDTH, 64) for name in ("gate", "up"))
+        gate, up = (product(x, f"{name}{k}", WIDTH, columns) for name in ("gate", "up"))
         add("Sigmoid", gate, f"sigmoid{k}")
         add("Mul", f"{gate} sigmoid{k}", f"silu{k}")
         add("Mul", f"silu{k} {up}", f"wide{k}")
-        x = add("Add", f"{x} {product(f'wide{k}', f'down{k}', 64, WIDTH)}", f"layer{k}")
+        x = add("Add", f"{x} {product(f'wide{k}', f'down{k}', columns, WIDTH)}", f"layer{k}")
     weights["norm"] = np.ones(WIDTH, kind)
     x = add("SimplifiedLayerNormalization", f"{x} norm", "normed", **norm)
     product(x, "head", WIDTH, VOCABULARY)
@@ -123,7 +157,7 @@ def write_folder(
     names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
     caches = {
         side: [
-            value(f"{side}.{n}", element, ["batch_size", GROUPS, f"{side}_length", SIZE])
+            value(f"{side}.{n}", element, ["batch_size", groups, f"{side}_length", SIZE])
             for n in names
         ]
         for side in ("past_key_values", "present")
@@ -141,7 +175,7 @@ def write_folder(
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data")
     decoder = {"filename": "model.onnx", "head_size": SIZE, "num_hidden_layers": layers}
-    decoder |= {"num_attention_heads": HEADS, "num_key_value_heads": GROUPS}
+    decoder |= {"num_attention_heads": heads, "num_key_value_heads": groups}
     config = {
         "model": {
             "type": "llama",
@@ -169,11 +203,12 @@ class Reference:
         self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         self._names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
         kind = self._session.get_inputs()[2].type
+        self._groups = self._session.get_inputs()[2].shape[1]
         self._kind = np.float16 if "float16" in kind else np.float32
 
     def logits(self, tokens: list[int]) -> np.ndarray:
         """Return the logits after tokens, [length, vocabulary]."""
-        empty = np.zeros((1, GROUPS, 0, SIZE), self._kind)
+        empty = np.zeros((1, self._groups, 0, SIZE), self._kind)
         feeds = {f"past_key_values.{n}": empty for n in self._names}
         feeds |= {"input_ids": np.array([tokens], np.int64)}
         feeds |= {"attention_mask": np.ones((1, len(tokens)), np.int64)}

@@ -14,6 +14,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from jax import lax
+from language_folders import write_folder
 from onnx import numpy_helper, parser
 from PIL import Image
 
@@ -264,6 +265,22 @@ def test_a_network_is_tuned_saved_exported_and_sharded():
     session = onnxruntime.InferenceSession(model.SerializeToString())
     (expected,) = session.run(None, {"x": x})
     np.testing.assert_allclose(np.load("out/answers.npy"), np.asarray(expected), atol=1e-5)
+
+
+def test_a_decoder_learns_on_the_devices_of_two_processes():
+    write_folder(Path("FOLDER"), bits=4, layers=1, heads=8, groups=8, columns=128)
+    printed = run(EXAMPLES / "decoder_fine_tune.py", "FOLDER", "--processes", "2", "--steps", "30")
+    assert printed.startswith("8 x cpu, 2 processes\n")
+    found = [float(loss) for loss in re.findall(r"loss .*?(\d+\.\d+)$", printed, re.M)]
+    before, after, of_float16, of_int4 = found
+    assert after < before / 2
+    assert of_float16 == pytest.approx(after, abs=0.1)  # of one step more
+    assert of_int4 < before
+    assert "\n8 devices share all heads and columns\n" in printed
+    assert "\nall devices go on as one: " in printed
+    assert "out/decoder_fine_tune/adapter: read as it was written\n" in printed
+    wanted = {"model.onnx", "model.onnx.data", "genai_config.json", "tokenizer.json"}
+    assert wanted <= {path.name for path in Path("out/decoder_fine_tune/merged").iterdir()}
 
 
 def test_every_example_is_shown():

@@ -17,6 +17,7 @@ from onnx_models import runtime, single
 import dml_jax
 from dml_jax import load_onnx
 from dml_jax.lowering import attention, few_rows
+from dml_jax.onnx.translators import microsoft_quantized
 from dml_jax.rewrite import QUANTIZED, ROWS
 
 RANDOM = np.random.RandomState(3)
@@ -61,7 +62,8 @@ def test_quantized_weights_are_multiplied_as_they_are(name: str):
     sizes: Any = {"K": inner, "N": columns, "bits": 4, "block_size": 32}
     model = single("MatMulNBits", arrays, constants=weights, domain="com.microsoft", **sizes)
     (expected,) = runtime(model, {"x": arrays["x"]})
-    with of_platform("cuda"), mock.patch.object(few_rows, "LARGE", 0):
+    is_gpu = mock.patch.object(microsoft_quantized, "platform", lambda: "gpu")
+    with is_gpu, of_platform("cuda"), mock.patch.object(few_rows, "LARGE", 0):
         network = load_onnx(model, rewrites=[QUANTIZED])
         found = network(arrays["x"])["y"]
     assert network.rewrites[QUANTIZED.name] == (inner % 32 == 0)

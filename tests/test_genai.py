@@ -245,7 +245,7 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     yield "no images", lambda: og.Images.open("picture.png")
     yield "no audio", lambda: og.Audios.open("sound.wav")
     yield "no Engine", lambda: og.Engine(model)
-    yield "no Adapters", lambda: og.Adapters(model)
+    yield "be in [1, ", lambda: og.Model(folder, devices=10_000)
     yield "expected the tokens to be one or more", lambda: made.append_tokens([])
     yield "be at most 8, so that sequences have at most", lambda: made.append_tokens([5] * 9)
     yield f"the tokens to be in [0, {VOCABULARY - 1}]", lambda: made.append_tokens([VOCABULARY])

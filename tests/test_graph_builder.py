@@ -177,3 +177,16 @@ def test_only_operators_take_expressions(compute: Callable[..., Any]):
     y = GraphBuilder().input_tensor("x", HALF)
     with pytest.raises(DmlError, match=r"be passed to operators and .* jax\.jit compiles"):
         compute(y)
+
+
+def test_an_output_names_its_count():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2, 3]))
+    count, places = functional.non_zero_coordinates(x)
+    outputs = {"places": places, "count": count}
+    g = builder.build(outputs, counted={"places": (0, "count")})
+    assert g.counted == {"places": (0, "count")}
+    assert Graph.from_json(g.to_json()) == g
+    assert Graph.from_json(g.to_json()).counted == g.counted
+    assert g != builder.build(outputs)
+    assert not builder.build(outputs).counted

@@ -294,6 +294,19 @@ BROKEN: list[tuple[str, Callable[[Json], None], list[str]]] = [
         ["OutputEdges[2] to feed a graph output that no other edge feeds, as OutputEdges[0] does"],
     ),
     (
+        "a dimension that data decides, without a count",
+        edit(output_edges_1=Out(0, 1, 1, padded_axis=0)),
+        ["OutputEdges[1].CountName to be given, as PaddedAxis is, got nothing"],
+    ),
+    (
+        "a dimension and a count that are not there",
+        edit(output_edges_1=Out(0, 1, 1, padded_axis=2, count_name="totals")),
+        [
+            "OutputEdges[1].PaddedAxis to be in [0, 1] (dimensions), got 2",
+            "OutputEdges[1].CountName to be a graph output's name (did you mean 'total'?)",
+        ],
+    ),
+    (
         "types that differ",
         edit(nodes_1=OperatorNode(clip(OTHER), "low")),
         [

@@ -339,12 +339,6 @@ def test_values_of_types_that_directml_lacks_are_converted(kind: str):
 # Outputs whose size depends on data
 
 
-def cut(network: Any, results: Any, name: str) -> np.ndarray:
-    """Return an output without its padding."""
-    count = np.arange(int(results[f"{name}.count"]))
-    return np.asarray(results[name]).take(count, network.padded[name])
-
-
 MASKED = """g (float[4, 5] x) => (float[n] y, int64[m, 2] z) {
     zero = Constant<value_float = 0.0>()
     mask = Greater(x, zero)
@@ -365,10 +359,27 @@ def test_places_are_padded_with_a_count():
     assert results["z"].shape == (20, 2)
     assert int(results["y.count"]) == (x > 0).sum()
     for name, expected in zip(("y", "z"), runtime(model, {"x": x}), strict=True):
-        np.testing.assert_allclose(cut(network, results, name), expected, rtol=1e-5)
+        np.testing.assert_allclose(network.without_padding(results)[name], expected, rtol=1e-5)
     assert not np.asarray(results["z"])[int(results["z.count"]) :].any()
     assert "output 'y': padded to 20 in dimension 0; 'y.count' counts" in network.report()
     assert int(network(-np.abs(x))["y.count"]) == 0
+    assert network.counted == {"y": (0, "y.count"), "z": (0, "z.count")}
+    assert [*network.without_padding(results)] == ["y", "z"]
+    shown = "x FLOAT32[4,5] -> y FLOAT32[y.count<=20], z INT64[z.count<=20,2]"
+    assert network.describe() == f"{shown}, y.count INT64[1], z.count INT64[1]"
+    assert network.rewritten.counted == network.graph.counted == network.counted
+
+
+def test_a_count_has_a_name_that_no_output_has():
+    text = MASKED.replace("(float[n] y, int64[m, 2] z)", "(float[n] y, float[4, 5] other)")
+    model = parsed(text.replace("mask =", "other = Abs(x)\n    mask ="))
+    model.graph.node[1].output[0] = model.graph.output[1].name = "y.count"
+    network = load_onnx(model)
+    x = RANDOM.randn(4, 5).astype(np.float32)
+    assert network.counted == {"y": (0, "y.count (2)")}
+    results = network.without_padding(network(x))
+    for name, expected in zip(("y", "y.count"), runtime(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(results[name], expected, rtol=1e-5)
 
 
 BOXES = """g (float[1, 50, 4] boxes, float[1, 3, 50] scores)
@@ -398,7 +409,7 @@ def test_boxes_are_padded_with_a_count():
         results = network(inputs)
         assert results["chosen"].shape == (18, 3)
         for name, expected in zip(("chosen", "kept", "best"), runtime(model, inputs), strict=True):
-            np.testing.assert_allclose(cut(network, results, name), expected, rtol=1e-6)
+            np.testing.assert_allclose(network.without_padding(results)[name], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

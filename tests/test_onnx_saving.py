@@ -211,6 +211,15 @@ def test_weights_may_be_stored_in_a_narrow_type(tmp_path: Path, dtype: Any):
     assert "to be float16 or bfloat16" in refusal(network, tmp_path / "t.onnx", dtype=np.int8)
 
 
+def test_new_values_of_external_data_are_rounded(tmp_path: Path):
+    external(parser.parse_model(LAYERS), tmp_path / "network.onnx", "weights", 0)
+    network = load_onnx(tmp_path / "network.onnx", free_dimensions={"batch": 2})
+    weights = {name: w / 3 for name, w in network.weights.items()}
+    network.save(tmp_path / "tuned.onnx", weights, jnp.float16)
+    rounded = {n: w.astype(jnp.float16).astype(np.float32) for n, w in weights.items()}
+    agrees(network, rounded, tmp_path / "tuned.onnx", X)
+
+
 def test_quantized_weights(tmp_path: Path):
     weights = {
         "w": RANDOM.integers(-128, 128, (3, 4)).astype(np.int8),

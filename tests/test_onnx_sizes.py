@@ -121,21 +121,13 @@ def selected(tail: str) -> Any:
     return parser.parse_model(HEAD + text.replace("OUT", "y, z" if two else "y"))
 
 
-def cut(network: Any, results: Any, name: str) -> np.ndarray:
-    """Return an output without its padding."""
-    array = np.asarray(results[name])
-    if name not in network.padded:
-        return array
-    return array.take(range(int(results[f"{name}.count"])), network.padded[name])
-
-
 def same_as_runtime(model: Any, *feeds: dict[str, np.ndarray]) -> Any:
     network = dml_jax.load_onnx(model, fallback=True)
     for given in feeds:
         results = network(given)
         names = [o.name for o in model.graph.output]
         for name, expected in zip(names, runtime(model, given), strict=True):
-            found = cut(network, results, name)
+            found = network.without_padding(results)[name]
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     return network

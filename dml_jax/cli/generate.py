@@ -25,6 +25,8 @@ _FOLDER = click.Path(readable=False, path_type=Path)
 @click.option("--seed", type=int, help="Draw the same tokens each time.")
 @click.option("--repetition_penalty", type=float, help="More than 1 repeats less.")
 @click.option("--keep-int4", is_flag=True, help="Unpack int4 weights at each step: less memory.")
+@click.option("--adapter", type=_FOLDER, help="A folder of PEFT's: adapter_model.safetensors.")
+@click.option("--devices", type=click.IntRange(1), default=1, help="Divide it among devices.")
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 @json_option
 def generate(
@@ -33,6 +35,8 @@ def generate(
     chat: bool,
     seed: int | None,
     keep_int4: bool,
+    adapter: Path | None,
+    devices: int,
     stats: bool,
     as_json: bool,
     **options: Any,
@@ -46,6 +50,7 @@ def generate(
     dml-jax generate FOLDER --prompt "Once upon a time" --max_length 100
     dml-jax generate FOLDER --prompt "Once" --do_sample --temperature 0.7 --seed 1
     dml-jax generate FOLDER --chat --stats
+    dml-jax generate FOLDER --prompt "Once" --adapter ADAPTER --devices 2
     """  # noqa: D301
     if prompt is None and not chat:
         raise click.UsageError("Give a text with --prompt, or talk with --chat.")
@@ -53,9 +58,15 @@ def generate(
     given |= {} if seed is None else {"random_seed": seed}
     with reporting(as_json):
         from dml_jax.genai.config import Model
+        from dml_jax.genai.lora import Adapter
         from dml_jax.genai.talking import Talk
 
-        talk: Any = Talk(Model(folder, keeps_int4=keep_int4), {"do_sample": False, **given})
+        model = Model(folder, keeps_int4=keep_int4, devices=devices)
+        if adapter is not None:
+            model = model.adapted(Adapter.load(adapter, model.folder))
+        if model.decoder.note:
+            click.echo(model.decoder.note, err=True)
+        talk: Any = Talk(model, {"do_sample": False, **given})
         if prompt == "-":
             prompt = sys.stdin.read()
         if prompt is not None:

@@ -158,8 +158,8 @@ class Model:
         for name, place in places.items():
             if place.memory in self.deferred:
                 shape = network.output_types[name].shape or ()
-                axis, count = network.padded.get(name), places.get(f"{name}.count")
-                found[place.memory] = Result(place, shape, axis, count)
+                axis, count = network.counted.get(name, (None, ""))
+                found[place.memory] = Result(place, shape, axis, places.get(count))
         return found
 
     def read_before_known(self) -> Iterator[Fault]:

@@ -5,7 +5,6 @@ programs that import `onnxruntime_genai`.
 """
 
 from dml_jax.genai.absent import (
-    Adapters,
     Audios,
     Engine,
     Images,
@@ -29,15 +28,19 @@ from dml_jax.genai.absent import (
     set_log_options,
     unregister_execution_provider_library,
 )
+from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.config import Config, Model
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import GenAIError
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.generator import Generator, GeneratorParams
+from dml_jax.genai.lora import Adapter
+from dml_jax.genai.merging import save_merged
 from dml_jax.genai.tensors import NamedTensors, Tensor
 from dml_jax.genai.text import Tokenizer, TokenizerStream
 
 __all__ = [
+    "Adapter",
     "Adapters",
     "Audios",
     "Config",
@@ -68,6 +71,7 @@ __all__ = [
     "is_qnn_available",
     "is_webgpu_available",
     "register_execution_provider_library",
+    "save_merged",
     "set_current_gpu_device_id",
     "set_log_callback",
     "set_log_options",

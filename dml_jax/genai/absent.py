@@ -87,12 +87,6 @@ class MtpGenerator(_Absent):
     what, instead = "MtpGenerator", "a Generator generates one token after the other"
 
 
-class Adapters(_Absent):
-    """Changes to weights by name, which are refused."""
-
-    what, instead = "Adapters", "merge an adapter into the weights of the folder"
-
-
 def set_log_options(**options: Any) -> None:
     """Turn the log on or off: `enabled`; other options are ONNX Runtime GenAI's own."""
     _LOG.setLevel(logging.INFO if options.get("enabled", True) else logging.WARNING)

@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.operator.callable import are_refused
 
@@ -79,14 +81,17 @@ class Model:
         config: a `Config`, or the path of a folder.
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each step. Else
             a CPU unpacks them once, into up to eight times their memory.
+        devices: how many devices compute it together; the first ones that JAX has.
     """
 
-    def __init__(self, config: "Config | str | Path", *, keeps_int4: bool = False):
+    def __init__(
+        self, config: "Config | str | Path", *, keeps_int4: bool = False, devices: int = 1
+    ):
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
-        self.decoder = Decoder(self.folder, keeps_int4)
+        self.decoder = Decoder(self.folder, keeps_int4, mesh_of(devices))
         with raised():
-            _ = self.folder.proto
+            _ = self.folder.proto, self.decoder.note
 
     @property
     def type(self) -> str:
@@ -119,12 +124,25 @@ class Model:
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return tuple(jax.jit(step, compiler_options=own or None, **names) for own in (one, many))  # pyright: ignore
 
+    def adapted(self, adapter: Adapter) -> "Model":
+        """Return the model with an adapter, whose weights are among those of its decoder.
+
+        Both models have the other weights in common.
+        """
+        with raised():
+            other = Model.__new__(Model)  # which has no programs yet
+            other.config = self.config
+            other.folder = self.folder.having(adapter.applied())
+            other.decoder = self.decoder.having(other.folder)
+        return other
+
     def report(self) -> str:
         """Return what the model is made of, once it has run."""
         kept = self.decoder.weights
         size = sum(w.nbytes for w in kept.values())
         lines = [f"{self.type}: {self.folder.layers} layers, {len(kept)} weights, {size} bytes"]
         lines.append(f"computed from weights once: {self.decoder.made_bytes} bytes")
+        lines += [self.decoder.note] if self.decoder.note else []
         return "\n".join(lines)
 
     def create_multimodal_processor(self) -> Any:
@@ -143,6 +161,17 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
             raise
         return {}
     return options
+
+
+def mesh_of(count: int) -> Mesh | None:
+    """Return the first devices of JAX as a mesh; None for one. Raises `GenAIError`."""
+    known = jax.devices()
+    if not 1 <= count <= len(known):
+        rule = f"be in [1, {len(known)}], as JAX has"
+        if jax.default_backend() == "cpu":
+            rule += " (XLA_FLAGS=--xla_force_host_platform_device_count=8 divides a CPU)"
+        raise refusal("the number of devices", rule, count)
+    return None if count == 1 else Mesh(np.array(known[:count]), ("heads",))
 
 
 def as_tokens(tokens: Any, batch: int) -> np.ndarray:

@@ -6,6 +6,7 @@ that is padded at its end writes rows that nothing sees, since the next tokens w
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,13 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import Expect
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
+from dml_jax.onnx.dividing import Division, divided
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.sharding import ShardedNetwork, axis_of, sharded
 from dml_jax.rewrite import DEFAULT, MATRICES, PRODUCTS, QUANTIZED, ROWS
 
 CHUNKS = (256, 32, 1)
@@ -41,18 +46,26 @@ class Decoder:
         folder: the folder.
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each call. Else
             a CPU unpacks them once, which takes up to eight times their memory.
+        mesh: the devices that compute it together, along one axis; None for one device.
 
     Attributes:
         folder: the folder.
+        mesh: the devices that compute it together; None for one device.
         weights: the weights of the file, by name.
     """
 
-    def __init__(self, folder: Folder, keeps_int4: bool = False):
-        self.folder = folder
+    def __init__(self, folder: Folder, keeps_int4: bool = False, mesh: Mesh | None = None):
+        self.folder, self.mesh, self._keeps_int4 = folder, mesh, keeps_int4
         self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
-        self._networks: dict[tuple[int, int, int, int, bool], Network] = {}
+        self._networks: dict[tuple[int, int, int, int, bool], Network | ShardedNetwork] = {}
         self._weights: Mapping[str, jax.Array] = {}
         self._made: Sequence[jax.Array] | None = None
+
+    def having(self, folder: Folder) -> "Decoder":
+        """Return the decoder of another network, with the weights that both have."""
+        other = Decoder(folder, self._keeps_int4, self.mesh)
+        other._weights = self._weights
+        return other
 
     @functools.cached_property
     def _dims(self) -> Mapping[str, Sequence[int]]:
@@ -85,16 +98,42 @@ class Decoder:
 
     def cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache."""
-        heads, size = self.heads
+        (heads, size), place = self.heads, None
+        if self.mesh is not None:
+            own, spec = self._own_heads, P()
+            if self._division.caches:
+                heads, spec = own * self.mesh.size, P(None, *self.mesh.axis_names)
+            place = NamedSharding(self.mesh, spec)
         shape = (batch, heads, rows, size)
-        buffers = [jnp.zeros(shape, self.cache_type) for _ in self.folder.caches]
+        buffers = [jnp.zeros(shape, self.cache_type, device=place) for _ in self.folder.caches]
         return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
+
+    @functools.cached_property
+    def _division(self) -> Division:
+        """Return how several devices divide the network."""
+        assert self.mesh is not None
+        axis = axis_of(self.mesh, None)
+        return divided(self.folder.proto, self.folder.files, self.mesh.size, axis)
+
+    @property
+    def _own_heads(self) -> int:
+        """Return the number of heads of the keys that a device has."""
+        heads = self.heads[0]
+        past = self.folder.caches[0][0]
+        return heads if self.mesh is None else self._division.caches.get(past, heads)
+
+    @property
+    def note(self) -> str:
+        """Return what several devices do not divide, and why, in one line; "" where all is."""
+        return "" if self.mesh is None else self._division.note
 
     @property
     def weights(self) -> Mapping[str, jax.Array]:
         """Return the weights of the file, by name."""
-        if not self._weights:
-            self.network(1, 1, self.rows(self.folder.context_length))
+        if not self._networks:
+            rows = self.rows(self.folder.context_length)
+            for total in {rows, min(rows, self.longest_short or rows)}:  # each set of angles
+                self.network(1, 1, rows, self.width(rows, total))
         return self._weights
 
     @functools.cached_property
@@ -126,7 +165,7 @@ class Decoder:
 
     def network(
         self, batch: int, length: int, rows: int, width: int = 0, is_last: bool = False
-    ) -> Network:
+    ) -> Network | ShardedNetwork:
         """Return the network of `length` tokens of each sequence, and a buffer of `rows`.
 
         Args:
@@ -143,7 +182,9 @@ class Decoder:
                 self._networks[key] = self._loaded(*key)
         return self._networks[key]
 
-    def _loaded(self, batch: int, length: int, rows: int, width: int, is_last: bool) -> Network:
+    def _loaded(
+        self, batch: int, length: int, rows: int, width: int, is_last: bool
+    ) -> Network | ShardedNetwork:
         names, dims = self.folder.names, self._dims
         heads, size = self.heads
         shapes: dict[str, Sequence[int]] = {
@@ -161,14 +202,17 @@ class Decoder:
             others = (rewrite for rewrite in DEFAULT if rewrite is not MATRICES)
             rewrites, growth = (QUANTIZED, *others, ROWS), 1.0
         options = NetworkOptions(
-            shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.path
+            shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.files
         )
-        network = load_network(proto, options)
+        if self.mesh is None:
+            network = load_network(proto, options)
+        else:
+            network = sharded(load_network, proto, options, self.mesh, placed=self._weights)
         self._weights = {**network.weights, **self._weights}
         network.weights = {name: self._weights[name] for name in network.weights}
         return network
 
-    def held(self, network: Network) -> Sequence[jax.Array]:
+    def held(self, network: Network | ShardedNetwork) -> Sequence[jax.Array]:
         """Return what a network's calls hold: weights, in the form in which products are quickest.
 
         What follows from weights is computed once for all networks of the decoder.
@@ -184,7 +228,7 @@ class Decoder:
         return sum(x.nbytes for x in self._made or ())
 
     def step_bytes(self, filled: int) -> int:
-        """Return the bytes that a step of one token reads, after `filled` tokens.
+        """Return the bytes that a device reads in a step of one token, after `filled` tokens.
 
         Of the table of the tokens it reads a row, and of a buffer the rows that are filled.
         """
@@ -193,11 +237,12 @@ class Decoder:
         }
         network = next(n for key, n in self._networks.items() if key[1] == 1)
         names, _ = network.prepared_from
-        weights = sum(self._weights[n].nbytes for n in names if n not in tables) + self.made_bytes
-        heads, size = self.heads
+        read = [*(self._weights[n] for n in names if n not in tables), *(self._made or ())]
+        weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)
+        heads, size = self._own_heads, self.heads[1]
         return weights + len(self.folder.caches) * heads * size * filled * self.cache_type.itemsize
 
-    def _inputs(self, network: Network, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
+    def _inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
         names, length = self.folder.names, tokens.shape[1]
         buffers, start = cache["buffers"], cache["length"].astype(np.int32)
         _, width = network.inputs[names["attention_mask"]].shape or (0, 0)
@@ -236,7 +281,9 @@ class Decoder:
         batch, length = tokens.shape
         network = self.network(batch, length, cache["buffers"][0].shape[2])
         counts = jnp.full(tokens.shape[:1], tokens.shape[1], np.int32)
-        results = network.apply(weights, self._inputs(network, cache, tokens, counts))
+        others = self._weights.keys() - network.weights.keys()  # of other lengths alone
+        read = {name: w for name, w in weights.items() if name not in others}
+        results = network.apply(read, self._inputs(network, cache, tokens, counts))
         after = self._after(results, cache, counts)
         return results[self.folder.names["logits"]], after
 

@@ -1,5 +1,6 @@
 """Folders of language models as ONNX Runtime GenAI has them: genai_config.json and its files."""
 
+import copy
 import functools
 import json
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.files import parse_text, similar_file
+from dml_jax.onnx.external import Folder as Files
 
 CONFIG = "genai_config.json"
 
@@ -71,6 +73,22 @@ class Folder:
             what = error.strerror or str(error)
             rule = f"be a file that can be read{similar_file(path)}"
             raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
+
+    @functools.cached_property
+    def files(self) -> Files:
+        """Return where the external data of the network are."""
+        return Files(self.path, self.path.resolve())
+
+    def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
+        """Return the folder with another network.
+
+        Args:
+            proto: the network.
+            files: where its external data are; by default those of the folder.
+        """
+        other = copy.copy(self)
+        other.proto, other.files = proto, files or self.files
+        return other
 
     @property
     def model(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.config import Model, as_tokens
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
@@ -59,7 +60,8 @@ class Generator:
     """
 
     def __init__(self, model: Model, params: GeneratorParams):
-        self._model, self._options = model, params.options
+        self._of = self._model = model
+        self._options = params.options
         self._options.check(model.folder.context_length)
         self._decoder, self._key = model.decoder, key_of(self._options.random_seed)
         batch = self._options.batch_size
@@ -293,7 +295,9 @@ class Generator:
             return self.get_logits()
         if name not in outputs:
             raise refusal("the output", "be one of the model", name)
-        return np.asarray(self._cache["buffers"][outputs.index(name)])[:, :, : max(self._filled)]
+        buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
+        copies = buffer.shape[1] // self._decoder.heads[0]  # of each head, on several devices
+        return buffer[:, ::copies, : max(self._filled)]
 
     def get_input(self, name: str) -> np.ndarray:
         """Return the tokens that the model read last, `input_ids`."""
@@ -305,9 +309,19 @@ class Generator:
         """Append tokens, the input `input_ids`."""
         self.set_inputs({name: Tensor(value)})
 
-    def set_active_adapter(self, adapters: Any, name: str) -> None:
-        """Refuse adapters."""
-        raise absent("adapters", "merge an adapter into the weights of the folder")
+    def set_active_adapter(self, adapters: Adapters, name: str) -> None:
+        """Let an adapter change the products from the next token on.
+
+        Args:
+            adapters: the adapters of the model.
+            name: the name that it was loaded by.
+
+        Raises `GenAIError` for a name that was not loaded, and for adapters of another model.
+        """
+        if adapters.model.decoder is not self._of.decoder:
+            raise refusal("the adapters", "be those of the generator's model", "others")
+        self._model = adapters.adapted(name)
+        self._decoder, self._held = self._model.decoder, {}
 
     def set_runtime_option(self, name: str, value: str) -> None:
         """Do nothing: the options are ONNX Runtime's own."""

@@ -283,12 +283,15 @@ class GraphBuilder:
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
         only_read: bool = False,
+        counted: Mapping[str, tuple[int, str]] = {},
     ) -> Graph:
         """Return the graph of these outputs, with the nodes that they need.
 
         Args:
             outputs: the outputs; the keys of a mapping become their names.
             only_read: whether inputs that no output needs are left out; else they are refused.
+            counted: the outputs whose size data decides, by name: the dimension, and the name of
+                the output that counts the elements along it.
 
         Raises `DmlError` with all faults.
         """
@@ -310,6 +313,7 @@ class GraphBuilder:
                 if expect(output.source[0] >= 0, f"outputs[{index}]", rule, got):
                     sources.append(output.source)
         expect.check()
+        every = names or [""] * len(outputs)
         views = [output.desc for output in outputs]
         is_viewed = any(
             not same_layout(self.written(source), view)
@@ -334,7 +338,10 @@ class GraphBuilder:
                 for (source, i), n, slot in edges
                 if source >= 0
             ],
-            [OutputEdge(places[node], i, index) for index, (node, i) in enumerate(sources)],
+            [
+                OutputEdge(places[node], i, index, None, *counted.get(name, (None, None)))
+                for index, ((node, i), name) in enumerate(zip(sources, every, strict=True))
+            ],
             names_kept,
             names,
             self._declared([*self._inputs.values()], places, edges, kept),

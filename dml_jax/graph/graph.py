@@ -189,6 +189,21 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """Return the sources of the graph's outputs, which count as in `reads`."""
         return self.__dict__["_wiring"].ends
 
+    @functools.cached_property
+    def counted(self) -> Mapping[str, tuple[int, str]]:
+        """The outputs whose size data decides, by name: (the dimension, the output that counts).
+
+        Behind the elements that are there, such an output has a padding.
+        """
+        return {
+            (self.output_names or ())[int(edge.graph_output_index)]: (
+                edge.padded_axis,
+                edge.count_name,
+            )
+            for edge in self.output_edges
+            if edge.padded_axis is not None and edge.count_name is not None
+        }
+
     @property
     def results(self) -> list[Source]:
         """Return the sources of the graph's outputs."""

@@ -350,12 +350,22 @@ class IntermediateEdge(Part, c_name="DML_INTERMEDIATE_GRAPH_EDGE_DESC", kw_only=
 
 
 class OutputEdge(Part, c_name="DML_OUTPUT_GRAPH_EDGE_DESC", kw_only=False):
-    """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph."""
+    """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph.
+
+    Data may decide a size of the output: then its elements are followed by a padding, and another
+    output of the graph counts them. DirectML has no such edges.
+
+    Fields:
+        padded_axis: the dimension whose size data decides; None for none.
+        count_name: the name of the output of the graph that has this size; None for none.
+    """
 
     from_node_index: Reference
     from_node_output_index: UInt
     graph_output_index: Reference
     name: OptionalName = None
+    padded_axis: UInt | None = None
+    count_name: OptionalName = None
 
 
 AnyNode = OperatorNode | ConstantNode | FunctionNode

@@ -259,9 +259,23 @@ class Wiring(Expect):
             return edge
         self.ends[index] = source, output
         self.outputs[index] = self._wanted.get(index, tensor)
+        self._check_count(edge, path, len(self.outputs[index].sizes))
         if not same_layout(tensor, self.outputs[index]):
             self._view_output(index, tensor, where)
         return _with(edge, from_node_index=source, graph_output_index=index)
+
+    def _check_count(self, edge: OutputEdge, path: str, rank: int) -> None:
+        """Check the dimension of an output whose size data decides, and the output that counts."""
+        axis, name, names = edge.padded_axis, edge.count_name, self._by_name["graph output"]
+        if axis is None and name is None:
+            return
+        self(axis is not None, f"{path}.PaddedAxis", "be given, as CountName is", NOTHING)
+        self(name is not None, f"{path}.CountName", "be given, as PaddedAxis is", NOTHING)
+        if axis is not None:
+            self._within(f"{path}.PaddedAxis", axis, rank, "dimensions")
+        if name is not None:
+            rule = f"be a graph output's name{nearest(name, names)}"
+            self(name in names, f"{path}.CountName", rule, name)
 
     def _view_output(self, index: int, written: TensorDesc, where: str) -> None:
         """Let an output of the graph read the bytes of a node's output as the tensor declared."""

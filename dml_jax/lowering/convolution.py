@@ -140,6 +140,7 @@ def _sums(
 
     if x.dtype.itemsize > 2 or (_is_chain(w, groups) and FORMS.get("depthwise") != "conv"):
         return widened(x, w)
+
     def narrow(x: jax.Array, w: jax.Array) -> jax.Array:
         return wide(plain(x, w, window, groups, inside))
 

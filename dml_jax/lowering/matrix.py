@@ -84,7 +84,9 @@ def quantized_gemm(
 
     def plain(x: jax.Array, packed: jax.Array, scale: jax.Array, *zero: jax.Array) -> jax.Array:
         b = few_rows.dequantized(packed, scale, zero[0] if zero else None, bits)
-        return product(x, b, np.float32, (False, True))
+        if x.shape[0] > 1:
+            return product(x, b, np.float32, (False, True))
+        return product(b, x, np.float32, (False, True)).T  # a CPU is faster so
 
     arrays = (rows, packed, scale) if zero is None else (rows, packed, scale, zero)
     is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= few_rows.LARGE
@@ -219,7 +221,10 @@ def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
     XLA's product on an NVIDIA GPU is wrong for some odd sizes.
     """
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
-    left, right = _filled(a, -rows % TILE, -terms % TILE), _filled(b, -terms % TILE, -columns % TILE)
+    left, right = (
+        _filled(a, -rows % TILE, -terms % TILE),
+        _filled(b, -terms % TILE, -columns % TILE),
+    )
     return _product_of_int8(left, right)[..., :rows, :columns]
 
 

@@ -51,7 +51,12 @@ def put(x: jax.Array, starts: Numbers, strides: Numbers, sizes: Numbers) -> jax.
     return lax.pad(lax.rev(x, _backward(strides)), jnp.zeros((), x.dtype), widths)
 
 
-_MODES: Mapping[str, Any] = {"EDGE": "edge", "REFLECTION": "reflect", "SYMMETRIC": "symmetric", "WRAP": "wrap"}
+_MODES: Mapping[str, Any] = {
+    "EDGE": "edge",
+    "REFLECTION": "reflect",
+    "SYMMETRIC": "symmetric",
+    "WRAP": "wrap",
+}
 
 
 def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | int) -> jax.Array:

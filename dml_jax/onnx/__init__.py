@@ -93,10 +93,10 @@ def load_onnx(
 def load_network(model: Any, options: "NetworkOptions") -> "Network":
     """Return the network of a model, as `load_onnx` does."""
     _need_onnx()
-    from dml_jax.onnx import network
+    from dml_jax.onnx import loading
 
     with beyond.allowed(options.fallback):
-        return network.load(model, options)
+        return loading.load(model, options)
 
 
 def save_onnx(

@@ -15,10 +15,10 @@ import numpy as np
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError
-from dml_jax.graph import Graph
+from dml_jax.graph import Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
 from dml_jax.graph.parts import ArrayType, Edge
-from dml_jax.onnx.tensors import Type
+from dml_jax.onnx.tensors import COUNT, Type
 
 Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
 """Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""
@@ -47,14 +47,24 @@ def inner(array: Any, edge: Edge) -> jax.Array:
     return jnp.asarray(array).astype(edge.dtype).reshape(edge.sizes)
 
 
+def sources_of(graph: Graph, values: Mapping[str, Any]) -> dict[Source, Any]:
+    """Return the inputs of a graph that `values` has by name, as its edges carry them."""
+    points = zip(graph.input_names or (), graph.inputs, strict=True)
+    return {
+        (-1, index): inner(values[name], edge)
+        for index, (name, edge) in enumerate(points)
+        if name in values
+    }
+
+
 def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> list[jax.Array]:
-    """Return the outputs of a graph, of types `kinds`, as ONNX has them.
+    """Return the outputs of a graph, of types `kinds`, as ONNX has them, then their counts.
 
     `values` has the inputs of the graph by name, and may have others.
     """
-    points = zip(graph.input_names or (), graph.inputs, strict=True)
-    arrays = [inner(values[name], edge) for name, edge in points]
-    return [outer(x, kind) for x, kind in zip(graph.compute(*arrays), kinds, strict=True)]
+    results = graph.computed(sources_of(graph, values))
+    kinds = [*kinds, *[COUNT] * len(graph.counted)]
+    return [outer(x, kind) for x, kind in zip(results, kinds, strict=True)]
 
 
 def on_edges(

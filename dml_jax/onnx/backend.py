@@ -71,14 +71,8 @@ class DmlRep(BackendRep):
         with jax.enable_x64(True), jax.default_device(self._device):
             network, fixed = self._network(arrays)
             results = network({n: a for n, a in arrays.items() if n not in fixed})
-        found = []
-        for name in (output.name for output in self._model.graph.output):
-            result = np.array(results[name])
-            if name in network.padded:
-                count = np.arange(int(results[f"{name}.count"]))
-                result = result.take(count, network.padded[name])
-            found.append(result)
-        return tuple(found)
+        whole = network.without_padding(results)
+        return tuple(np.array(whole[output.name]) for output in self._model.graph.output)
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if isinstance(inputs, Mapping):

@@ -1,13 +1,13 @@
 """Elements of tensors that lie in files beside the model: ONNX's external data."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
 
@@ -49,6 +49,11 @@ class Folder:
 
     def _found(self, tensor: onnx.TensorProto, where: str) -> tuple[onnx.TensorProto, str]:
         """Return a tensor and the folder of its file, without symbolic links on the way."""
+        if tensor.HasField("raw_data"):  # in place of what lies in the file
+            own = onnx.TensorProto()
+            own.CopyFrom(tensor)
+            own.data_location = onnx.TensorProto.DEFAULT
+            return own, str(self.apparent)
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         base = str(self.apparent)
         if not is_external(tensor) or not location:
@@ -66,6 +71,30 @@ class Folder:
         for entry in found.external_data:
             entry.value = true.name if entry.key == "location" else entry.value
         return found, str(true.parent)
+
+
+@dataclass(frozen=True)
+class Made(Folder):
+    """A folder, beside whose files some tensors have elements that are made when they are read.
+
+    Attributes:
+        arrays: the functions that make them, by the name of the tensor.
+    """
+
+    arrays: Mapping[str, Callable[[], np.ndarray]] = field(default_factory=dict)
+
+    def array(self, tensor: onnx.TensorProto, what: str = "the initializer") -> np.ndarray:
+        """Return the elements of a tensor, as a `Folder` does."""
+        made = None if tensor.HasField("raw_data") else self.arrays.get(tensor.name)
+        return super().array(tensor, what) if made is None else made()
+
+    @staticmethod
+    def tensor(name: str, dtype: Any, sizes: Sequence[int]) -> onnx.TensorProto:
+        """Return a tensor whose elements are made."""
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        made = onnx.TensorProto(name=name, dims=sizes, data_type=kind)
+        made.data_location = onnx.TensorProto.EXTERNAL
+        return made
 
 
 def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) -> onnx.ModelProto:
@@ -133,7 +162,7 @@ def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
     if isinstance(message, onnx.TensorProto):
         yield message
         return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
+    for member, value in message.ListFields():
+        if member.message_type is not None:
             for part in value if hasattr(value, "add") else (value,):  # a list, or one
                 yield from _tensors(part)

@@ -60,7 +60,7 @@ def read(
     input_shapes: Mapping[str, Sequence[int]] | None,
     free_dimensions: Mapping[str, int] | None,
     constants: Mapping[str, Any] | None = None,
-    folder: Path | None = None,
+    folder: Folder | None = None,
 ) -> Model:
     """Return a model whose sizes are fixed. Raises `DmlError` with all faults.
 
@@ -72,7 +72,7 @@ def read(
         folder: where the files of external data are, for a model that is no path.
     """
     proto, files = parsed(model)
-    files = files if folder is None else Folder(folder, folder.resolve())
+    files = files if folder is None else folder
     expect = Expect("")
     external = files_of(proto, files)
     proto = with_inner_elements(proto, files, is_own=proto is not model)

@@ -1,14 +1,8 @@
 """Networks: what `load_onnx` returns."""
 
-import collections
 import copy
 import functools
-import html
-import importlib
-import operator
-import pkgutil
-import weakref
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,50 +12,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
+from dml_jax.description.tensor import TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, nearest
-from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode, Source
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted
+from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.lowering.precision import check_precision, chosen, has_tensorfloat32
+from dml_jax.lowering.precision import chosen
 from dml_jax.memory.programs import Kept
-from dml_jax.onnx import fallbacks, translators, tuning
-from dml_jax.onnx import model as models
-from dml_jax.onnx.arrays import inner, outer
-from dml_jax.onnx.carried import SizeBounds, checked_outputs, expect_within
-from dml_jax.onnx.kept import programs_of
+from dml_jax.onnx import tuning
+from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
+from dml_jax.onnx.arrays import inner, outer, sources_of
+from dml_jax.onnx.carried import expect_within
 from dml_jax.onnx.kernels import by_rule, platform
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.prepared import Arrays, Prepared, Store
+from dml_jax.onnx.reports import report, shown_point, table
 from dml_jax.onnx.saving import Origin, save
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense, has_x64
+from dml_jax.onnx.sharding import ShardedNetwork, sharded
+from dml_jax.onnx.tensors import COUNT, Tensor, Type
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
-
-Arrays = Mapping[str, Any]
-
-_SHOWN = 8  # names in a line of a report
-FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
-
-
-class Store:
-    """Arrays that several networks of one file hold once: weights, and what follows from these."""
-
-    def __init__(self) -> None:
-        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
-        self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
-
-    def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
-        """Return arrays on the device; the same array is there once."""
-        missing = [a for a in arrays if id(a) not in self._weights]
-        for array, held in zip(missing, jax.device_put(missing), strict=True):
-            self._weights[id(array)] = array, held  # the array too, or another one took its id
-        return [self._weights[id(array)][1] for array in arrays]
-
-    def clear(self) -> None:
-        """Forget all arrays on the device, which stay where networks hold them."""
-        self._weights.clear()
-        self.made.clear()
 
 
 class Network(Bindable):
@@ -90,11 +61,13 @@ class Network(Bindable):
         free: the name of each dimension of an input, None for one whose size is fixed.
         bounds: the bounds of sizes that data decides, by name. The output 'NAME.size' says the
             size that a call had.
+        loader: loads a model with options, as this network was loaded.
     """
 
     c_name = "ONNX"
     precision: str | None = None
     bounds: Mapping[str, int] = {}
+    loader: Callable[[Any, NetworkOptions], "Network"]
 
     def __init__(
         self,
@@ -104,21 +77,20 @@ class Network(Bindable):
         options: NetworkOptions,
         free: Mapping[str, Sequence[str | None]],
         origin: Origin,
-        defaults: Mapping[str, tuple[Type, np.ndarray]] = {},
+        defaults: Mapping[str, Tensor] = {},
         path: str | Path | None = None,
         store: Store | None = None,
     ):
         self._options, self._path = options, path
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.defaults = {name: kind for name, (kind, _) in defaults.items()}
+        self.defaults = {name: tensor.type for name, tensor in defaults.items()}
         self.free, self._origin = free, origin
-        self._padded = {n: t.padding.axis for n, t in outputs.items() if t.padding}
-        counts = {f"{n}.count": t.padding.count for n, t in outputs.items() if t.padding}
-        outputs = {**outputs, **counts}
+        self.graph = translation.build([*outputs.items()])
         self._results = {name: tensor.type for name, tensor in outputs.items()}
+        counts = (self.graph.output_names or ())[len(outputs) :]
+        self._results |= dict.fromkeys(counts, COUNT)
         every = {**self.inputs, **self._results}
         self.without_memory = {name for name, kind in every.items() if kind.is_empty}
-        self.graph = translation.build([*outputs.items()])
         nodes = (id(node) for _, node in self.graph.all_nodes)
         self._beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
         self._graphs: dict[str, tuple[Graph, dict[str, int]]] = {}  # by their layouts
@@ -128,7 +100,7 @@ class Network(Bindable):
             self._adopt(found[0], tuning.KERNELS[found[1]])
         else:
             self._compute(*rewritten(self.graph, options.made_by(platform())))
-        self.fixed = {n: array for n, (_, array) in defaults.items() if n in translation.fixed}
+        self.fixed = {n: t.array for n, t in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
         self._store = store or Store()
         arrays = self._store.weights([translation.weights[name] for name in read])
@@ -142,7 +114,7 @@ class Network(Bindable):
         if key not in self._taking:
             other, found = copy.copy(self), vars(self).items()
             kept = {n: v for n, v in found if not _is_cached(n)}
-            other.__dict__ = kept | {"_prepared": None, "_taking": {}}
+            other.__dict__ = kept | {"_taking": {}}
             other.inputs = self.inputs | {n: k for n, k in self.defaults.items() if n in key}
             other.defaults = {n: k for n, k in self.defaults.items() if n not in key}
             self._taking[key] = other
@@ -150,13 +122,31 @@ class Network(Bindable):
         return self._taking[key]
 
     @property
-    def padded(self) -> dict[str, int]:
-        """Return the outputs whose size depends on data: the dimension that is padded, by name.
+    def counted(self) -> dict[str, tuple[int, str]]:
+        """Return the outputs whose size depends on data, by name: (dimension, name of the count).
 
-        The output 'NAME.count' says how many elements along it are there. The rest is 0 where it
-        comes from the node itself, and whatever follows from 0 where it was computed on.
+        The count is an output too, which says how many elements along the dimension are there. The
+        rest is 0 where it comes from the node itself, and whatever follows from 0 where it was
+        computed on. `without_padding` cuts it off.
         """
-        return dict(self._padded)
+        names = dict(zip(self.graph.output_names or (), self._results, strict=True))
+        return {names[name]: counted for name, counted in self.graph.counted.items()}
+
+    @property
+    def padded(self) -> dict[str, int]:
+        """Return the outputs whose size depends on data: the dimension that is padded, by name."""
+        return {name: axis for name, (axis, _) in self.counted.items()}
+
+    def without_padding(self, results: Arrays) -> dict[str, Any]:
+        """Return the outputs of a call as the file has them: without paddings and counts.
+
+        Outputs that are padded become arrays of NumPy, with as many elements as their counts say.
+        """
+        counted = self.counted
+        found = {n: x for n, x in results.items() if n not in {c for _, c in counted.values()}}
+        for name, (axis, count) in counted.items():
+            found[name] = np.asarray(results[name]).take(range(int(results[count])), axis)
+        return found
 
     @property
     def outputs(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -230,42 +220,16 @@ class Network(Bindable):
 
     @functools.cached_property
     def _points(self) -> Sequence[BindPoint]:
-        kinds = [
-            *((False, name, "input", kind) for name, kind in self.inputs.items()),
-            *((True, name, "output", kind) for name, kind in self._results.items()),
-        ]
-        points, faults = list[BindPoint](), list[Fault]()
-        for is_output, name, word, kind in kinds:
-            if kind.is_empty:
-                continue
-            try:
-                if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
-                    raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])
-                tensor = TensorDesc(kind.inner, kind.shape or (1,))
-                points.append(BindPoint(name, (tensor,), is_output, False))
-            except DmlError as error:
-                faults += error.moved("", f"the {word} '{name}'")
-        if faults:
-            raise DmlError(faults)
-        return points
+        return points_of(self.inputs, self._results)
 
     def describe(self) -> str:
         """Return the names, types and sizes of inputs and outputs.
 
-        A free dimension stands with its name: `x FLOAT32[batch=8,2] -> y FLOAT32[8,2]`.
+        A free dimension stands with its name: `x FLOAT32[batch=8,2] -> y FLOAT32[8,2]`. So does one
+        whose size data decides, with the output that counts: `y FLOAT32[y.count<=20,2]`.
         """
         sides = [[p for p in self._points if p.output == is_output] for is_output in (False, True)]
-        return " -> ".join(", ".join(map(self._shown, side)) for side in sides)
-
-    def _shown(self, point: BindPoint) -> str:
-        (tensor,) = point.tensors
-        names = (not point.output and self.free.get(point.name)) or [None] * len(tensor.sizes)
-        sizes = [
-            str(size) if name is None else f"{name or '?'}={size}"
-            for name, size in zip(names, tensor.sizes, strict=True)
-        ]
-        kind, _, rest = tensor.shown().partition("[")
-        return f"{point.name} {kind}[{','.join(sizes)}{rest[rest.index(']') :]}"
+        return " -> ".join(", ".join(shown_point(self, p) for p in side) for side in sides)
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
         """Return the outputs in their order, of the inputs and of `constants`, in their tensors."""
@@ -281,127 +245,27 @@ class Network(Bindable):
 
         They are computed at the first call, and again for other weights.
         """
-        names, sources = self._kept
-        given = [*self.weights.values()]
-        if self._prepared is None or any(map(operator.is_not, self._prepared[0], given)):
-            with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._prepared_of(sources)
-            self._prepared = given, (*(self.weights[name] for name in names), *made)
-        return self._prepared[1]
+        keep = functools.partial(self._kept_program, options={})
+        return self._prepared.held(self.weights, self._store, keep)
 
     @functools.cached_property
-    def _kept(self) -> tuple[list[str], list[Source]]:
-        """Return the weights that calls read, and the outputs of nodes that follow from weights.
-
-        An array that is larger than all that it is computed from, by more than the growth that the
-        options allow, is computed at each call.
-        """
-        if not self._options.prepare:
-            return [name for name in self.rewritten.input_names or () if name in self.weights], []
-        graph, names = self.rewritten, self.rewritten.input_names or ()
-        fixed = {  # the bytes of each source that follows from weights; 0 for a constant
-            (-1, index): graph.inputs[index].total_tensor_size_in_bytes
-            for index, name in enumerate(names)
-            if name in self.weights
-        }
-        used = [*graph.results]
-        for index, node, sources in graph.plan:
-            has_operator = getattr(node, "operator", None) is not None
-            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
-            sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
-            most = max((fixed.get(source, 0) for source in sources), default=0)
-            if isinstance(node, ConstantNode):
-                fixed[index, 0] = 0
-            elif (
-                sizes
-                and max(sizes) <= most * self._options.growth
-                and all(source in fixed for source in sources)
-            ):
-                fixed |= {(index, place): size for place, size in enumerate(sizes)}
-            else:
-                used += sources
-        kept = dict.fromkeys(source for source in used if fixed.get(source))
-        made = [source for source in kept if source[0] >= 0]
-        return [names[index] for node, index in kept if node < 0], made
-
-    @property
-    def _made(self) -> list[TensorDesc]:
-        """Return the tensors that are prepared of weights."""
-        nodes = self.rewritten.nodes
-        outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
-        return [outputs[node][place] for node, place in self._kept[1]]
-
-    @functools.cached_property
-    def _prepare(self) -> Any:
-        """Return the function of weights that computes what follows from these alone."""
-
-        def prepare(weights: Arrays) -> list[jax.Array]:
-            with chosen(self.precision):
-                return self.rewritten.evaluated(self._sources_of(weights), self._kept[1])
-
-        return jax.jit(prepare)
-
-    def _prepared_of(self, sources: Sequence[Source]) -> list[jax.Array]:
-        """Return what follows from weights alone; what another network made of them is shared."""
-        keys, made = self._keys(), self._store.made
-        found = {source: made.get(keys[source]) for source in sources}
-        missing = [source for source in sources if found[source] is None]
-
-        def prepare(weights: Arrays) -> list[jax.Array]:
-            with chosen(self.precision):
-                return self.rewritten.evaluated(self._sources_of(weights), missing)
-
-        # One program for one set of tensors: another is missing where a `Store` has some of these.
-        program = self._kept_program(f"prepare {missing}", jax.jit(prepare), {})
-        results = program(self.weights) if missing else []
-        for source, array in zip(missing, results, strict=True):
-            found[source] = made[keys[source]] = array
-        return [array for array in found.values() if array is not None]
-
-    def _keys(self) -> dict[Source, Hashable]:
-        """Return what makes each source that follows from weights: equal keys have equal arrays."""
-        graph, weights = self.rewritten, self.weights
-        keys: dict[Source, Hashable] = {
-            (-1, index): id(weights[name])
-            for index, name in enumerate(graph.input_names or ())
-            if name in weights
-        }
-        for index, node, sources in graph.plan:
-            if isinstance(node, ConstantNode):
-                keys[index, 0] = node.array.dtype.name, node.array.shape, node.array.tobytes()
-            elif isinstance(node, OperatorNode) and all(source in keys for source in sources):
-                views = tuple(graph.views.get((index, place)) for place in range(len(sources)))
-                key = node.operator, views, tuple(keys[source] for source in sources)
-                keys |= {(index, k): (k, key) for k in range(len(node.operator.outputs))}
-            elif all(source in keys for source in sources):  # it is computed for each network
-                count = sum(tensor is not None for _, tensor in node.slots(output=True))
-                keys |= {(index, k): object() for k in range(count)}
-        return keys
-
-    def _sources_of(self, values: Arrays) -> dict[Source, Any]:
-        """Return the inputs of the graph by their sources, of arrays by name."""
-        points = zip(self.rewritten.input_names or (), self.rewritten.inputs, strict=True)
-        return {
-            (-1, index): inner(values[name], edge)
-            for index, (name, edge) in enumerate(points)
-            if name in values
-        }
+    def _prepared(self) -> Prepared:
+        growth = self._options.growth if self._options.prepare else None
+        return Prepared(self.rewritten, self.weights, self.precision, growth)
 
     def _of_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name, of `constants` and of inputs by name."""
-        names, sources = self._kept
-        known = self._sources_of({**inputs, **dict(zip(names, held, strict=False))})
-        known |= dict(zip(sources, held[len(names) :], strict=True))
-        return self._computed(known)
+        names, sources = self._prepared.names, self._prepared.sources
+        given = {**inputs, **dict(zip(names, held, strict=False))}
+        known = sources_of(self.rewritten, given)
+        return self._computed(known | dict(zip(sources, held[len(names) :], strict=True)))
 
     def _computed(self, known: dict[Source, Any]) -> dict[str, jax.Array]:
         """Return the outputs by name, of what is known of the graph."""
         with chosen(self.precision):
-            return self._by_name(self.rewritten.computed(known))
-
-    def _by_name(self, results: Sequence[Any]) -> dict[str, jax.Array]:
-        pairs = zip(self._results.items(), results, strict=True)
-        return self._within({name: outer(array, kind) for (name, kind), array in pairs})
+            results = self.rewritten.computed(known)
+            pairs = zip(self._results.items(), results, strict=True)
+            return self._within({name: outer(array, kind) for (name, kind), array in pairs})
 
     def _within(self, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """Return results. Raises `DmlError` where a size exceeds its bound, unless JAX traces."""
@@ -414,71 +278,14 @@ class Network(Bindable):
 
         It names each node that is no operator of DirectML, and says why.
         """
-        counts = collections.Counter(operator.short_name for operator in self.graph.operators)
-        size = sum(w.nbytes for w in self.weights.values())
-        lines = [f"{counts.total()} operators, from feature level {self.minimum_feature_level} on"]
-        lines += [f"  {count} {name}" for name, count in counts.most_common()]
-        lines.append(f"{len(self.weights)} weights, {size} bytes")
-        made = [tensor.total_tensor_size_in_bytes for tensor in self._made]
-        if made:
-            lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
-        options = self.compiler_options.items()
-        if self.is_tuned:
-            lines.append("layout and kernels that were tuned on this machine")
-        lines += [f"compiler option {name}={value or 'nothing'}" for name, value in options]
-        replaceable = [name for name in self.defaults if name not in self.fixed]
-        for names, what in (
-            (replaceable, "replaced by name at a call"),
-            ([*self.fixed], "replaced at load alone, by constants (--constant)"),
-        ):
-            if names:
-                shown = ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
-                lines.append(f"{len(names)} inputs have defaults that are {what}: {shown}")
-        for name, axis in self._padded.items():
-            size = (self._results[name].shape or ())[axis]
-            lines.append(
-                f"output '{name}': padded to {size} in dimension {axis}; '{name}.count' counts"
-            )
-        if self._beyond:
-            lines.append(f"{len(self._beyond)} nodes of types beyond DirectML")
-            lines += [f"  {label}: {reason}" for label, reason in self._beyond.items()]
-        nodes = [node for node in self.graph.functions if node.reason]
-        if nodes:
-            lines.append(f"{len(nodes)} nodes by JAX")
-            lines += [f"  {node.label}: {node.reason}" for node in nodes]
-        made = {name: count for name, count in self.rewrites.items() if count}
-        if made:
-            lines.append(f"{sum(made.values())} nodes rewritten in the program")
-            lines += [f"  {count} {name}" for name, count in made.items()]
-        for place, kinds in (("input", self.inputs), ("output", self._results)):
-            for name, kind in kinds.items():
-                if kind.array_dtype.itemsize < kind.dtype.itemsize:
-                    lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
-        if self.precision is not None:
-            lines.append(f"products of FLOAT32 in {self._precision_on(jax.devices()[0])}")
-        if self.programs is not None:
-            lines.append(self.programs.report())
-        return "\n".join(lines)
-
-    def _precision_on(self, device: Any) -> str:
-        """Return the precision of products on a device."""
-        if self.precision == "tensorfloat32" and not has_tensorfloat32(device):
-            return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
-        return str(self.precision)
+        return report(self, self._prepared.tensors, self._beyond)
 
     def __repr__(self) -> str:
         return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
 
     def _repr_html_(self) -> str:
         """Return a table of the inputs and outputs, for notebooks."""
-        rows = [
-            f"<tr><td>{place}</td><td>{html.escape(name)}</td><td>{kind.name}</td>"
-            f"<td>{'of any sizes' if kind.shape is None else list(kind.shape)}</td></tr>"
-            for place, kinds in (("input", self.inputs), ("output", self._results))
-            for name, kind in kinds.items()
-        ]
-        counts = f"{self.node_count} operators, {len(self.weights)} weights"
-        return f"<table><caption>Network: {counts}</caption>{''.join(rows)}</table>"
+        return table(self)
 
     def apply(self, weights: Arrays, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name; a pure function, for jax.jit, jax.grad and jax.vmap.
@@ -489,21 +296,19 @@ class Network(Bindable):
 
         Raises `DmlError` where a shape or a type is another.
         """
-        return self._computed(self._sources_of(self._arrays(weights, inputs)))
+        return self._computed(sources_of(self.rewritten, self._arrays(weights, inputs)))
 
     def prepared(self, weights: Arrays) -> Sequence[jax.Array]:
         """Return the arrays that calls hold, of weights by name: for `apply_prepared`.
 
         They are weights, and what follows from weights alone. The function is pure.
         """
-        names, sources = self._kept
-        return (*(weights[name] for name in names), *(self._prepare(weights) if sources else ()))
+        return self._prepared.of(weights)
 
     @property
     def prepared_from(self) -> tuple[list[str], int]:
         """Return the weights that `prepared` gives as they are, and the number of arrays behind."""
-        names, sources = self._kept
-        return names, len(sources)
+        return self._prepared.names, len(self._prepared.sources)
 
     def apply_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
         """Return what `apply` returns, of what `prepared` gives; a pure function too."""
@@ -527,6 +332,25 @@ class Network(Bindable):
         """
         own = {name: np.asarray(array) for name, array in self.weights.items()}
         save(self._origin, path, {**own, **(weights or {})}, dtype, own)
+
+    def shard(self, mesh: Any, axis: str | None = None) -> ShardedNetwork:
+        """Return a decoder's network that several devices compute together.
+
+        Each device has some heads of the attentions and some columns of the MLPs; two sums over all
+        devices a layer are all that they send (Megatron-LM, arXiv:1909.08053). Where the heads of
+        the keys are fewer than the devices, several devices have the same one; where heads or
+        columns cannot be divided evenly, each device computes all of them, and `note` says so.
+
+        Args:
+            mesh: the devices, a jax.sharding.Mesh.
+            axis: the axis of the mesh that the network is divided along; the only one by default.
+
+        Raises `DmlError` for a network without attentions of ONNX Runtime's GroupQueryAttention
+        that have past keys and values, and where nothing can be divided.
+        """
+        return sharded(
+            self.loader, self._origin.model, self._options, mesh, axis, weights=self.weights
+        )
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
@@ -580,9 +404,8 @@ class Network(Bindable):
     ) -> None:
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
-        for name in ("_kept", "_prepare", "_program", "_alone", "compiler_options"):
+        for name in ("_prepared", "_program", "_alone", "compiler_options"):
             vars(self).pop(name, None)
-        self._prepared: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         self._taking: dict[frozenset[str], Network] = {}
 
     def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
@@ -674,7 +497,7 @@ class Network(Bindable):
             if np.array_equal(inputs[name], self.fixed[name]):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
-        checked = {n: _checked(n, x, self.inputs.get(n)) for n, x in inputs.items()}
+        checked = {n: unchanged(n, x, self.inputs.get(n)) for n, x in inputs.items()}
         results = network._results_of(network.constants, checked)
         results = {name: results[name] for name in self._results}  # jax.jit sorts the names
         return self._within(results)
@@ -698,12 +521,12 @@ class Network(Bindable):
 
     def _arrays(self, weights: Arrays, inputs: Arrays) -> dict[str, Any]:
         """Return the weights and inputs by name. Raises `DmlError` where they do not fit."""
-        kinds = {name: _type_of(array) for name, array in self.weights.items()}
+        kinds = {name: type_of(array) for name, array in self.weights.items()}
         names = self._replaced(inputs) if isinstance(inputs, Mapping) else ()
         replaced = {name: kinds.pop(name) for name in names if name in kinds}
         expect = Expect("")
-        values = _fitting(expect, "input", inputs, self.inputs, self.defaults)
-        held = _fitting(expect, "weight", weights, kinds, replaced)
+        values = fitted(expect, "input", inputs, self.inputs, self.defaults)
+        held = fitted(expect, "weight", weights, kinds, replaced)
         expect.check()
         return {**held, **values}
 
@@ -720,173 +543,11 @@ class Network(Bindable):
     def _checked_inputs(self, inputs: Arrays) -> dict[str, Any]:
         """Return the inputs by name. Raises `DmlError` where they do not fit."""
         expect = Expect("")
-        values = _fitting(expect, "input", inputs, self.inputs, self.defaults)
+        values = fitted(expect, "input", inputs, self.inputs, self.defaults)
         expect.check()
         return values
-
-
-def _fitting(
-    expect: Expect,
-    word: str,
-    given: Any,
-    wanted: Mapping[str, Type],
-    optional: Mapping[str, Type],
-) -> dict[str, Any]:
-    """Return the arrays that are inputs or weights (`word`), by name.
-
-    Args:
-        expect: takes what does not fit.
-        word: what they are.
-        given: the arrays.
-        wanted: the types of those that have to be given.
-        optional: the types of those that may be left out.
-    """
-    known = {**wanted, **optional}
-    first = next(iter(wanted), "name")
-    rule = f"be a dict, {{{first!r}: array}}"
-    if not expect(isinstance(given, Mapping), f"{word}s", rule, shown_array(given)):
-        return {}
-    for name in given:
-        rule = f"name {'an' if word == 'input' else 'a'} {word}{nearest(name, known)}"
-        expect(name in known, f"{word}s", rule, name)
-    values = {}
-    for name, kind in known.items():
-        if name in optional and name not in given:
-            continue
-        where = f"the {word} '{name}'"
-        if not expect(name in given, where, "be given", Unquoted("nothing")):
-            continue
-        array, accepted = given[name], _accepted(kind)
-        rule = f"be {accepted[0].name}{list(kind.shape or ())}"
-        fits = getattr(array, "shape", None) == kind.shape
-        fits = fits and np.dtype(array.dtype) in accepted
-        if expect(fits, where, rule, shown_array(array)):
-            values[name] = array
-    return values
 
 
 def _is_cached(name: str) -> bool:
     """Return whether an attribute of a network is a property that is computed once."""
     return isinstance(getattr(Network, name, None), functools.cached_property)
-
-
-def _type_of(array: Any) -> Type:
-    from onnx.helper import np_dtype_to_tensor_dtype
-
-    return Type(np_dtype_to_tensor_dtype(np.dtype(array.dtype)), tuple(array.shape))
-
-
-def _accepted(kind: Type) -> list[np.dtype]:
-    """Return the types of arrays that stand for a tensor, ONNX's own first."""
-    if kind.dtype == bool:
-        return [kind.dtype, np.dtype(np.uint8)]
-    known = [kind.dtype, kind.array_dtype]
-    is_float32 = kind.has_inner and kind.inner.dtype == np.float32
-    return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
-
-
-_BOUNDS = {"attention_mask": (0, 1), "position_ids": (0, (1 << 24) - 1)}
-
-
-def _bounds_of(name: str, kind: Type) -> tuple[int, int] | None:
-    """Return the bounds of an input of tokens, whose sums fit 32 bits then; None for others."""
-    found = next((bounds for end, bounds in _BOUNDS.items() if name.endswith(end)), None)
-    return found if kind.name == "INT64" else None
-
-
-def _checked(name: str, array: Any, kind: Type | None) -> Any:
-    """Return an array that JAX takes as it is. Raises `DmlError` where it would be cut."""
-    if isinstance(array, jax.Array) or has_x64():
-        return array
-    array = np.asarray(array)
-    bounds = kind and _bounds_of(name, kind)
-    if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
-        rule = f"have elements in [{bounds[0]}, {bounds[1]}] while 64-bit types are off in JAX"
-        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
-        raise DmlError([Fault("", f"the input '{name}'", rule, array)])
-    if array.dtype not in (np.int64, np.uint64):
-        return array
-    narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
-    if not np.array_equal(narrow, array):
-        rule = f"have elements that fit {narrow.dtype.name} while 64-bit types are off in JAX"
-        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
-        raise DmlError([Fault("", f"the input '{name}'", rule, array)])
-    return narrow
-
-
-@functools.cache
-def load_translators() -> None:
-    """Import the modules that register the translators and the fallbacks."""
-    for package in (translators, fallbacks):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-
-
-def load(model: Any, options: NetworkOptions) -> Network:
-    """Return the network of a model, as `load_onnx` says."""
-    if options.precision is not None:
-        check_precision(options.precision)
-    load_translators()
-    origin = Origin.of(model)
-    read = models.read(model, options.shapes, options.names, options.constants, options.folder)
-    graph = read.proto.graph
-    translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
-    translation.asked = set(read.inputs)
-    translation.bounds = bounds = SizeBounds(options.bounds, graph)
-    scope: Scope = {}
-    defaults: dict[str, tuple[Type, np.ndarray]] = {}
-    translation.fixed |= {*read.defaults} - {*read.replaceable}
-    names = [output.name for output in graph.output]
-    for tensor in graph.initializer:
-        try:
-            array = read.array(tensor)
-            is_replaceable = tensor.name in read.replaceable
-            made = translation.weight(tensor.name, array, tensor.data_type, is_replaceable)
-            scope[tensor.name] = made
-            if tensor.name in read.defaults:
-                defaults[tensor.name] = made.type, array
-        except DmlError as error:
-            translation.faults += error.faults
-            scope[tensor.name] = None
-    for sparse in graph.sparse_initializer:
-        name, element = sparse.values.name, sparse.values.data_type
-        try:
-            scope[name] = translation.weight(name, dense(sparse, read.array), element)
-        except DmlError as error:
-            translation.faults += error.faults
-            scope[name] = None
-    for name, kind in read.inputs.items():
-        try:
-            scope[name] = translation.input(name, kind, _bounds_of(name, kind))
-        except DmlError as error:
-            translation.faults += error.moved("", f"the input '{name}'")
-            scope[name] = None
-    results = translation.graph(graph, scope, names, read.opsets)
-    outputs = {}
-    for name, tensor in zip(names, results, strict=True):
-        if name not in scope:
-            rule = "be an output of a node"
-            translation.faults.append(Fault("", "the output", rule, name))
-        elif isinstance(tensor, TensorList):
-            rule = "be a tensor (SequenceAt and ConcatFromSequence make tensors of a sequence)"
-            value = Unquoted("a sequence")
-            translation.faults.append(Fault("", f"the output '{name}'", rule, value))
-        elif tensor is not None:
-            outputs[name] = tensor
-        elif not translation.faults:
-            rule = "be given by its node"
-            translation.faults.append(Fault("", f"the output '{name}'", rule, Unquoted("nothing")))
-    if not translation.faults:
-        translation.faults += bounds.faults()
-    if translation.faults and translation.curable:
-        shown = Unquoted(", ".join(translation.curable))
-        translation.faults.append(Fault("", "", Sentence(f"{FALLBACK} {shown}"), ""))
-    if translation.faults:
-        raise DmlError(translation.faults)
-    free = models.free_names(read.proto)
-    path = model if isinstance(model, (str, Path)) else None
-    outputs = checked_outputs(outputs, bounds)
-    network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
-    network.bounds = {name: bounds.given[name] for name in bounds.met}
-    network.programs, network.precision = programs_of(model, read, options), options.precision
-    return network

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
+from dml_jax import facts, functional
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
@@ -148,6 +149,15 @@ def domain_of(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
+@functools.cache
+def function_of(op_type: str) -> Callable[..., Any]:
+    """Return the function of the operator that ONNX calls `op_type`, by the facts of names."""
+    operators = {name for name, own in facts.names().items() if op_type in own.get("onnx", ())}
+    entries = facts.functions().items()
+    name = next(name for name, entry in entries if operators.intersection(entry["operators"]))
+    return getattr(functional, name)
+
+
 class Node:
     """A node of the network as its translator reads it.
 
@@ -196,6 +206,11 @@ class Node:
     def fallback(self) -> Callable[..., Any] | None:
         """Return the function of arrays that computes the node's version."""
         return of_version(self.record.fallbacks, self.version)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Return the function of `dml_jax` of the operator that ONNX calls by the op type."""
+        return function_of(self.op_type)
 
     def over(
         self,
@@ -286,6 +301,14 @@ class Node:
             raise self.refusal(self.input_name(index), rule, value, OF_VALUES)
         return self.tensor(index).array
 
+    def number(self, index: int, default: Any = None) -> Any:
+        """Return the first element of input `index`, or `default` where it is left out.
+
+        Raises `DmlError` where it is not known at load.
+        """
+        array = self.constant(index)
+        return default if array is None else np.reshape(array, -1)[0].item()
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute; that of the schema, or `default`, where it is left out."""
         if name in self.attributes:
@@ -304,6 +327,11 @@ class Node:
         if not -max(rank, 1) <= axis < max(rank, 1):
             raise self.refusal(name, f"be in [{-rank}, {rank - 1}]", axis)
         return axis + rank if axis < 0 else axis
+
+    def expect(self, holds: object, field: str, rule: str, value: object) -> None:
+        """Raise `DmlError` unless a rule of `field` holds."""
+        if not holds:
+            raise self.refusal(field, rule, value)
 
     def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
         """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
@@ -347,6 +375,12 @@ class Site:
     def inlined(self, graph: onnx.GraphProto, scope: Scope) -> list[Any]:
         """Return the outputs of a graph within the node, translated in the graph around it."""
         return self.translation.graph(graph, scope, [o.name for o in graph.output], self.opsets)
+
+
+def expect(holds: object, field: str, rule: str, value: object) -> None:
+    """Raise `DmlError` unless a rule of a part of the node holds, which sizes may decide."""
+    if not holds:
+        raise refused(field, rule, value)
 
 
 def refused(field: str, rule: str, value: object) -> DmlError:

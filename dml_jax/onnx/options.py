@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dml_jax.errors import DmlError, Fault
 
 if TYPE_CHECKING:
+    from dml_jax.onnx.external import Folder
     from dml_jax.rewrite import GraphRewrite, Rewrite
 
 LAYOUTS = ("file", "channels_last")
@@ -53,7 +54,7 @@ class NetworkOptions:
     precision: str | None = None
     cache: Path | None = None
     growth: float = 1.0
-    folder: Path | None = None
+    folder: "Folder | None" = None
     is_shared: bool = False
     bounds: Sizes = field(default_factory=dict)
 
@@ -65,7 +66,14 @@ class NetworkOptions:
 
     def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
         """Return the rewrites for a platform. Raises `DmlError` for another layout."""
-        from dml_jax.rewrite import CHANNELS_LAST, DEFAULT, MATRICES, RECURRENCES, ChannelsLast
+        from dml_jax.rewrite import (
+            CHANNELS_LAST,
+            DEFAULT,
+            MATRICES,
+            QUANTIZED,
+            RECURRENCES,
+            ChannelsLast,
+        )
 
         if self.layout not in (None, *LAYOUTS):
             rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
@@ -73,7 +81,8 @@ class NetworkOptions:
         if self.rewrites is not None:
             return self.rewrites
         left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
-        others = [r for r in DEFAULT if r not in left_out and r is not CHANNELS_LAST]
+        first = [] if platform == "cpu" else [QUANTIZED]
+        others = [*first, *(r for r in DEFAULT if r not in {*left_out, CHANNELS_LAST})]
         is_forced = self.layout == "channels_last"
         if self.layout == "file" or not (self.prepare or is_forced):
             return others

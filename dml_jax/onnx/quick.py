@@ -70,8 +70,8 @@ class QuickProgram:
             return self._network.run(inputs)
         if self._program is None and not self._compile(inputs):
             return self._network.run(inputs)
-        start = time.perf_counter()
-        results = self._program(self._network.constants, inputs)
+        start, program = time.perf_counter(), vars(self)["_program"]
+        results = program(self._network.constants, inputs)
         for result in results.values():
             result.block_until_ready()
         self._settle(time.perf_counter() - start)

@@ -18,7 +18,7 @@ from dml_jax.errors import DmlError, Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.affine import Term, terms_of
 from dml_jax.onnx.counts import same_count, same_terms, scaled
-from dml_jax.onnx.nodes import Node, Place
+from dml_jax.onnx.nodes import Node, Place, refused
 from dml_jax.onnx.reshapes import on_axis, reshaped
 from dml_jax.onnx.tensors import Padding, Tensor, Type
 
@@ -67,7 +67,7 @@ def passed(node: Node) -> Padding | None:
         first = places[0].padding
         found = found if all(same_count(p.padding, first) for p in places) else None
     if found is None:
-        raise refusal(node, node.tensor(places[0].index), places[0].padding)
+        raise refusal(node.op_type, node.tensor(places[0].index), places[0].padding)
     if found.fill is not None:
         node.inputs = [_filled(t, found.fill) if t and t.padding else t for t in node.inputs]
     if found.is_resized:
@@ -78,13 +78,13 @@ def passed(node: Node) -> Padding | None:
     return replace(padding, axis=found.axis, count=scaled(padding.count, *found.resized))
 
 
-def refusal(node: Node, tensor: Tensor, padding: Padding) -> DmlError:
-    """Return the error that a node cannot read a padded tensor."""
+def refusal(op_type: str, tensor: Tensor, padding: Padding) -> DmlError:
+    """Return the error that a node of an op type cannot read a padded tensor."""
     rule = f"have sizes that are known at load: {padding.origin} decides the size of dimension "
-    rule += f"{padding.axis} while the network runs, and {node.op_type} would read the padding "
+    rule += f"{padding.axis} while the network runs, and {op_type} would read the padding "
     rule += f"(end the network at '{tensor.name}': '{tensor.name}.count' then says how many "
     rule += "elements are there)"
-    return node.refusal(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
+    return refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
 
 
 def _filled(tensor: Tensor, fill: Fill) -> Tensor:

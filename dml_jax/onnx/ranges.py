@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from onnx import TensorProto
 
 from dml_jax.onnx.nodes import Bounds, Node
-from dml_jax.onnx.tensors import Tensor, Type, has_x64
+from dml_jax.onnx.tensors import WITHOUT_X64, Tensor, Type, has_x64
 
 Range = Callable[[Node, int], Bounds | None]
 
@@ -127,8 +127,6 @@ def checked(node: Node, index: int, kind: Type) -> Bounds | None:
     found = rule(node, index) if rule else _union(_given(node))
     if found is None:
         return limits
-    if found[0] < limits[0] or found[1] > limits[1]:
-        rule = f"stay within {limits[0]} and {limits[1]} while 64-bit types are off in JAX"
-        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
-        raise node.refusal("the result", rule, list(found))
+    rule = f"stay within {limits[0]} and {limits[1]} {WITHOUT_X64}"
+    node.expect(found[0] >= limits[0] and found[1] <= limits[1], "the result", rule, list(found))
     return found

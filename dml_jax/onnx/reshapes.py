@@ -1,9 +1,10 @@
-"""Other sizes and strides of the memory that an expression has."""
+"""An expression with other sizes, in another order, or in another type."""
 
 import math
 from collections.abc import Sequence
 
 from dml_jax import functional as dml
+from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 
 
@@ -40,6 +41,50 @@ def transposed(x: Expression, order: Sequence[int]) -> Expression:
     return x.reinterpret([x.sizes[d] for d in order], [strides[d] for d in order])
 
 
+def permuted(x: Expression, order: Sequence[int]) -> Expression:
+    """Return `x` with its dimensions in another order, packed."""
+    return packed(transposed(x, order))
+
+
+def with_channels_second(x: Expression) -> Expression:
+    """Return [batch, ..., channels] as [batch, channels, ...], packed."""
+    rank = len(x.sizes)
+    return permuted(x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def with_channels_last(x: Expression) -> Expression:
+    """Return [batch, channels, ...] as [batch, ..., channels], packed."""
+    return permuted(x, (0, *range(2, len(x.sizes)), 1))
+
+
+def of_rank(x: Expression, rank: int) -> Expression:
+    """Return `x` with dimensions of size 1 in front, `rank` dimensions in all."""
+    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
+
+
+def cut(x: Expression, sizes: Sequence[int]) -> Expression:
+    """Return the first elements of `x` along each dimension."""
+    rank = len(sizes)
+    return x if x.sizes == tuple(sizes) else dml.slice(x, [0] * rank, sizes, [1] * rank)
+
+
+def lengthened(x: Expression, sizes: Sequence[int], value: float = 0.0) -> Expression:
+    """Return `x` with `value` behind its elements along each dimension."""
+    missing = [n - own for n, own in zip(sizes, x.sizes, strict=True)]
+    return dml.padding(x, "CONSTANT", value, [0] * len(sizes), missing) if any(missing) else x
+
+
+def resized(x: Expression, sizes: Sequence[int]) -> Expression:
+    """Return `x` cut, or with zeros behind its elements, along each dimension."""
+    return lengthened(cut(x, [min(pair) for pair in zip(x.sizes, sizes, strict=True)]), sizes)
+
+
+def as_type(x: Expression, kind: TensorDataType | str) -> Expression:
+    """Return `x` with elements of another type."""
+    kind = TensorDataType.of(kind)
+    return x if x.desc.data_type == kind else dml.cast(x, kind)
+
+
 def spread(x: Expression, sizes: Sequence[int]) -> Expression:
     """Return `x` broadcast to `sizes`, without a copy."""
     missing = len(sizes) - len(x.sizes)
@@ -53,12 +98,11 @@ def spread(x: Expression, sizes: Sequence[int]) -> Expression:
 
 
 def taken(x: Expression, index: Expression, axis: int) -> Expression:
-    """Return the elements of `x` at the places along `axis` that a tensor has."""
+    """Return the elements of `x` at the places along `axis` that a tensor has, in its sizes."""
     before, after = math.prod(x.sizes[:axis]), math.prod(x.sizes[axis + 1 :])
     data = reshaped(x, (before, x.sizes[axis], after))
-    count = math.prod(index.sizes)
-    found = dml.gather(data, reshaped(index, (1, 1, count)), 1, 1)
-    return reshaped(found, (*x.sizes[:axis], count, *x.sizes[axis + 1 :]))
+    found = dml.gather(data, reshaped(index, (1, 1, math.prod(index.sizes))), 1, 1)
+    return reshaped(found, (*x.sizes[:axis], *index.sizes, *x.sizes[axis + 1 :]))
 
 
 def on_axis(x: Expression, axis: int, rank: int) -> Expression:

@@ -31,16 +31,18 @@ class Origin:
     Attributes:
         model: a path, the bytes of a file, or an onnx.ModelProto.
         stamp: the size of the file and the time of its last change.
+        folder: where the files of external data are, for a model that is no path.
     """
 
     model: Any
     stamp: tuple[int, int] | None = None
+    folder: Folder | None = None
 
     @classmethod
-    def of(cls, model: Any) -> "Origin":
+    def of(cls, model: Any, folder: Folder | None = None) -> "Origin":
         """Return the origin that is `model`."""
         if not isinstance(model, (str, Path)):
-            return cls(model)
+            return cls(model, folder=folder)
         path = Path(model).absolute()
         return cls(path, _stamp(path))
 
@@ -56,7 +58,7 @@ class Origin:
         if proto is self.model:
             proto = onnx.ModelProto()
             proto.CopyFrom(self.model)
-        return proto, folder
+        return proto, self.folder or folder
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -23,9 +23,11 @@ from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
 from dml_jax.onnx.external import Folder, with_inner_elements
-from dml_jax.onnx.network import Network, Store, load_translators
+from dml_jax.onnx.loading import load_translators
+from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes import domain_of, label_of
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS
+from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.schemas import schema_of
@@ -343,10 +345,7 @@ class Stage:
         network = self.network
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
-            results: Values = {**self._program_of(network).run(given)}
-            for name, axis in network.padded.items():
-                count = int(results.pop(f"{name}.count"))
-                results[name] = np.asarray(results[name]).take(range(count), axis)
+            results: Values = network.without_padding(self._program_of(network).run(given))
             for name, count in self._lists.items():
                 values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
             values |= results

@@ -42,6 +42,11 @@ _QUANTIZED = {
 }
 
 
+WITHOUT_X64 = (
+    'while 64-bit types are off in JAX (turn them on: jax.config.update("jax_enable_x64", True))'
+)
+"""Ends the rule of what JAX cannot hold by default."""
+
 ELEMENTS_MAX = 2**32 - 1
 """The elements that a tensor of DirectML has at most."""
 
@@ -63,9 +68,7 @@ def index_type() -> TensorDataType:
 
 
 def _without_x64(kind: "Type") -> DmlError:
-    rule = "have another type while 64-bit types are off in JAX"
-    rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
-    return DmlError([Fault("", "", rule, Unquoted(kind.name))])
+    return DmlError([Fault("", "", f"have another type {WITHOUT_X64}", Unquoted(kind.name))])
 
 
 class Type(NamedTuple):
@@ -181,8 +184,7 @@ def expect_no_more(kind: Type, where: str) -> None:
 def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
     """Return the elements of a constant. Raises `DmlError` where 32 bits would cut integers."""
     if array.dtype.kind in "iu" and not np.array_equal(array.astype(kind.array_dtype), array):
-        rule = f"fit {kind.inner.suffix} while 64-bit types are off in JAX"
-        rule += ' (turn them on: jax.config.update("jax_enable_x64", True))'
+        rule = f"fit {kind.inner.suffix} {WITHOUT_X64}"
         raise DmlError([Fault("", f"the constant '{name}'", rule, array)])
     return array
 
@@ -250,6 +252,9 @@ class Padding:
     origin: str
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["value", "count"], meta_fields=["axis"]
+)
 @dataclass(frozen=True)
 class Padded:
     """A result that is padded.

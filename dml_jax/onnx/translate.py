@@ -7,7 +7,7 @@ implementation.
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.affine import terms_of
@@ -241,10 +241,10 @@ class Translation:
         names = [*proto.output, *[""] * len(kinds)][: len(kinds)]
         padded = [k for k, padding in enumerate(paddings) if padding and kinds[k]]
         counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
-        everything = [*kinds, *[COUNT] * len(padded)]
-        for name, kind in zip(names, kinds, strict=True):
+        everything = [*zip(names, kinds, strict=True), *((name, COUNT) for name in counted)]
+        for name, kind in everything:
             _ = kind and expect_no_more(kind, f"the output '{name}'")
-        carried = [None if kind.is_empty else kind for kind in everything if kind is not None]
+        carried = [None if kind.is_empty else kind for _, kind in everything if kind is not None]
         results: list[Expression] = []
         if any(carried):
             node = FunctionNode(
@@ -256,25 +256,20 @@ class Translation:
                 tuple(graphs),
             )
             results = self.builder.function(node, values)
-        made, tensors = iter(results), list[Tensor | None]()
-        for name, kind in zip([*names, *counted], everything, strict=True):
-            expression = None if kind is None or kind.is_empty else next(made)
-            tensors.append(None if kind is None else self._result(name, kind, expression))
-        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
-            tensor, padding = tensors[k], paddings[k]
-            if tensor is not None and padding is not None and count is not None:
-                tensor.padding = Padding(padding[0], count, padding[1])
-        return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
+        made = iter(results)
 
-    def _result(self, name: str, kind: Type, expression: Expression | None) -> Tensor | None:
-        """Return an output of a function as a tensor; None where it has no name."""
-        if not name:
-            return None
-        return (
-            self._empty(name, kind)
-            if expression is None
-            else Tensor(name, kind, lambda: expression)
-        )
+        def tensor(name: str, kind: Type | None) -> Tensor | None:
+            if kind is None or kind.is_empty:
+                return kind and self._empty(name, kind)
+            expression = next(made)
+            return Tensor(name, kind, lambda: expression) if name else None
+
+        tensors = [tensor(name, kind) for name, kind in everything]
+        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
+            result, padding = tensors[k], paddings[k]
+            if result is not None and padding is not None and count is not None:
+                result.padding = Padding(padding[0], count, padding[1])
+        return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
 
     def _value(self, tensor: Tensor) -> Expression:
         """Return what a function reads, or the graph gives, for a tensor; also of no elements."""
@@ -286,14 +281,23 @@ class Translation:
         return self.builder.function(literal, ())[0]
 
     def build(self, outputs: Sequence[tuple[str, Tensor]]) -> Graph:
-        """Return the graph that gives `outputs`, (name, tensor) of each.
+        """Return the graph that gives `outputs`, (name, tensor) of each, and then their counts.
+
+        A tensor whose size data decides has a count, which is an output too.
 
         Raises `DmlError` with all faults: outputs may be made of weights that are read here first.
         """
-        values = [(name, self._written(self._value(tensor))) for name, tensor in outputs]
+        paddings = {self.unique(name): tensor.padding for name, tensor in outputs}
+        tensors, counted = [tensor for _, tensor in outputs], dict[str, tuple[int, str]]()
+        for (name, _), (own, padding) in zip(outputs, paddings.items(), strict=True):
+            if padding is not None:
+                counted[own] = padding.axis, self.unique(f"{name}.count")
+                tensors.append(padding.count)
+        values = [self._written(self._value(tensor)) for tensor in tensors]
         if self.faults:
             raise DmlError(self.faults)
-        return self.builder.build({self.unique(n): x for n, x in values}, only_read=True)
+        names = [*paddings, *(count for _, count in counted.values())]
+        return self.builder.build(dict(zip(names, values, strict=True)), True, counted)
 
     def _written(self, x: Expression) -> Expression:
         """Return an expression that a node of the graph writes, as outputs of graphs must be."""
@@ -328,7 +332,7 @@ class Translation:
         """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
         try:
             results = self._results(node, scope, opsets)
-        except (DmlError, *_BROKEN) as error:
+        except Exception as error:
             self.faults += _refusal(error).within(label_of(node)).faults
             results = [None] * len(node.output)
         scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
@@ -383,7 +387,7 @@ class Translation:
         for result in filter(None, results):
             result.made_by = node
             if padding and result.padding and not same_padding(result.padding, padding):
-                raise refusal(node, node.tensor(0), padding)
+                raise refusal(node.op_type, node.tensor(0), padding)
             result.padding = padding or result.padding
         return results if self.bounds is None else [self._settled(t) for t in results]
 
@@ -516,7 +520,7 @@ class Translation:
         reason = rule(node) if rule else ""
         try:
             return self._by_fallback(node, reason) if reason else self._by_translator(node)
-        except (DmlError, *_BROKEN) as error:
+        except Exception as error:
             faults = [*_refusal(error).faults]
         if self.fallback and node.fallback is not None:
             try:
@@ -555,7 +559,7 @@ class Translation:
         else:
             try:
                 results = listed(node.translator(node))
-            except (DmlError, *_BROKEN):
+            except Exception:
                 if node.schema is not None or not empty.has_empty_inputs(node):
                     raise
                 results = empty.translated(node)
@@ -589,7 +593,7 @@ class Translation:
         with beyond.allowed():
             try:
                 results = self._by_translator(node)
-            except (DmlError, *_BROKEN):
+            except Exception:
                 return []
         self.curable.append(node.label)
         return results
@@ -660,14 +664,35 @@ class Translation:
             _, count = self._counts.setdefault(id(value), (value, count))
         return Padding(axis, count, node.label)
 
-    def initializers(self, proto: onnx.GraphProto, scope: Scope) -> None:
-        """Add the initializers of a graph to its scope."""
+    def initializers(
+        self,
+        proto: onnx.GraphProto,
+        scope: Scope,
+        array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+        replaceable: Collection[str] = (),
+    ) -> None:
+        """Add the initializers of a graph to its scope, None for one that cannot be had.
+
+        Args:
+            proto: the graph.
+            scope: gets the tensors.
+            array_of: returns the elements of a tensor.
+            replaceable: the names of those that a call may replace.
+
+        Raises `DmlError` with the faults of all that cannot be had.
+        """
+        faults = list[Fault]()
         for tensor in proto.initializer:
-            array = numpy_helper.to_array(tensor)
-            scope[tensor.name] = self.weight(tensor.name, array, tensor.data_type)
+            name, element = tensor.name, tensor.data_type
+            scope[name] = None
+            with collecting(faults):
+                scope[name] = self.weight(name, array_of(tensor), element, name in replaceable)
         for sparse in proto.sparse_initializer:
-            array, values = dense(sparse), sparse.values
-            scope[values.name] = self.weight(values.name, array, values.data_type)
+            name, element = sparse.values.name, sparse.values.data_type
+            scope[name] = None
+            with collecting(faults):
+                scope[name] = self.weight(name, dense(sparse, array_of), element)
+        raise_if(faults)
 
     def _call(
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]
@@ -700,19 +725,6 @@ class Translation:
             raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
         inner = fitting(name, array, kind).astype(kind.inner.dtype)
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
-
-
-# What a node raises that is none of those that ONNX allows.
-_BROKEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 
 
 @inlines("Constant")

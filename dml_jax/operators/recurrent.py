@@ -167,9 +167,7 @@ class Rnn(Recurrent, op="RNN"):
         x, weight, recurrence, bias, h, lengths = arrays
         (f,) = self.functions()
         step = recurrent.rnn(weights(recurrence)[0], f, is_turned)
-        return self.run(
-            step, x, weights(weight), _summed(bias), [h], lengths, is_turned, unroll
-        )
+        return self.run(step, x, weights(weight), _summed(bias), [h], lengths, is_turned, unroll)
 
 
 class Lstm(Recurrent, op="LSTM"):
@@ -218,9 +216,7 @@ class Lstm(Recurrent, op="LSTM"):
             self.couple_input_forget,
             is_turned,
         )
-        return self.run(
-            step, x, weights(weight), _summed(bias), [h, c], lengths, is_turned, unroll
-        )
+        return self.run(step, x, weights(weight), _summed(bias), [h, c], lengths, is_turned, unroll)
 
 
 class Gru(Recurrent, op="GRU"):

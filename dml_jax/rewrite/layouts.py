@@ -211,7 +211,7 @@ class _Walk:
             source = self._first(self._values[self._graph.ends[index]]).source
             output = Expression(self._graph.outputs[index], self._builder, source)
             outputs[name] = dml.identity(output) if source[0] < 0 else output
-        return self._builder.build(outputs, only_read=True)
+        return self._builder.build(outputs, True, self._graph.counted)
 
     def _add(self, index: int, node: AnyNode) -> None:
         slots = node.slots(output=False)

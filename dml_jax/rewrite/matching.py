@@ -225,7 +225,7 @@ class Copy:
             source = self._made[self._graph.ends[index]]
             output = Expression(self._graph.outputs[index], self._builder, source)
             outputs[name] = dml.identity(output) if source[0] < 0 else output
-        return self._builder.build(outputs, only_read=True)
+        return self._builder.build(outputs, True, self._graph.counted)
 
 
 def _is_same_memory(new: Expression, tensor: TensorDesc) -> bool:

@@ -5,6 +5,7 @@ left out. It returns an array for each output. Arrays are as ONNX has them.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node, listed
 from dml_jax.onnx.ranges import checked
-from dml_jax.onnx.tensors import Padded, Tensor, Type, expect_no_more
+from dml_jax.onnx.tensors import Padded, Type, expect_no_more
 
 
 def curing_types(node: Node) -> list[Type | None] | None:
@@ -33,17 +34,15 @@ def curing_types(node: Node) -> list[Type | None] | None:
     return kinds
 
 
-def computed(node: Node, arrays: Sequence[Any]) -> tuple[list[Any], list[Padded | None]]:
+def computed(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the results of a fallback, which broadcasts arrays of different ranks.
 
-    The second list has how a result is padded, None for one that is not.
+    A result whose size depends on data is `Padded`.
     """
     if node.fallback is None:
         raise node.refusal("op type", "have a fallback", node.op_type)
     with jax.numpy_rank_promotion("allow"):
-        results = listed(node.fallback(node, *arrays))
-    paddings = [r if isinstance(r, Padded) else None for r in results]
-    return [r.value if isinstance(r, Padded) else r for r in results], paddings
+        return [*listed(node.fallback(node, *arrays))]
 
 
 def known_results(node: Node) -> list[np.ndarray]:
@@ -52,26 +51,26 @@ def known_results(node: Node) -> list[np.ndarray]:
     A result whose size depends on data has this size. Raises `DmlError` where there is no function,
     or where it cannot compute the results.
     """
-    kinds, axes = fallback_types(node)
+    kinds, _ = fallback_types(node)
     given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
-
-    def run(*arrays: Any) -> list[tuple[Any, Any]]:
-        results, paddings = computed(node, arrays)
-        return [(r, p and p.count) for r, p in zip(results, paddings, strict=True)]
-
     found = []
-    for (result, count), kind, axis in zip(jax.jit(run)(*given), kinds, axes, strict=False):
-        array = np.asarray(result)
-        array = array if axis is None else array.take(range(int(count)), axis)
+    for made, kind in zip(jax.jit(partial(computed, node))(given), kinds, strict=False):
+        array = np.asarray(_value(made))
+        if isinstance(made, Padded):
+            array = array.take(range(int(made.count)), made.axis)
         found.append(array if kind is None else array.astype(kind.dtype))
     return found
 
 
+def _value(result: Any) -> Any:
+    return result.value if isinstance(result, Padded) else result
+
+
 def in_order(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    pairs = zip(*computed(node, arrays), node.outputs, strict=False)
-    asked = [(r, padding) for r, padding, name in pairs if name]
-    return [r for r, _ in asked] + [padding.count for _, padding in asked if padding]
+    pairs = zip(computed(node, arrays), node.outputs, strict=False)
+    asked = [result for result, name in pairs if name]
+    return [*map(_value, asked), *(r.count for r in asked if isinstance(r, Padded))]
 
 
 def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
@@ -81,16 +80,9 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
 
     Raises `DmlError` where JAX cannot compute it, or where ONNX says other types.
     """
-    given = [None if t is None else _described(t) for t in node.inputs]
+    given = [t and jax.ShapeDtypeStruct(t.shape, t.type.array_dtype) for t in node.inputs]
     try:
-        axes: list[int | None] = []
-
-        def traced() -> list[Any]:
-            results, paddings = computed(node, [_empty(described) for described in given])
-            axes.extend(padding and padding.axis for padding in paddings)
-            return results
-
-        results = jax.eval_shape(traced)
+        results = jax.eval_shape(partial(computed, node), given)
     except DmlError:
         raise
     except Exception as error:  # whatever JAX says of the node
@@ -104,7 +96,7 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
             continue
         if index >= len(results) or results[index] is None:
             raise node.refusal(f"output {index}", "be left out", Unquoted(f"'{name}'"))
-        made, known = results[index], node.types[index]
+        made, known = _value(results[index]), node.types[index]
         element = np_dtype_to_tensor_dtype(made.dtype) if known is None else known.element
         kind = Type(element, tuple(made.shape))
         if known is not None and known.shape not in (None, kind.shape):
@@ -115,13 +107,4 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
             rule = f"be {kind.array_dtype.name}"
             raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))
         kinds.append(kind)
-    return kinds, axes
-
-
-def _described(tensor: Tensor) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(tensor.shape, tensor.type.array_dtype)
-
-
-def _empty(described: jax.ShapeDtypeStruct | None) -> Any:
-    """Return an array of a shape and type, within a function that is not run."""
-    return None if described is None else jax.lax.empty(described.shape, described.dtype)
+    return kinds, [r.axis if isinstance(r, Padded) else None for r in results]

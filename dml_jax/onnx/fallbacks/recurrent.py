@@ -49,19 +49,16 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
 
     def of_inputs(x: jax.Array) -> jax.Array:
         steps = _quantized(x.reshape(-1, x.shape[-1]))
-        parts = [_product(steps, w[d], of_w.scale[d], of_w.zero[d]) for d in range(len(w))]
+        parts = [_product(steps, weights, d) for d in range(len(w))]
         return jnp.stack([part.reshape(*x.shape[:2], -1) for part in parts], 1)
 
     def of_states(h: jax.Array) -> jax.Array:
-        parts = [
-            _product(_quantized(h[d]), r[d], of_r.scale[d], of_r.zero[d]) for d in range(len(r))
-        ]
-        return jnp.stack(parts)
+        return jnp.stack([_product(_quantized(h[d]), recurrences, d) for d in range(len(r))])
 
     functions = _functions(node, DEFAULTS["LSTM"], len(w))
-    of_w, of_r = (
-        _Parameters(scale.reshape(len(w), -1), zero.reshape(len(w), -1))
-        for scale, zero in ((w_scale, w_zero), (r_scale, r_zero))
+    weights, recurrences = (
+        _Steps(steps, scale.reshape(len(w), -1), zero.reshape(len(w), -1))
+        for steps, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))
     )
     is_coupled = bool(node.attribute("input_forget", 0))
     cell = recurrent.lstm(of_states, peephole, functions, _clip(node), is_coupled)
@@ -73,15 +70,11 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     return _run(node, cell, x, lambda _: parts, bias, lengths, [h, c], r.shape[1])
 
 
-class _Parameters(NamedTuple):
-    """Scales and zero points of the weights of each direction: one, or one for each column."""
-
-    scale: jax.Array
-    zero: jax.Array
-
-
 class _Steps(NamedTuple):
-    """Integers that stand for real numbers: `(steps - zero) * scale`."""
+    """Integers that stand for real numbers: `(steps - zero) * scale`.
+
+    Weights have parameters for each direction: one, or one for each column.
+    """
 
     steps: jax.Array
     scale: jax.Array
@@ -98,9 +91,10 @@ def _quantized(x: jax.Array) -> _Steps:
     return _Steps(steps, scale, zero.astype(np.uint8))
 
 
-def _product(a: _Steps, b: jax.Array, scale: jax.Array, zero: jax.Array) -> jax.Array:
-    """Return the product of `a` [N, K] and of 8-bit weights [K, M], exact but for the scales."""
-    total = integer_product(a.steps, a.zero.reshape(1), b, zero, np.float32)
+def _product(a: _Steps, b: _Steps, direction: int) -> jax.Array:
+    """Return the product of `a` [N, K] and of the weights of a direction, but for scales exact."""
+    steps, scale, zero = (part[direction] for part in b)
+    total = integer_product(a.steps, a.zero.reshape(1), steps, zero, np.float32)
     return total * (a.scale * scale)[None]
 
 

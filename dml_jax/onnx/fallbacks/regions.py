@@ -109,12 +109,8 @@ def _deformed(
     moves = offset.reshape(batch * sets, taps, spatial, *out)
     places = []
     for d in range(spatial):
-        own = np.arange(out[d], dtype=np.float32) * strides[d] - pads[d]
-        within = np.arange(kernel[d], dtype=np.float32) * dilations[d]
-        start = own.reshape([1] + [-1 if k == d else 1 for k in range(spatial)])
-        step = np.broadcast_to(
-            within.reshape([-1 if k == d else 1 for k in range(spatial)]), kernel
-        ).reshape(taps, *[1] * spatial)
+        start = np.indices(out, sparse=True)[d] * strides[d] - pads[d]
+        step = np.indices(kernel)[d].reshape(taps, *[1] * spatial) * dilations[d]
         places.append(moves[:, :, d] + jnp.asarray(start + step, x.dtype)[None])
     parts = x.reshape(batch * sets, channels // sets, *x.shape[2:])
     found = _sampled(parts, places, "linear", "zeros", [(0, 0)] * spatial)
@@ -131,9 +127,8 @@ def _deformed(
 @fallback("RoiAlign")
 def _roi_align(node: Node, x: jax.Array, rois: jax.Array, images: jax.Array) -> jax.Array:
     ratio = node.attribute("sampling_ratio")
-    if ratio <= 0:
-        rule = "be above 0 (the number of samples would depend on the regions)"
-        raise node.refusal("sampling_ratio", rule, ratio)
+    rule = "be above 0 (the number of samples would depend on the regions)"
+    node.expect(ratio > 0, "sampling_ratio", rule, ratio)
     default = "output_half_pixel" if node.version < 16 else None
     is_half = node.attribute("coordinate_transformation_mode", default) == "half_pixel"
     shift, scale = (0.5 if is_half else 0.0), node.attribute("spatial_scale")

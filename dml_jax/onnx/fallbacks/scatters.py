@@ -11,12 +11,8 @@ from dml_jax.onnx.nodes import Node, fallback
 
 def _places(indices: jax.Array, axis: int, shape: tuple[int, ...]) -> tuple[jax.Array, ...]:
     """Return the index of each of `indices` along each dimension."""
-    found = []
-    for d, size in enumerate(indices.shape):
-        own = jnp.arange(size, dtype=indices.dtype)
-        own = own.reshape([size if k == d else 1 for k in range(indices.ndim)])
-        place = jnp.where(indices < 0, indices + shape[d], indices) if d == axis else own
-        found.append(jnp.broadcast_to(place, indices.shape))
+    found = [*jnp.indices(indices.shape, indices.dtype, sparse=True)]
+    found[axis] = jnp.where(indices < 0, indices + shape[axis], indices)
     return tuple(found)
 
 

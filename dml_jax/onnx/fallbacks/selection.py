@@ -72,9 +72,8 @@ def _suppress(
     overlap: Any = None,
     least: Any = None,
 ) -> Padded:
-    known = 0 if most is None else node.known(2)
-    limit = boxes.shape[1] if known is None else int(np.reshape(known, -1)[0])
-    limit = max(0, min(limit, boxes.shape[1]))
+    is_known = most is None or node.tensor(2).is_known
+    limit = max(0, min(node.number(2, 0) if is_known else boxes.shape[1], boxes.shape[1]))
     if 0 in (*scores.shape, limit):
         return Padded(_integers(jnp.zeros((0, 3), np.int32)), 0, _integers(jnp.zeros((), np.int32)))
     overlap = jnp.zeros((), boxes.dtype) if overlap is None else overlap.reshape(())
@@ -95,7 +94,7 @@ def _suppress(
 
     arrays = lax.stop_gradient((corners, scores))
     chosen, counts = lax.map(of_image, arrays)  # [batch, class, limit]
-    if most is not None and known is None:
+    if most is not None and not is_known:
         counts = jnp.minimum(counts, most.reshape(()).astype(counts.dtype))
     is_one = jnp.arange(limit, dtype=counts.dtype) < counts[..., None]
     places, count = _places(is_one, is_one.size)

@@ -24,13 +24,11 @@ def _parts(x: jax.Array) -> jax.Array:
 def _transform(node: Node, x: jax.Array, *_: Any) -> jax.Array:
     axis, count = transform(node)[:2]
     numbers, kind = _complex(x), x.dtype
-    if node.attribute("inverse"):
-        if node.attribute("onesided"):
-            return jnp.fft.irfft(numbers, count, axis)[..., None].astype(kind)
-        return _parts(jnp.fft.ifft(numbers, count, axis)).astype(kind)
-    if node.attribute("onesided"):
-        return _parts(jnp.fft.rfft(numbers, count, axis)).astype(kind)
-    return _parts(jnp.fft.fft(numbers, count, axis)).astype(kind)
+    is_inverse, is_half = (node.attribute(name) for name in ("inverse", "onesided"))
+    if is_inverse and is_half:
+        return jnp.fft.irfft(numbers, count, axis)[..., None].astype(kind)
+    function = jnp.fft.ifft if is_inverse else jnp.fft.rfft if is_half else jnp.fft.fft
+    return _parts(function(numbers, count, axis)).astype(kind)
 
 
 @fallback("STFT")
@@ -38,9 +36,8 @@ def _short_transforms(
     node: Node, x: jax.Array, step: Any, window: Any = None, length: Any = None
 ) -> jax.Array:
     numbers = _complex(x) if x.ndim == 3 else x
-    given = node.constant(3)
-    count = window.shape[0] if given is None else int(np.reshape(given, -1)[0])
-    stride = int(np.reshape(node.constant(1), -1)[0])
+    count = int(node.number(3) if window is None else node.number(3, window.shape[0]))
+    stride = int(node.number(1))
     starts = np.arange((numbers.shape[1] - count) // stride + 1) * stride
     frames = numbers[:, starts[:, None] + np.arange(count)[None]]
     frames = frames if window is None else frames * window.reshape(1, 1, count)

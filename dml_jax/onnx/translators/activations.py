@@ -1,55 +1,79 @@
 """Activations."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dml_jax import functional as dml
+from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, function_of, translates
 from dml_jax.onnx.reshapes import on_axis
 
-ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {  # the function, its arguments' attributes
-    "Celu": ("activation_celu", {"alpha": "alpha"}),
-    "Elu": ("activation_elu", {"alpha": "alpha"}),
-    "HardSigmoid": ("activation_hard_sigmoid", {"alpha": "alpha", "beta": "beta"}),
-    "LeakyRelu": ("activation_leaky_relu", {"alpha": "alpha"}),
-    "Relu": ("activation_relu", {}),
-    "Selu": ("activation_scaled_elu", {"alpha": "alpha", "gamma": "gamma"}),
-    "Shrink": ("activation_shrink", {"bias": "bias", "threshold": "lambd"}),
-    "Sigmoid": ("activation_sigmoid", {}),
-    "Softplus": ("activation_softplus", {}),
-    "Softsign": ("activation_softsign", {}),
-    "Swish": ("activation_swish", {"sigmoid_input_scale": "alpha"}),
-    "Tanh": ("activation_tanh", {}),
-    "ThresholdedRelu": ("activation_thresholded_relu", {"alpha": "alpha"}),
+ACTIVATIONS: dict[str, Sequence[str]] = {  # the attributes that are arguments of the function
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
+    **dict.fromkeys(("Celu", "Elu", "LeakyRelu", "Swish", "ThresholdedRelu"), ("alpha",)),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "Shrink": ("bias", "lambd"),
 }
+_ROWS = "Hardmax", "LogSoftmax", "Softmax"
 _SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
-ROWS = {
-    "Hardmax": "activation_hardmax",
-    "LogSoftmax": "activation_log_softmax",
-    "Softmax": "activation_softmax",
-}
 
 
 @translates(*ACTIVATIONS, padded=ragged.by_element)
 def _activation(node: Node) -> Expression:
-    function, arguments = ACTIVATIONS[node.op_type]
-    values = {argument: node.attribute(name) for argument, name in arguments.items()}
-    return getattr(dml, function)(node[0], **values)
+    return node.function(node[0], *map(node.attribute, ACTIVATIONS[node.op_type]))
 
 
-@translates(*ROWS, padded=ragged.lines(ragged.least, flattened_before=13), misread_before=13)
+def activated(node: Node, x: Expression, given: Sequence[float] | None = None) -> Expression:
+    """Return `x` behind the activation that an attribute of ONNX Runtime's node names, if one does.
+
+    Args:
+        node: the node.
+        x: the expression.
+        given: the parameters of the activation; None stands for attributes of the node.
+    """
+    name = node.attribute("activation", "")
+    if given is None:
+        values = [node.attribute(f"activation_{word}") for word in ("alpha", "beta", "gamma")]
+        given = [value for value in values if value is not None]
+    if not name:
+        return x
+    if name == "Clip":
+        return dml.clip(x, given[0], given[1])
+    if name not in ACTIVATIONS:
+        raise node.refusal("activation", f"be one of {', '.join([*ACTIVATIONS, 'Clip'])}", name)
+    return function_of(name)(x, *given[: len(ACTIVATIONS[name])])
+
+
+@translates("Affine")
+def _affine(node: Node) -> Expression:
+    return dml.activation_linear(node[0], node.attribute("alpha", 1.0), node.attribute("beta", 0.0))
+
+
+@translates("ParametricSoftplus", "ScaledTanh")
+def _of_two_parameters(node: Node) -> Expression:
+    is_tanh = node.op_type == "ScaledTanh"
+    function = dml.activation_scaled_tanh if is_tanh else dml.activation_parametric_softplus
+    alpha, beta = (node.attribute(name) for name in ("alpha", "beta"))
+    if alpha is None or beta is None:
+        raise node.refusal("alpha and beta", "be given", Unquoted("nothing"))
+    return function(node[0], alpha, beta)
+
+
+@translates(*_ROWS, padded=ragged.lines(ragged.least, flattened_before=13), misread_before=13)
 def _rows_of_the_rest(node: Node) -> Expression:
     axes = range(node.axis(), max(node.rank(), 1))  # all dimensions from the axis on are one row
-    return getattr(dml, ROWS[node.op_type])(node[0], [*axes])
+    return node.function(node[0], [*axes])
 
 
-@translates(*ROWS, since=13)
+@translates(*_ROWS, since=13)
 def _rows(node: Node) -> Expression:
-    return getattr(dml, ROWS[node.op_type])(node[0], [node.axis()])
+    return node.function(node[0], [node.axis()])
 
 
 @translates("HardSwish", padded=ragged.by_element)
@@ -62,6 +86,25 @@ def _gelu(node: Node) -> Expression:
     if node.attribute("approximate") == "tanh":
         return gelu_by_tanh(node[0])
     return dml.activation_gelu(node[0])
+
+
+@translates("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, padded=ragged.by_element)
+def _biased_gelu(node: Node) -> Expression:
+    x = node[0] + node[1] if node.has(1) else node[0]
+    return gelu_by_tanh(x) if node.op_type == "FastGelu" else dml.activation_gelu(x)
+
+
+@translates("BiasSplitGelu", domain=MICROSOFT)
+def _split_gelu(node: Node) -> Expression:
+    x = node[0] + node[1]
+    half = x.sizes[-1] // 2
+    value, gate = dml.split(x, len(x.sizes) - 1, (half, half))
+    return value * dml.activation_gelu(gate)
+
+
+@translates("QuickGelu", domain=MICROSOFT)
+def _quick_gelu(node: Node) -> Expression:
+    return dml.activation_swish(node[0], node.attribute("alpha", 1.702))
 
 
 def gelu_by_tanh(x: Expression) -> Expression:

@@ -8,7 +8,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
+from dml_jax.onnx.reshapes import lengthened, of_rank, permuted, reshaped, spread, transposed
 
 _SCORES = 3  # an output that the operator lacks
 
@@ -23,7 +23,7 @@ def _attention(node: Node) -> Any:
         node.attribute(name) if is_flat else node.shape(k)[1]
         for k, name in ((0, "q_num_heads"), (1, "kv_num_heads"))
     )
-    query, key, value = (_flat(node[k]) for k in range(3))
+    query, key, value = (flat(node[k]) for k in range(3))
     size = query.sizes[2] // heads
     past = node.shape(4)[2] if node.has(4) else 0
     shape = (query.sizes[0], heads, query.sizes[1], past + key.sizes[1])
@@ -45,16 +45,16 @@ def _attention(node: Node) -> Any:
     if is_seen is not None:  # a query that sees nothing gives 0
         output = dml.if_(transposed(is_seen, (0, 2, 1, 3)), output, 0)
     if not is_flat:
-        output = packed(transposed(output, (0, 2, 1, 3)))
+        output = permuted(output, (0, 2, 1, 3))
     return (output, made[1], made[2])[: len(node.types)]
 
 
-def _flat(x: Expression) -> Expression:
+def flat(x: Expression) -> Expression:
     """Return [batch, heads, sequence, size] as [batch, sequence, heads * size]."""
     if len(x.sizes) == 3:
         return x
     batch, heads, sequence, size = x.sizes
-    return reshaped(packed(transposed(x, (0, 2, 1, 3))), (batch, sequence, heads * size))
+    return reshaped(permuted(x, (0, 2, 1, 3)), (batch, sequence, heads * size))
 
 
 def _bias(
@@ -84,12 +84,11 @@ def _mask(node: Node, keys: int, lowest: float) -> Expression | None:
     """Return the mask that is an input: UINT8 tells what is seen, floats are added."""
     if not node.has(3):
         return None
-    mask = reshaped(node[3], (1,) * (4 - node.rank(3)) + node.shape(3))
-    if mask.sizes[3] in (1, keys):
+    mask = of_rank(node[3], 4)
+    if mask.sizes[3] == 1:
         return mask
-    missing = [0, 0, 0, keys - mask.sizes[3]]  # keys that the mask leaves out are not seen
-    value = 0.0 if mask.dtype == np.uint8 else lowest
-    return dml.padding(mask, "CONSTANT", value, [0] * 4, missing)
+    value = 0.0 if mask.dtype == np.uint8 else lowest  # keys that the mask leaves out are not seen
+    return lengthened(mask, (*mask.sizes[:3], keys), value)
 
 
 def _seen(node: Node, past: int, shape: tuple[int, ...]) -> list[Expression]:

@@ -18,8 +18,9 @@ from jax import lax
 from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
+from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
-from dml_jax.onnx.nodes import Site, inlines, refused
+from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
@@ -45,15 +46,13 @@ class _Body:
         graph: computes the outputs.
         names: the name of each input of the node's graph.
         captured: tensors of the graph around it, by their names among the graph's inputs.
-        results: the outputs.
-        counts: how many elements each padded output has, in their order.
+        results: the outputs; the graph gives the counts of those that are padded behind them.
     """
 
     graph: Graph
     names: list[str]
     captured: dict[str, Tensor]
     results: list[Tensor]
-    counts: list[Tensor]
 
     @property
     def types(self) -> list[Type]:
@@ -72,8 +71,8 @@ class _Body:
         """
         values = dict(zip(self.names, inputs, strict=True))
         values |= zip(self.captured, captured, strict=True)
-        kinds = [*self.types, *(tensor.type for tensor in self.counts)]
-        results = computed(graph, values, kinds)
+        results, kinds = computed(graph, values, self.types), [*self.types]
+        kinds += [COUNT] * (len(results) - len(kinds))
         return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
 
 
@@ -94,8 +93,7 @@ def _body(
     Raises `DmlError` where something of it cannot be had.
     """
     graph, inner = site.graph(name), site.translation.inner()
-    if len(graph.input) != len(inputs):
-        raise refused(name, f"have {len(inputs)} inputs", len(graph.input))
+    expect(len(graph.input) == len(inputs), name, f"have {len(inputs)} inputs", len(graph.input))
     tensors: dict[str, Tensor | None] = {}
     for value, given in zip(graph.input, inputs, strict=True):
         if isinstance(given, np.ndarray):
@@ -126,17 +124,15 @@ def _body(
     missing = [o.name for o, t in pairs if not isinstance(t, Tensor)]
     if inner.faults:
         raise DmlError(inner.faults).within(name)
-    if missing:
-        raise refused(name, "have outputs that are tensors", missing)
+    expect(not missing, name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
-    counts = [tensor.padding.count for tensor in made_of if tensor.padding is not None]
     try:
-        made = inner.build([(tensor.name, tensor) for tensor in (*made_of, *counts)])
+        made = inner.build([(tensor.name, tensor) for tensor in made_of])
     except DmlError as error:
         raise error.within(name) from None
     read_names = set(made.input_names or ())
     captured = {n: t for n, t in inner.around.items() if n in read_names}
-    return _Body(made, names, captured, made_of, counts)
+    return _Body(made, names, captured, made_of)
 
 
 def _expect_padding(
@@ -239,7 +235,7 @@ def loop(site: Site) -> Results:
     trips, condition, carried = site.given(0), site.given(1), [*site.inputs[2:]]
     if None in carried:
         raise refused(f"v_initial {carried.index(None)}", "be given", Unquoted("nothing"))
-    most = None if trips is None else _single(trips)
+    most = _single(trips)
     starts = True if condition is None else _single(condition)
     has_list = any(isinstance(value, TensorList) for value in carried)
     error: DmlError | None = None
@@ -277,8 +273,7 @@ def _unrolled(
     scanned: list[list[Tensor]] = []
     names = [value.name for value in graph.input]
     going: Any = True
-    if len(names) != len(state) + 2:
-        raise refused("body", f"have {len(state) + 2} inputs", len(names))
+    expect(len(names) == len(state) + 2, "body", f"have {len(state) + 2} inputs", len(names))
     for turn in range(count):
         own: Scope = ChainMap({}, shared)
         own[names[0]] = translation.constant(names[0], np.array(turn, np.int64))
@@ -421,9 +416,8 @@ def scan(site: Site) -> Results:
     """Translate a Scan as lax.scan."""
     inputs, is_batched = site.inputs, site.opsets[""] < 9
     if is_batched:  # with lengths first, and a batch as the first dimension
-        if inputs[0] is not None:
-            rule = "be left out (sequences of one length)"
-            raise refused("sequence_lens", rule, Unquoted("a tensor"))
+        rule = "be left out (sequences of one length)"
+        expect(inputs[0] is None, "sequence_lens", rule, Unquoted("a tensor"))
         inputs = inputs[1:]
     tensors: list[Tensor] = [tensor for tensor in inputs if tensor is not None]
     count = site.attribute("num_scan_inputs", 0)
@@ -436,13 +430,9 @@ def scan(site: Site) -> Results:
     axes = [a + skipped for a in axes]
     for tensor in tensors:
         if tensor.padding is not None:
-            rule = f"have sizes that are known at load: {tensor.padding.origin} decides that of "
-            rule += f"dimension {tensor.padding.axis} while the network runs, and Scan would read "
-            rule += "the padding"
-            raise refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
+            raise ragged.refusal("Scan", tensor, tensor.padding)
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
-    if len(lengths) > 1:
-        raise refused("the inputs", "have one length along their axes", sorted(lengths))
+    expect(len(lengths) <= 1, "the inputs", "have one length along their axes", sorted(lengths))
     length = lengths.pop()
     kinds = [_without(t.type, range(skipped)) for t in states]
     kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]

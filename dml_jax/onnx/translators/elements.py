@@ -1,7 +1,6 @@
 """Arithmetic, comparisons, logic and bits: an element of the output for each of the inputs."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,40 +11,19 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, older, ragged, ranges
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import as_type, on_axis, packed, reshaped
 from dml_jax.onnx.tensors import Tensor, Type
 
-_LIKE_NAMED = "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Exp Floor Log Round Sin Sinh Sqrt Tan"
-UNARY = {op_type: op_type.lower() for op_type in _LIKE_NAMED.split()} | {
-    "BitwiseNot": "bit_not",
-    "IsNaN": "is_nan",
-    "Neg": "negate",
-    "Not": "logical_not",
-    "Reciprocal": "recip",
-}
-BINARY = {
-    "Add": "add",
-    "And": "logical_and",
-    "BitwiseAnd": "bit_and",
-    "BitwiseOr": "bit_or",
-    "BitwiseXor": "bit_xor",
-    "Div": "divide",
-    "Equal": "equals",
-    "Greater": "greater_than",
-    "GreaterOrEqual": "greater_than_or_equal",
-    "Less": "less_than",
-    "LessOrEqual": "less_than_or_equal",
-    "Mul": "multiply",
-    "Or": "logical_or",
-    "Sub": "subtract",
-    "Xor": "logical_xor",
-}
-CHAINED = {"Max": "max", "Min": "min", "Sum": "add"}
-
-
-def _function(name: str) -> Callable[..., Any]:
-    return getattr(dml, name)
+UNARY = (
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh"),
+    *("Exp", "Floor", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Round", "Sin", "Sinh"),
+    *("Sqrt", "Tan"),
+)
+BINARY = (
+    *("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
+    *("GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Or", "Sub", "Xor"),
+)
 
 
 def operands(node: Node) -> tuple[Expression, Expression]:
@@ -61,7 +39,7 @@ def operands(node: Node) -> tuple[Expression, Expression]:
 @translates("Neg", range=ranges.negated, terms=affine.negated)
 @translates(*UNARY, padded=ragged.by_element)
 def _unary(node: Node) -> Expression:
-    return _function(UNARY[node.op_type])(node[0])
+    return node.function(node[0])
 
 
 @translates("Sign", padded=ragged.by_element)
@@ -76,14 +54,25 @@ def _sign(node: Node) -> Expression:
 @translates("Equal", terms=affine.compared)
 @translates(*BINARY, padded=ragged.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
-    return _function(BINARY[node.op_type])(*operands(node))
+    return node.function(*operands(node))
 
 
 @translates("Sum", range=ranges.added)
-@translates(*CHAINED, padded=ragged.by_element)
+@translates("Max", "Min", "Sum", padded=ragged.by_element)
 def _chained(node: Node) -> Expression:
-    terms = [node[k] for k in range(len(node))]
-    return functools.reduce(_function(CHAINED[node.op_type]), terms)
+    return functools.reduce(node.function, [node[k] for k in range(len(node))])
+
+
+@translates("BiasAdd", domain=MICROSOFT)
+def _bias_add(node: Node) -> Expression:
+    return _sum(node)
+
+
+@translates("ImageScaler")
+def _image_scaler(node: Node) -> Expression:
+    bias = np.array(node.attribute("bias"), node[0].dtype)
+    constant = on_axis(node.builder.constant(bias), 1, node.rank())
+    return node[0] * node.attribute("scale", 1.0) + constant
 
 
 @translates("Mean", padded=ragged.by_element)
@@ -116,9 +105,7 @@ def _pow(node: Node) -> Expression:
     if known is not None and known.size == 1 and is_floating:
         power = dml.pow(x, float(known.reshape(-1)[0]))
         return reshaped(power, node.output_shape())
-    if is_floating and exponent.dtype != x.dtype:
-        exponent = dml.cast(exponent, node.output_type())
-    return dml.pow(x, exponent)
+    return dml.pow(x, as_type(exponent, node.output_type()) if is_floating else exponent)
 
 
 @translates("Mod", padded=ragged.by_element)
@@ -235,7 +222,7 @@ def narrowed(node: Node, x: Expression, kind: Type) -> Expression:
 
 def _power_of_two(node: Node, x: Expression) -> Expression:
     """Return the powers of two that FLOAT8E8M0 holds, which has no sign, in place of `x`."""
-    wide, x = x, x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
+    wide, x = x, as_type(x, "FLOAT32")
     least = {"down": 23, "nearest": 22, "up": 0}[node.attribute("round_mode", "up")]
     bits = packed(x).reinterpret(x.sizes, data_type="UINT32")
     if wide.dtype == np.float64:  # rounded to odd: toward 0, with the last bit set where digits go

@@ -10,8 +10,8 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, ragged, ranges
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import cut, of_rank, on_axis, reshaped, spread, taken, transposed
 from dml_jax.onnx.tensors import Padded, Type, index_type
 
 
@@ -25,26 +25,21 @@ def _gather(node: Node) -> Expression:
 def _gather_elements(node: Node) -> Expression:
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
-    if sizes != [*node.shape()]:  # elements beyond the indices are not read
-        data = dml.slice(data, [0] * len(sizes), sizes, [1] * len(sizes))
+    data = cut(data, sizes or (1,))  # elements beyond the indices are not read
     return dml.gather_elements(data, ragged.from_the_start(node, axis), axis)
 
 
-def _to_rank(x: Expression, rank: int) -> Expression:
-    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
-
-
+@translates("GatherND", domain=MICROSOFT, padded=ragged.gathered_nd, range=ranges.first)
 @translates("GatherND", padded=ragged.gathered_nd, range=ranges.first)
-def gather_nd(node: Node) -> Expression:
-    """Return the elements of the first input at the places that the second one has."""
+def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
-    data, indices = _to_rank(node[0], rank), _to_rank(_places(node, batch), rank)
-    found = dml.gather_nd(data, indices, *ranks, batch)
+    data, indices = of_rank(node[0], rank), of_rank(_places(node, batch), rank)
     if not made and node.types[0]:  # inference leaves out that it is a scalar
         node.types = [Type(node.types[0].element, ())]
-    return found
+    found = dml.gather_nd(data, indices, *ranks, batch)
+    return reshaped(found, (*node.shape(1)[:-1], *node.shape()[batch + node.shape(1)[-1] :]))
 
 
 def _places(node: Node, batch: int = 0) -> Expression:
@@ -61,9 +56,8 @@ def _places(node: Node, batch: int = 0) -> Expression:
 
 def _check_reduction(node: Node) -> None:
     reduction = node.attribute("reduction", "none")
-    if reduction != "none":
-        rule = "be 'none', since DirectML has no operator for others"
-        raise node.refusal("reduction", rule, reduction)
+    rule = "be 'none', since DirectML has no operator for others"
+    node.expect(reduction == "none", "reduction", rule, reduction)
 
 
 @translates("Scatter", "ScatterElements")
@@ -83,9 +77,9 @@ def _scatter_elements(node: Node) -> Any:
         place = node[1] if d == axis else dml.identity(spread(own, wanted))
         places.append(reshaped(place, (math.prod(wanted), 1)))
     rank = max(len(shape), 2)
-    indices = _to_rank(dml.join(places, 1) if len(places) > 1 else places[0], rank)
-    updates = _to_rank(reshaped(node[2], (math.prod(wanted),)), rank)
-    return dml.scatter_nd(_to_rank(node[0], rank), indices, updates, len(shape), 2)
+    indices = of_rank(dml.join(places, 1) if len(places) > 1 else places[0], rank)
+    updates = of_rank(reshaped(node[2], (math.prod(wanted),)), rank)
+    return dml.scatter_nd(of_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
 @translates("ScatterND", padded=ragged.scattered_nd)
@@ -100,7 +94,7 @@ def _scatter_nd(node: Node) -> Any:
         behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
         last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
         indices = dml.if_(ragged.is_there(node.tensor(1)), indices, last)
-    data, indices, updates = (_to_rank(x, rank) for x in (data, indices, node[2]))
+    data, indices, updates = (of_rank(x, rank) for x in (data, indices, node[2]))
     made = dml.scatter_nd(data, indices, updates, *ranks)
     if padding is None:
         return made
@@ -114,7 +108,7 @@ def _top_k(node: Node) -> Any:
     if count is not None:  # all are ranked, of which the first ones are there
         k = node.shape()[node.axis()]
         return [None if x is None else Padded(x, node.axis(), count) for x in _ranked(node, k)]
-    return _ranked(node, node.attribute("k") if node.version < 10 else int(node.constant(1)[0]))
+    return _ranked(node, node.attribute("k") if node.version < 10 else node.number(1))
 
 
 def _ranked(node: Node, k: int) -> list[Expression | None]:
@@ -140,37 +134,35 @@ def _ranks(x: Expression) -> Expression:
 
 @translates("OneHot")
 def _one_hot(node: Node) -> Expression:
-    rank, depth = node.rank() + 1, int(node.constant(1).reshape(-1)[0])
+    rank, depth = node.rank() + 1, int(node.number(1))
     axis = node.from_start(node.attribute("axis"), rank)
     indices = node[0]
     if indices.dtype not in (np.int32, np.int64):
         indices = dml.cast(indices, "INT32")
     shape = [*node.shape()[:axis], 1, *node.shape()[axis:]]
     indices = reshaped(indices, shape)
-    return dml.one_hot(indices, _to_rank(node[2], rank), depth, axis)
+    return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 
 
 @translates("CumSum", padded=ragged.accumulated(0), range=ranges.total)
 @translates("CumProd", padded=ragged.accumulated(1), range=ranges.product)
 def _cumulative(node: Node) -> Expression:
-    function = dml.cumulative_summation if node.op_type == "CumSum" else dml.cumulative_product
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
-    is_exclusive, axis = bool(node.attribute("exclusive")), node.known(1)
-    if axis is not None:
-        along = node.from_start(int(axis.reshape(-1)[0]), node.rank())
-        return function(node[0], along, direction, is_exclusive)
+    is_exclusive = bool(node.attribute("exclusive"))
+    if node.tensor(1).is_known:
+        along = node.from_start(node.number(1), node.rank())
+        return node.function(node[0], along, direction, is_exclusive)
     given = reshaped(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
-    made = function(node[0], 0, direction, is_exclusive)
+    made = node.function(node[0], 0, direction, is_exclusive)
     for d in range(1, node.rank()):
         is_own = dml.logical_or(dml.equals(given, d), dml.equals(given, d - node.rank()))
-        made = dml.if_(is_own, function(node[0], d, direction, is_exclusive), made)
+        made = dml.if_(is_own, node.function(node[0], d, direction, is_exclusive), made)
     return made
 
 
 @translates("NonZero", padded=ragged.filled(0), counted=0)
 def _non_zero(node: Node) -> Any:
-    if not node.rank():
-        raise node.refusal("X", "have a dimension", Unquoted("a scalar"))
+    node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:
         return np.zeros((node.rank(), 0), np.int64)
     x, kind = node[0], index_type()

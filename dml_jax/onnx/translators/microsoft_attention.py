@@ -1,5 +1,6 @@
 """Attention, as ONNX Runtime's own domain has it."""
 
+import functools
 import math
 from typing import Any
 
@@ -11,8 +12,20 @@ from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
-from dml_jax.onnx.translators.attention import places
+from dml_jax.onnx.reshapes import (
+    as_type,
+    cut,
+    lengthened,
+    of_rank,
+    packed,
+    permuted,
+    reshaped,
+    resized,
+    spread,
+    taken,
+    transposed,
+)
+from dml_jax.onnx.translators.attention import flat, places
 from dml_jax.onnx.translators.products import product
 
 _HIDDEN = -10000.0  # what a mask adds
@@ -21,14 +34,12 @@ _HIDDEN = -10000.0  # what a mask adds
 def _refuse(node: Node, **values: Any) -> None:
     """Raise `DmlError` where an attribute has another value than the one that is computed."""
     for name, value in values.items():
-        if node.attribute(name, value) != value:
-            raise node.refusal(name, f"be {value}", node.attribute(name))
+        node.expect(node.attribute(name, value) == value, name, f"be {value}", node.attribute(name))
 
 
 def _refuse_inputs(node: Node, *indices: int) -> None:
     for index in indices:
-        if node.has(index):
-            raise node.refusal(f"input {index}", "be left out", Unquoted("a tensor"))
+        node.expect(not node.has(index), f"input {index}", "be left out", Unquoted("a tensor"))
 
 
 def _filter_value(node: Node, kind: TensorDataType) -> float:
@@ -52,9 +63,8 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
     batch, _, queries, keys = shape
     mask, sizes = node[index], node.shape(index)
     if len(sizes) == 1:
-        if sizes[0] not in (batch, 2 * batch):
-            rule = f"have {batch} or {2 * batch} elements, or more dimensions"
-            raise node.refusal("the mask", rule, list(sizes))
+        rule = f"have {batch} or {2 * batch} elements, or more dimensions"
+        node.expect(sizes[0] in (batch, 2 * batch), "the mask", rule, list(sizes))
         ranks = np.arange(keys, dtype=mask.dtype)
         places = reshaped(node.builder.constant(ranks), (1, 1, 1, keys))
         ends = reshaped(mask, (sizes[0] // batch, batch, 1, 1, 1))
@@ -88,10 +98,8 @@ def _attend(
     shape: tuple[int, ...],
 ) -> Any:
     """Return the attention of some queries, keys and values."""
-    bias: Expression | None = None
-    for mask in masks:
-        if mask is not None:
-            bias = mask if bias is None else bias + mask
+    added = [mask for mask in masks if mask is not None]
+    bias = functools.reduce(dml.add, added) if added else None
     size = parts["query"].sizes[2] // heads
     return dml.multihead_attention(
         node.attribute("scale", 0.0) or 1 / math.sqrt(size),
@@ -116,16 +124,11 @@ def _quantized_attention(node: Node) -> Any:
     _refuse(node, do_rotary=0, past_present_share_buffer=0)
 
     def real(index: int, scale: int, zero: int) -> Expression:
-        parameters = [node.given(k) for k in (scale, zero)]
-        placed = [x if x is None else reshaped(x, _aligned(node, index, x)) for x in parameters]
-        assert placed[0] is not None
-        return dml.dequantize_linear(node[index], placed[0], placed[1])
+        rank = node.rank(index)
+        zero_point = of_rank(node[zero], rank) if node.has(zero) else None
+        return dml.dequantize_linear(node[index], of_rank(node[scale], rank), zero_point)
 
     return _from_input(node, real(0, 3, 6), real(1, 4, 7), node[2], (5, 8, 9))
-
-
-def _aligned(node: Node, index: int, x: Expression) -> tuple[int, ...]:
-    return (1,) * (node.rank(index) - len(x.sizes)) + tuple(x.sizes)
 
 
 def _from_input(
@@ -169,28 +172,15 @@ def _from_input(
 @translates("MultiHeadAttention", domain=DOMAIN)
 def _multi_head(node: Node) -> Any:
     _refuse_inputs(node, 8, 9)
-    heads, rank = node.attribute("num_heads"), node.rank()
-    x = node[0]
+    heads, x = node.attribute("num_heads"), node[0]
     batch, sequence, kind = x.sizes[0], x.sizes[1], x.desc.data_type
-    parts: dict[str, Any] = {}
-    if rank == 5:  # [batch, sequence, heads, 3, size]
-        names = ("query", "key", "value")
-        pieces = dml.split(x, 3, (1, 1, 1))
-        parts |= {
-            n: reshaped(p, (batch, sequence, x.sizes[2] * x.sizes[4]))
-            for n, p in zip(names, pieces, strict=True)
-        }
+    if node.rank() == 5:
+        query, key, value = _interleaved(x)
+    elif node.rank(1) == 5:
+        query, (key, value) = x, _interleaved(node[1])
     else:
-        parts["query"] = x
-        key = node[1]
-        if len(key.sizes) == 5:
-            pair = [
-                reshaped(p, (batch, key.sizes[1], key.sizes[2] * key.sizes[4]))
-                for p in dml.split(key, 3, (1, 1))
-            ]
-        else:
-            pair = [_flat(node[k]) for k in (1, 2)]
-        parts["key"], parts["value"] = pair
+        query, key, value = x, flat(node[1]), flat(node[2])
+    parts: dict[str, Any] = {"query": query, "key": key, "value": value}
     if node.has(3):
         if not node.has(1) or len(node.shape(1)) != 4:
             parts["bias"] = node[3]
@@ -204,18 +194,14 @@ def _multi_head(node: Node) -> Any:
     masks = [_mask(node, 4, shape, kind), node.given(5)]
     if node.attribute("unidirectional", 0):
         masks.append(_causal(node, shape, kind))
-    made = _attend(node, heads, parts, masks, shape)
-    if len(node.types) > 3 and node.outputs[3]:
-        raise node.refusal("output 3", "be left out", node.outputs[3])
-    return tuple(made)[: len(node.types)]
+    return (*_attend(node, heads, parts, masks, shape), None)[: len(node.types)]
 
 
-def _flat(x: Expression) -> Expression:
-    """Return [batch, heads, sequence, size] as [batch, sequence, heads * size]."""
-    if len(x.sizes) == 3:
-        return x
-    batch, heads, sequence, size = x.sizes
-    return reshaped(packed(transposed(x, (0, 2, 1, 3))), (batch, sequence, heads * size))
+def _interleaved(x: Expression) -> list[Expression]:
+    """Return the parts of [batch, sequence, heads, parts, size], as `flat` returns each."""
+    batch, sequence, heads, count, size = x.sizes
+    parts = dml.split(x, 3, [1] * count)
+    return [reshaped(part, (batch, sequence, heads * size)) for part in parts]
 
 
 def rotated(
@@ -240,18 +226,14 @@ def rotated(
     halves = dml.split(reshaped(x, (batch, sequence, heads, *pair)), axis, (1, 1))
     a, b = (reshaped(part, (batch, sequence, heads, half)) for part in halves)
     made = [a * cosines - b * sines, b * cosines + a * sines]
-    shape = (
-        (batch, sequence, heads, half, 1) if is_interleaved else (batch, sequence, heads, 1, half)
-    )
-    return reshaped(dml.join([reshaped(part, shape) for part in made], axis), x.sizes)
+    shape = (half, 1) if is_interleaved else (1, half)
+    made = [reshaped(part, (batch, sequence, heads, *shape)) for part in made]
+    return reshaped(dml.join(made, axis), x.sizes)
 
 
 def angles(node: Node, index: int, places: Expression) -> Expression:
     """Return the rows of a table of cosines or sines, [batch, sequence, 1, half]."""
-    table = node[index]
-    batch, sequence = places.sizes
-    rows = dml.gather(table, reshaped(places, (1, batch * sequence)), 0, 1)
-    return reshaped(rows, (batch, sequence, 1, table.sizes[1]))
+    return reshaped(taken(node[index], places, 0), (*places.sizes, 1, node.shape(index)[1]))
 
 
 def sequence_of(node: Node, count: int, kind: Any) -> Expression:
@@ -274,13 +256,13 @@ def _rotary(node: Node) -> Expression:
         steps = sequence_of(node, sequence, places.desc.data_type) + start
         places = packed(spread(steps, (shape[0], sequence)))
     cosines, sines = (angles(node, k, places) for k in (2, 3))
-    flat = _flat(x)
+    rows = flat(x)
     made = rotated(
-        node, of_heads(flat, size), cosines, sines, bool(node.attribute("interleaved", 0))
+        node, of_heads(rows, size), cosines, sines, bool(node.attribute("interleaved", 0))
     )
     scale = node.attribute("scale", 1.0)
     made = made if scale == 1 else made * scale
-    return packed(transposed(made, (0, 2, 1, 3))) if is_split else reshaped(made, shape)
+    return permuted(made, (0, 2, 1, 3)) if is_split else reshaped(made, shape)
 
 
 def of_heads(x: Expression, size: int) -> Expression:
@@ -294,11 +276,11 @@ def _past_lengths(node: Node, batch: int, before: int) -> Expression:
     None are in a prompt, whose total length is that of its queries: batches with fewer tokens are
     padded behind these.
     """
-    sequence, total, kind = node.shape()[1], node.known(6), node[5].desc.data_type
-    if not before or (total is not None and int(total.reshape(-1)[0]) == sequence):
+    sequence, is_known, kind = node.shape()[1], node.tensor(6).is_known, node[5].desc.data_type
+    if not before or (is_known and node.number(6) == sequence):
         return dml.fill_value_constant((batch,), kind, 0, graph=node.builder)
     past = reshaped(node[5], (batch,)) + (1 - sequence)
-    if total is not None:
+    if is_known:
         return past
     is_prompt = dml.equals(reshaped(node[6], (1,)), sequence)
     return dml.if_(packed(spread(is_prompt, (batch,))), 0, past)
@@ -318,9 +300,9 @@ def _grouped(node: Node) -> Any:
     size = query.sizes[2] // heads
     query, key = (_normed(node, x, size, k) for k, x in enumerate((query, key)))
     kind = node[5].desc.data_type
-    before, total = (node.shape(3)[2] if node.has(3) else 0), node.known(6)
+    before, is_known = (node.shape(3)[2] if node.has(3) else 0), node.tensor(6).is_known
     keys = before or sequence  # without a past, the queries are all that is there
-    keys = keys if total is None else max(before, int(total.reshape(-1)[0]))
+    keys = max(before, node.number(6)) if is_known else keys
     if node.attribute("sliding_window_cache", 0) and before and keys > before:
         rule = f"have {keys} keys or more, all that there are (sliding_window_cache is 1)"
         raise node.refusal("the past", rule, before)
@@ -335,29 +317,21 @@ def _grouped(node: Node) -> Any:
             reshaped(rotated(node, of_heads(x, size), cosines, sines, pairs), x.sizes)
             for x in (query, key)
         )
-    buffers, scales = [], [_cache_scale(node, k, groups, size) for k in (0, 1)]
+    full = (batch, groups, keys, size)
+    scales = [_cache_scale(node, k, groups, size) for k in (0, 1)]
     key, value = (_rounded(x, scale) for x, scale in zip((key, value), scales, strict=True))
-    for index in (3, 4):
-        if before:
-            x, missing = (
-                _real_cache(node[index], scales[index - 3], query),
-                [0, 0, keys - before, 0],
-            )
-            buffers.append(
-                dml.padding(x, "CONSTANT", 0.0, [0] * 4, missing) if keys > before else x
-            )
-        else:
-            empty = (batch, groups, keys, size)
-            data_type = query.desc.data_type
-            buffers.append(dml.fill_value_constant(empty, data_type, 0.0, graph=node.builder))
+    if before:
+        held = [_real_cache(node[k], scale, query) for k, scale in zip((3, 4), scales, strict=True)]
+        buffers = [lengthened(x, full) for x in held]
+    else:
+        empty = dml.fill_value_constant(full, query.desc.data_type, 0.0, graph=node.builder)
+        buffers = [empty, empty]
     shape, window = (batch, heads, sequence, keys), node.attribute("local_window_size", -1)
     starts = reshaped(past, (batch, 1, 1, 1))
     in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
     is_composed = _is_composed(node)
     bias = _bias_of_all(node, shape)
-    sizes: Any = {
-        f"output_present_{name}_tensor": (batch, groups, keys, size) for name in ("key", "value")
-    }
+    sizes: Any = {f"output_present_{name}_tensor": full for name in ("key", "value")}
     scale, hidden = node.attribute("scale", 0.0) or 1 / math.sqrt(size), np.finfo(np.float32).min
     mask = None
     if in_window is not None and not is_composed:
@@ -382,7 +356,7 @@ def _grouped(node: Node) -> Any:
     if is_composed:
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _composed(node, (query, key, value), scale, seen, bias)
-    if before and total is None:  # more tokens than the buffer holds have no answer
+    if before and not is_known:  # more tokens than the buffer holds have no answer
         is_beyond = dml.greater_than(reshaped(node[6], (1, 1, 1)), keys)
         output = dml.if_(packed(spread(is_beyond, output.sizes)), math.nan, output)
     key, value = (_whole_cache(x, scale) for x, scale in zip((key, value), scales, strict=True))
@@ -474,11 +448,7 @@ def _bias_of_all(node: Node, shape: tuple[int, ...]) -> Expression | None:
     """Return what an input adds to the scores, with the sizes of these; None where none does."""
     if not node.has(10):
         return None
-    bias, missing = node[10], shape[3] - node.shape(10)[3]
-    if missing > 0:  # keys of the buffer that no query sees
-        bias = dml.padding(bias, "CONSTANT", 0.0, [0] * 4, [0, 0, 0, missing])
-    elif missing < 0:
-        bias = dml.slice(bias, [0] * 4, (*bias.sizes[:3], shape[3]), [1] * 4)
+    bias = resized(node[10], (*node.shape(10)[:3], shape[3]))  # no query sees keys without one
     return packed(spread(bias, shape))
 
 
@@ -499,11 +469,11 @@ def _composed(
         is_seen: 0 where a key is hidden, [batch, 1, queries, keys].
         bias: is added to the capped scores, [batch, heads, queries, keys].
     """
-    query, key, value = (x if x.dtype == np.float32 else dml.cast(x, "FLOAT32") for x in parts)
+    query, key, value = (as_type(x, "FLOAT32") for x in parts)
     batch, queries, width = query.sizes
     groups, keys, size = key.sizes[1:]
     heads, rows = width // size, width // size // groups * queries
-    by_head = packed(transposed(of_heads(query, size), (0, 2, 1, 3)))
+    by_head = permuted(of_heads(query, size), (0, 2, 1, 3))
     scores = dml.gemm(
         reshaped(by_head, (batch, groups, rows, size)), key, None, "NONE", "TRANSPOSE", scale
     )
@@ -511,7 +481,7 @@ def _composed(
     cap = node.attribute("softcap", 0.0)
     scores = dml.tanh(scores / cap) * cap if cap else scores
     if bias is not None:
-        scores = scores + (bias if bias.dtype == np.float32 else dml.cast(bias, "FLOAT32"))
+        scores = scores + as_type(bias, "FLOAT32")
     scores = dml.if_(spread(is_seen, scores.sizes), scores, float(np.finfo(np.float32).min))
     if node.has(11) or node.attribute("smooth_softmax", 0) == 1:  # a sum that has one term more
         column = (batch, heads, queries, 1)
@@ -520,12 +490,15 @@ def _composed(
             sink = packed(spread(sink, column))
         else:
             sink = dml.fill_value_constant(column, "FLOAT32", 0.0, graph=node.builder)
-        weights = dml.activation_softmax(dml.join([scores, sink], 3), [3])
-        weights = dml.slice(weights, [0] * 4, scores.sizes, [1] * 4)
+        weights = cut(dml.activation_softmax(dml.join([scores, sink], 3), [3]), scores.sizes)
     else:
         weights = dml.activation_softmax(scores, [3])
     output = dml.gemm(reshaped(weights, (batch, groups, rows, keys)), value)
     output = transposed(reshaped(output, (batch, heads, queries, size)), (0, 2, 1, 3))
     output = reshaped(packed(output), (batch, queries, width))
-    kind = parts[0].desc.data_type
-    return output if kind == output.desc.data_type else dml.cast(output, kind)
+    return as_type(output, parts[0].desc.data_type)
+
+
+@translates("CausalConvWithState", "LinearAttention", domain=DOMAIN)
+def _as_onnx(node: Node) -> Any:
+    return NotImplemented  # ONNX's function of this name is translated

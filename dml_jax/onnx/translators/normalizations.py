@@ -12,8 +12,16 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
-from dml_jax.onnx.nodes import MISREAD, Node, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped
+from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, translates
+from dml_jax.onnx.reshapes import (
+    as_type,
+    of_rank,
+    on_axis,
+    reshaped,
+    taken,
+    with_channels_last,
+    with_channels_second,
+)
 
 
 @translates("BatchNormalization", padded=ragged.batch, misread_before=14)
@@ -49,11 +57,6 @@ def _training(node: Node) -> Any:
     return [None if kind is None else as_type(made, kind.inner) for made, kind in pairs]
 
 
-def as_type(x: Expression, kind: TensorDataType) -> Expression:
-    """Return `x` with elements of another type."""
-    return x if x.desc.data_type == kind else dml.cast(x, kind)
-
-
 def of_one_type(node: Node, *indices: int, kind: TensorDataType | None = None) -> list[Expression]:
     """Return inputs of a node with elements of one type: `kind`, or else the widest of theirs."""
     types = [node.type(k) for k in indices]
@@ -80,16 +83,11 @@ def _instance(node: Node) -> Expression:
     return _normalized(node[0], scale, bias, range(2, rank), node.attribute("epsilon"))
 
 
-def aligned(x: Expression, rank: int) -> Expression:
-    """Return a parameter of the last of `rank` dimensions."""
-    return reshaped(x, (1,) * (rank - len(x.sizes)) + tuple(x.sizes))
-
-
 @translates("LayerNormalization", padded=ragged.trailing)
 def _layer(node: Node) -> Any:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
     x, *parameters = of_one_type(node, *filter(node.has, range(3)))
-    scale, bias, *_ = *(aligned(p, node.rank()) for p in parameters), None
+    scale, bias, *_ = *(of_rank(p, node.rank()) for p in parameters), None
     y = as_type(_normalized(x, scale, bias, axes, epsilon), node.output_type())
     if len(node.types) == 1:
         return y
@@ -106,23 +104,76 @@ def _type_of_scale(proto: onnx.NodeProto, kinds: dict[str, onnx.TypeProto], _: A
         x.elem_type = scale.elem_type
 
 
-@translates("RMSNormalization", inferred_as=_type_of_scale, padded=ragged.trailing)
-def _root_mean_square(node: Node) -> Expression:
-    axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
-    x, scale = of_one_type(node, 0, 1)
-    made = _normalized(x, aligned(scale, node.rank()), None, axes, epsilon, has_mean=False)
-    return as_type(made, node.output_type())
+def _by_group(
+    x: Expression, scale: Expression, bias: Expression, groups: int, epsilon: float
+) -> Expression:
+    """Return [batch, channels, ...] normalized by groups of channels.
+
+    Parameters are of each channel, or of each group.
+    """
+    n, c, *spatial = x.sizes
+    rows = reshaped(x, (n, groups, c // groups, math.prod(spatial)))
+    scale, bias = (reshaped(p, (1, groups, p.sizes[0] // groups, 1)) for p in (scale, bias))
+    return reshaped(_normalized(rows, scale, bias, (2, 3), epsilon), x.sizes)
 
 
 @translates("GroupNormalization", padded=ragged.batch, inferred_since=21)
 def _group(node: Node) -> Expression:
-    n, c, *spatial = node.shape()
-    groups = node.attribute("num_groups")
-    sizes = (n, groups, c // groups, math.prod(spatial))
-    each = (1, groups, c // groups if node.version >= 21 else 1, 1)
-    scale, bias = (reshaped(node[k], each) for k in (1, 2))
-    x = reshaped(node[0], sizes)
-    return reshaped(_normalized(x, scale, bias, (2, 3), node.attribute("epsilon")), node.shape())
+    groups, epsilon = node.attribute("num_groups"), node.attribute("epsilon")
+    return _by_group(node[0], node[1], node[2], groups, epsilon)
+
+
+@translates("GroupNorm", domain=MICROSOFT)
+def _group_of_image(node: Node) -> Expression:
+    node.expect(node.rank() == 4, "X", "have 4 dimensions", node.rank())
+    is_last, groups = bool(node.attribute("channels_last", 1)), node.attribute("groups")
+    x, scale, bias = of_one_type(node, 0, 1, 2)
+    x = with_channels_second(x) if is_last else x
+    made: Any = _by_group(x, scale, bias, groups, node.attribute("epsilon", 1e-5))
+    made = dml.activation_swish(made, 1.0) if node.attribute("activation", 0) else made
+    made = as_type(made, node.type().inner)
+    return with_channels_last(made) if is_last else made
+
+
+@translates("SimplifiedLayerNormalization")
+@translates("RMSNormalization", inferred_as=_type_of_scale, padded=ragged.trailing)
+def _root_mean_square(node: Node) -> Any:
+    axis = node.from_start(node.attribute("axis", -1), node.rank())
+    axes, epsilon = range(axis, node.rank()), node.attribute("epsilon", 1e-5)
+    x, scale = of_one_type(node, 0, 1)
+    made = _normalized(x, of_rank(scale, node.rank()), None, axes, epsilon, has_mean=False)
+    return as_type(made, node.type(1).inner), *[None] * (len(node.types) - 1)
+
+
+@translates("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def _skip(node: Node) -> Any:
+    has_mean = node.op_type == "SkipLayerNormalization"
+    at_bias, kind = (4 if has_mean else 3), node.type().inner
+    given = [k for k in range(5) if node.has(k)]
+    wide = dict(zip(given, of_one_type(node, *given, kind=TensorDataType.FLOAT32), strict=True))
+    total = wide[0] + wide[1]
+    total = total + wide[at_bias] if at_bias in wide else total
+    rank, epsilon = len(total.sizes), node.attribute("epsilon", 1e-12)
+    beta = of_rank(wide[3], rank) if has_mean and 3 in wide else None
+    y = _normalized(total, of_rank(wide[2], rank), beta, [rank - 1], epsilon, has_mean)
+    return (as_type(y, kind), None, None, as_type(total, kind))[: len(node.types)]
+
+
+@translates("EmbedLayerNormalization", domain=MICROSOFT)
+def _embedding(node: Node) -> Any:
+    batch, sequence = node.shape()
+    places = node.given(8)
+    if places is None:
+        places = dml.fill_value_sequence((1, sequence), "INT32", 0, 1, graph=node.builder)
+    total = taken(node[2], node[0], 0) + taken(node[3], places, 0)
+    total = total + taken(node[4], node[1], 0) if node.has(4) else total
+    gamma, beta = (of_rank(node[k], 3) for k in (5, 6))
+    y = _normalized(total, gamma, beta, [2], node.attribute("epsilon", 1e-12))
+    if node.has(7):
+        lengths = reshaped(dml.reduce(dml.cast(node[7], "INT32"), "SUM", [1]), (batch,))
+    else:
+        lengths = dml.fill_value_constant((batch,), "INT32", 0, graph=node.builder)
+    return (y, lengths, total)[: len(node.types)]
 
 
 @translates("MeanVarianceNormalization")

@@ -3,19 +3,21 @@
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from dml_jax import functional as dml
+from dml_jax.enums import MatrixTransform
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.einsum import broadcast_shapes, labels_of
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import as_type, of_rank, packed, permuted, reshaped, spread
 from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.translators.activations import activated
 from dml_jax.onnx.translators.elements import narrowed
 
 _RANK_MAX = 4  # of GEMM
@@ -48,34 +50,53 @@ def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
     return reshaped(dml.gemm(a, b, alpha=alpha), sizes)
 
 
+class Quantized(NamedTuple):
+    """Integers that stand for real numbers, `(steps - zero) * scale`; a zero of None is 0."""
+
+    steps: Expression
+    scale: Expression
+    zero: Expression | None
+
+
+def product_of_integers(a: Quantized, b: Quantized, bias: Expression | None = None) -> Expression:
+    """Return the product of two stacks of matrices of 8-bit integers, in FLOAT32.
+
+    Args:
+        a: the first matrices; parameters are one number, or one for each row.
+        b: the second ones; parameters are one number, or one for each column.
+        bias: is added to the product.
+    """
+    if a.steps.dtype != b.steps.dtype:  # DirectML has one type for both
+        a, b = _unsigned(a), _unsigned(b)
+    x, y, sizes = matrices(a.steps, b.steps)
+    rows = [_of_rows(p, len(x.sizes)) for p in (a.scale, a.zero)]
+    columns = [_of_columns(p, len(x.sizes)) for p in (b.scale, b.zero, bias)]
+    added = None if bias is None else spread(columns[2], (*x.sizes[:-1], y.sizes[-1]))
+    made = dml.matrix_multiply_integer_to_float(
+        packed(x), rows[0], packed(y), columns[0], rows[1], columns[1], added
+    )
+    return reshaped(made, sizes)
+
+
+def _unsigned(x: Quantized) -> Quantized:
+    """Return INT8 as UINT8, with 128 added to each element and to the zero."""
+    if x.steps.desc.data_type.name == "UINT8":
+        return x
+    zero = x.steps.builder.constant(np.full(1, 128, np.uint8))
+    return Quantized(_flipped(x.steps), x.scale, zero if x.zero is None else _flipped(x.zero))
+
+
+def _flipped(x: Expression) -> Expression:
+    return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
+
+
 @translates("MatMul", padded=ragged.multiplied, range=ranges.contracted)
 def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
         return product(node[0], node[1])
-    is_mixed = left.type(0).element != right.type(0).element
-    if is_mixed and not (left.has(2) and right.has(2)):
-        return product(node[0], node[1])
-    as_one = _unsigned if is_mixed else lambda x: x
-    a, b, sizes = matrices(as_one(left[0]), as_one(right[0]))
-    rank = len(a.sizes)
-    a_zero, b_zero = _of_rows(left, 2, rank), _of_columns(right, 2, rank)
-    result = dml.matrix_multiply_integer_to_float(
-        packed(a),
-        _of_rows(left, 1, rank),
-        packed(b),
-        _of_columns(right, 1, rank),
-        None if a_zero is None else as_one(a_zero),
-        None if b_zero is None else as_one(b_zero),
-    )
-    return reshaped(result, sizes)
-
-
-def _unsigned(x: Expression) -> Expression:
-    """Return INT8 as UINT8, with 128 added to each element; UINT8 as it is."""
-    if x.desc.data_type.name == "UINT8":
-        return x
-    return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
+    a, b = (Quantized(x[0], x[1], x.given(2)) for x in (left, right))
+    return product_of_integers(a, b)
 
 
 def _dequantized(node: Node, index: int) -> Node | None:
@@ -93,41 +114,57 @@ def _dequantized(node: Node, index: int) -> Node | None:
     return made if is_small and made.rank() > 1 and (is_one or is_by_column) else None
 
 
+@translates("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
+def _fused_matmul(node: Node) -> Expression:
+    operands = []
+    for index, name in enumerate("AB"):
+        x, rank = node[index], node.rank(index)
+        order = [*range(rank)]
+        if node.attribute(f"transBatch{name}", 0):
+            order = [*order[1:-1], order[0], order[-1]]
+        if node.attribute(f"trans{name}", 0) and rank > 1:
+            order[-2:] = order[:-3:-1]
+        operands.append(x if order == [*range(rank)] else permuted(x, order))
+    return product(operands[0], operands[1], node.attribute("alpha", 1.0))
+
+
+@translates("FusedMatMulActivation", domain=MICROSOFT)
+def _matmul_with_activation(node: Node) -> Expression:
+    return activated(node, _fused_matmul(node))
+
+
 @translates("Gemm", padded=ragged.affine, range=ranges.contracted)
 def _gemm(node: Node) -> Expression:
-    c = None
-    if node.has(2) and node.attribute("beta"):  # as BLAS: NaN times 0 is not read
-        m, n = node.output_shape()
-        c = spread(reshaped(node[2], (1,) * (2 - node.rank(2)) + node.shape(2)), (m, n))
-    return dml.gemm(
-        node[0],
-        node[1],
-        c,
-        "TRANSPOSE" if node.attribute("transA") else "NONE",
-        "TRANSPOSE" if node.attribute("transB") else "NONE",
-        node.attribute("alpha"),
-        node.attribute("beta"),
-    )
+    a, b, c = node[0], node[1], None
+    alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
+    is_turned = [bool(node.attribute(f"trans{name}", 0)) for name in "AB"]
+    ways = [MatrixTransform(turned) for turned in is_turned]
+    if node.has(2) and beta:  # as BLAS: NaN times 0 is not read
+        sizes = a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]]
+        c = spread(of_rank(node[2], 2), sizes)
+    return dml.gemm(a, b, c, ways[0], ways[1], alpha, beta)
 
 
-def _of_rows(node: Node, index: int, rank: int) -> Any:
+@translates("FusedGemm", domain=MICROSOFT)
+def _gemm_with_activation(node: Node) -> Expression:
+    return activated(node, _gemm(node))
+
+
+def _of_rows(x: Expression | None, rank: int) -> Any:
     """Return a parameter of the rows of A; None where it is left out."""
-    is_list = node.has(index) and node.rank(index) == 1 and node.shape(index) != (1,)
-    return _of_columns(node, index, rank, (1,) * is_list)
+    is_list = x is not None and len(x.sizes) == 1 and x.sizes != (1,)
+    return _of_columns(reshaped(x, (*x.sizes, 1)) if x is not None and is_list else x, rank)
 
 
-def _of_columns(node: Node, index: int, rank: int, behind: tuple[int, ...] = ()) -> Any:
+def _of_columns(x: Expression | None, rank: int) -> Any:
     """Return a parameter of the columns of B; None where it is left out."""
-    if not node.has(index):
-        return None
-    sizes = (*node[index].sizes, *behind)
-    return reshaped(node[index], (1,) * (rank - len(sizes)) + sizes)
+    return None if x is None else of_rank(x, rank)
 
 
 @translates("MatMulInteger")
 def _integers(node: Node) -> Expression:
     a, b, sizes = matrices(node[0], node[1])
-    rows, columns = _of_rows(node, 2, len(a.sizes)), _of_columns(node, 3, len(b.sizes))
+    rows, columns = _of_rows(node.given(2), len(a.sizes)), _of_columns(node.given(3), len(b.sizes))
     return reshaped(dml.matrix_multiply_integer(packed(a), packed(b), rows, columns), sizes)
 
 
@@ -138,24 +175,20 @@ def _quantized(node: Node) -> Expression:
     a, b, sizes = matrices(node[0], node[3])
     rank = len(a.sizes)
     scales = {1: _of_rows, 4: _of_columns, 6: _of_rows}
-    a_scale, b_scale, y_scale = (_in_float32(of(node, index, rank)) for index, of in scales.items())
+    a_scale, b_scale, y_scale = (as_type(of(node[k], rank), "FLOAT32") for k, of in scales.items())
     zeros = {2: _of_rows, 5: _of_columns, 7: _of_rows}
-    a_zero, b_zero, y_zero = (of(node, index, rank) for index, of in zeros.items())
+    a_zero, b_zero, y_zero = (of(node.given(k), rank) for k, of in zeros.items())
     result = dml.quantized_linear_matrix_multiply(
         packed(a), a_scale, packed(b), b_scale, y_scale, a_zero, b_zero, y_zero
     )
     return reshaped(result, sizes)
 
 
-def _in_float32(x: Expression) -> Expression:
-    return x if x.desc.data_type.name == "FLOAT32" else dml.cast(x, "FLOAT32")
-
-
 def _of_small_floats(node: Node) -> Expression:
     """Return QLinearMatMul of floats of 8 bits: the product of the real numbers, rounded once."""
 
     def parameter(index: int, of: Any, rank: int) -> Expression:
-        return dml.cast(of(node, index, rank), "FLOAT32")
+        return dml.cast(of(node[index], rank), "FLOAT32")
 
     def real(index: int, of: Any) -> Expression:
         x = dml.cast(node[index], "FLOAT32")
@@ -165,9 +198,17 @@ def _of_small_floats(node: Node) -> Expression:
     whole = product(real(0, _of_rows), real(3, _of_columns))
     scale, zero = (parameter(k, _of_rows, len(whole.sizes)) for k in (6, 7))
     if not node.made().is_small:
-        zero = _of_rows(node, 7, len(whole.sizes))
+        zero = _of_rows(node[7], len(whole.sizes))
         return dml.quantize_linear(whole, scale, zero, node.output_type())
     return narrowed(node, whole / scale + zero, node.made())
+
+
+@translates("CDist", domain=MICROSOFT)
+def _distances(node: Node) -> Expression:
+    (m, size), (n, _) = node.shape(0), node.shape(1)
+    apart = reshaped(node[0], (m, 1, size)) - reshaped(node[1], (1, n, size))
+    is_square = node.attribute("metric", "sqeuclidean") == "sqeuclidean"
+    return reshaped(dml.reduce(apart, "SUM_SQUARE" if is_square else "L2", [2]), (m, n))
 
 
 @translates("AffineGrid")
@@ -178,7 +219,7 @@ def _affine_grid(node: Node) -> Expression:
     places = np.meshgrid(*lines, indexing="ij")[::-1]  # x comes first
     rows = np.stack([*places, np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)
     base = node.builder.constant(rows.astype(node.type().inner.dtype))
-    grid = product(base, packed(transposed(node[0], (0, 2, 1))))
+    grid = product(base, permuted(node[0], (0, 2, 1)))
     return reshaped(grid, node.output_shape())
 
 
@@ -211,7 +252,7 @@ def _einsum(node: Node) -> Expression:
         later = set(out).union(*terms[k + 1 :])
         left, labels = _contracted(left, labels, right, others, later)
     left, labels = _summed(left, labels, set(out))
-    return packed(transposed(left, [labels.index(label) for label in out])) if out else left
+    return permuted(left, [labels.index(label) for label in out]) if out else left
 
 
 def _unspread(x: Expression, labels: str, sizes: Mapping[str, int]) -> tuple[Expression, str]:
@@ -259,12 +300,8 @@ def _contracted(
     columns = [label for label in of_b if label not in both]
     x, x_sizes = _ordered(a, of_a, stack, rows, inner)
     y, y_sizes = _ordered(b, of_b, stack, inner, columns)
-    for label in stack:
-        if x_sizes[label] != y_sizes[label]:
-            x_sizes[label] = max(x_sizes[label], y_sizes[label])
-    labels = [*stack, *rows, *columns]
-    sizes = [{**y_sizes, **x_sizes}[label] for label in labels]
-    return reshaped(product(x, y), sizes), "".join(labels)
+    labels, known = [*stack, *rows, *columns], y_sizes | x_sizes
+    return reshaped(product(x, y), [known[label] for label in labels]), "".join(labels)
 
 
 def _ordered(
@@ -273,5 +310,5 @@ def _ordered(
     """Return an operand as a stack of matrices: a dimension for each of three groups of labels."""
     sizes = dict(zip(labels, x.sizes, strict=False))
     if labels:
-        x = packed(transposed(x, [labels.index(label) for group in groups for label in group]))
+        x = permuted(x, [labels.index(label) for group in groups for label in group])
     return reshaped(x, [math.prod(sizes[label] for label in group) for group in groups]), sizes

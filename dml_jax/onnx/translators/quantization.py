@@ -1,15 +1,16 @@
 """Quantization."""
 
+from collections.abc import Callable
 from typing import Any
 
 from onnx import TensorProto
 
 from dml_jax import functional as dml
-from dml_jax.enums import QuantizationType
+from dml_jax.enums import QuantizationType, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped, spread
+from dml_jax.onnx.reshapes import as_type, cut, lengthened, on_axis, reshaped, spread
 from dml_jax.onnx.tensors import Type
 from dml_jax.onnx.translators.elements import narrowed
 
@@ -30,30 +31,21 @@ def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:
     return placed(1), placed(2) if node.has(2) else None, is_blocked
 
 
-def _in_blocks(
-    scale: Expression, zero_point: Expression | None
-) -> tuple[list[Expression], QuantizationType]:
-    """Return the parameters of QUANTIZE and DEQUANTIZE, and their type."""
-    if zero_point is None:
-        return [scale], QuantizationType.SCALE
-    return [scale, zero_point], QuantizationType.SCALE_ZERO_POINT
-
-
-def _cut(node: Node, x: Expression, scale: Expression) -> tuple[Expression, int, int]:
-    """Return the input with whole blocks along the axis, the axis, and its own size."""
-    axis, block = node.axis(), node.attribute("block_size")
-    size, whole = node.shape()[axis], scale.sizes[axis] * block
-    if whole == size:
-        return x, axis, size
-    ends = [whole - size if d == axis else 0 for d in range(node.rank())]
-    return dml.padding(x, "CONSTANT", 0.0, [0] * node.rank(), ends), axis, size
-
-
-def _uncut(node: Node, x: Expression, axis: int, size: int) -> Expression:
-    if x.sizes[axis] == size:
-        return x
-    sizes = [size if d == axis else n for d, n in enumerate(x.sizes)]
-    return dml.slice(x, [0] * len(sizes), sizes, [1] * len(sizes))
+def _by_form(
+    function: Callable[..., Expression],
+    node: Node,
+    x: Expression,
+    scale: Expression,
+    zero_point: Expression | None,
+    *kind: TensorDataType,
+) -> Expression:
+    """Return QUANTIZE or DEQUANTIZE of `x`, which whole blocks along the axis may need longer."""
+    sizes = [*x.sizes]
+    if node.attribute("block_size", 0):
+        sizes[node.axis()] = scale.sizes[node.axis()] * node.attribute("block_size")
+    form = QuantizationType.SCALE if zero_point is None else QuantizationType.SCALE_ZERO_POINT
+    parameters = [scale] if zero_point is None else [scale, zero_point]
+    return cut(function(lengthened(x, sizes), parameters, form, *kind), x.sizes)
 
 
 def _quantized_type(node: Node) -> Type:
@@ -70,15 +62,10 @@ def _quantize(node: Node) -> Expression:
     kind = made.inner
     if (made.is_small and made.is_floating) or kind.bits == 16:
         return _by_parts(node, x, scale, zero_point, is_blocked)
-    if x.dtype != scale.dtype:
-        x = dml.cast(x, scale.desc.data_type)
+    x = as_type(x, scale.desc.data_type)
     if not is_blocked and kind.bits == 8:
         return dml.quantize_linear(x, scale, zero_point, kind)
-    axis, size = 0, x.sizes[0]
-    if is_blocked:
-        x, axis, size = _cut(node, x, scale)
-    parameters, form = _in_blocks(scale, zero_point)
-    return _uncut(node, dml.quantize(x, parameters, form, kind), axis, size)
+    return _by_form(dml.quantize, node, x, scale, zero_point, kind)
 
 
 def _by_parts(
@@ -102,7 +89,7 @@ def _of_blocks(node: Node, x: Expression) -> Expression:
     apart = (*sizes[: axis + 1], 1, *sizes[axis + 1 :])
     each = (*sizes[: axis + 1], block, *sizes[axis + 1 :])
     whole = (*sizes[:axis], sizes[axis] * block, *sizes[axis + 1 :])
-    return _uncut(node, reshaped(spread(reshaped(x, apart), each), whole), axis, node.shape()[axis])
+    return cut(reshaped(spread(reshaped(x, apart), each), whole), node.shape())
 
 
 @translates("DequantizeLinear", domain=MICROSOFT)
@@ -113,13 +100,8 @@ def _dequantize(node: Node) -> Expression:
     if not is_blocked and x.desc.data_type.bits > 4:
         result = dml.dequantize_linear(x, scale, zero_point)
     else:
-        axis, size = 0, x.sizes[0]
-        if is_blocked:
-            x, axis, size = _cut(node, x, scale)
-        parameters, form = _in_blocks(scale, zero_point)
-        result = _uncut(node, dml.dequantize(x, parameters, form), axis, size)
-    kind = scale.desc.data_type if node.types[0] is None else node.output_type()
-    return result if result.desc.data_type == kind else dml.cast(result, kind)
+        result = _by_form(dml.dequantize, node, x, scale, zero_point)
+    return as_type(result, scale.desc.data_type if node.types[0] is None else node.output_type())
 
 
 @translates("DynamicQuantizeLinear")

@@ -15,7 +15,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.reshapes import as_type, reshaped
 
 _BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
 
@@ -35,15 +35,10 @@ def _word(seed: float) -> int:
     return int.from_bytes(struct.pack("<f", seed), "little")
 
 
-def _typed(node: Node, x: Expression) -> Expression:
-    """Return numbers as the type of the node's output."""
-    return x if x.desc.data_type == node.output_type() else dml.cast(x, node.output_type())
-
-
 @translates("RandomUniform", "RandomUniformLike", is_random=True, padded=ragged.like)
 def _random_uniform(node: Node) -> Expression:
     low, high = node.attribute("low"), node.attribute("high")
-    return _typed(node, _uniform(node, node.output_shape()) * (high - low) + low)
+    return as_type(_uniform(node, node.output_shape()) * (high - low) + low, node.output_type())
 
 
 @translates("RandomNormal", "RandomNormalLike", is_random=True, padded=ragged.like)
@@ -51,13 +46,13 @@ def _random_normal(node: Node) -> Expression:
     radius, turn = (_uniform(node, node.output_shape(), stream) for stream in (0, 1))
     radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)  # Box and Muller
     made = radius * dml.cos(turn * (2 * math.pi))
-    return _typed(node, made * node.attribute("scale") + node.attribute("mean"))
+    return as_type(made * node.attribute("scale") + node.attribute("mean"), node.output_type())
 
 
 @translates("Bernoulli", is_random=True)
 def _bernoulli(node: Node) -> Expression:
     chance = dml.cast(node[0], "FLOAT32")
-    return _typed(node, dml.less_than(_uniform(node, node.shape()), chance))
+    return as_type(dml.less_than(_uniform(node, node.shape()), chance), node.output_type())
 
 
 @translates("Multinomial", is_random=True)
@@ -69,4 +64,4 @@ def _multinomial(node: Node) -> Expression:
     total = dml.slice(sums, (0, 0, classes - 1), (batch, 1, 1), (1, 1, 1))
     drawn = reshaped(_uniform(node, (batch, count)), (batch, count, 1)) * total
     is_past = dml.cast(dml.less_than_or_equal(sums, drawn), "FLOAT32")
-    return _typed(node, reshaped(dml.reduce(is_past, "SUM", [2]), (batch, count)))
+    return as_type(reshaped(dml.reduce(is_past, "SUM", [2]), (batch, count)), node.output_type())

@@ -4,24 +4,23 @@ from typing import Any
 
 from dml_jax import functional as dml
 from dml_jax import operators
-from dml_jax.graph import Expression
 from dml_jax.onnx import older
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, transposed, unowned
+from dml_jax.onnx.reshapes import of_rank, permuted, reshaped, unowned
 
-# The operator of each activation, and its parameters: field, attribute's list, default.
-ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, str, float | None], ...]]] = {
-    "affine": ("ActivationLinear", (("alpha", "alpha", None), ("beta", "beta", None))),
-    "elu": ("ActivationElu", (("alpha", "alpha", 1.0),)),
-    "hardsigmoid": ("ActivationHardSigmoid", (("alpha", "alpha", 0.2), ("beta", "beta", 0.5))),
-    "leakyrelu": ("ActivationLeakyRelu", (("alpha", "alpha", 0.01),)),
-    "relu": ("ActivationRelu", ()),
-    "scaledtanh": ("ActivationScaledTanh", (("alpha", "alpha", 1.0), ("beta", "beta", 1.0))),
-    "sigmoid": ("ActivationSigmoid", ()),
-    "softplus": ("ActivationSoftplus", (("steepness", "", 1.0),)),
-    "softsign": ("ActivationSoftsign", ()),
-    "tanh": ("ActivationTanh", ()),
-    "thresholdedrelu": ("ActivationThresholdedRelu", (("alpha", "alpha", 1.0),)),
+# The operator of each activation, and the defaults of its parameters; None for one without.
+ACTIVATIONS: dict[str, tuple[str, dict[str, float | None]]] = {
+    "affine": ("ActivationLinear", {"alpha": None, "beta": None}),
+    "elu": ("ActivationElu", {"alpha": 1.0}),
+    "hardsigmoid": ("ActivationHardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "leakyrelu": ("ActivationLeakyRelu", {"alpha": 0.01}),
+    "relu": ("ActivationRelu", {}),
+    "scaledtanh": ("ActivationScaledTanh", {"alpha": 1.0, "beta": 1.0}),
+    "sigmoid": ("ActivationSigmoid", {}),
+    "softplus": ("ActivationSoftplus", {"steepness": 1.0}),
+    "softsign": ("ActivationSoftsign", {}),
+    "tanh": ("ActivationTanh", {}),
+    "thresholdedrelu": ("ActivationThresholdedRelu", {"alpha": 1.0}),
 }
 DIRECTIONS = {
     "forward": "FORWARD",
@@ -36,17 +35,14 @@ def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
     """Return the activations of the gates, forward first."""
     count = len(default) * directions
     names = (node.attribute("activations") or default * directions)[:count]
-    if len(names) != count:
-        raise node.refusal("activations", f"have {count} entries", len(names))
+    node.expect(len(names) == count, "activations", f"have {count} entries", len(names))
     given = {n: list(node.attribute(f"activation_{n}") or []) for n in ("alpha", "beta")}
     found = []
     for name in names:
         if name.lower() not in ACTIVATIONS:
             raise node.refusal("activations", f"be of {', '.join(ACTIVATIONS)}", name)
         operator, parameters = ACTIVATIONS[name.lower()]
-        values = {}
-        for field, source, value in parameters:
-            values[field] = given[source].pop(0) if given.get(source) else value
+        values = {n: given[n].pop(0) if given.get(n) else v for n, v in parameters.items()}
         if None in values.values():
             raise node.refusal("activation_alpha", f"have a value for {name}", given["alpha"])
         found.append(getattr(operators, operator).fused(**values))
@@ -72,18 +68,14 @@ class _Parts:
         x = self.node.given(index)
         if x is None:
             return None
-        return reshaped(unowned(x), (1,) * (4 - len(x.sizes)) + tuple(x.sizes))
+        return of_rank(unowned(x), 4)
 
-    def sequence(self) -> Expression:
-        x = self.node[0]
-        x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
-        return reshaped(x, (1, *x.sizes))
-
-    def state(self, index: int) -> Any:
+    def batched(self, index: int) -> Any:
+        """Return an input whose batch is the second dimension, with a dimension in front."""
         x = self.node.given(index)
         if x is None:
             return None
-        x = packed(transposed(x, (1, 0, 2))) if self.is_batch_first else x
+        x = permuted(x, (1, 0, 2)) if self.is_batch_first else x
         return reshaped(unowned(x), (1, *x.sizes))
 
     def lengths(self) -> Any:
@@ -92,24 +84,21 @@ class _Parts:
 
     def results(self, outputs: Any) -> list[Any]:
         """Return the outputs as the node has them."""
-        made = []
-        for k, x in enumerate(tuple(outputs)[: len(self.node.types)]):
-            if self.is_batch_first and x is not None:
-                if k == 0:  # [steps, directions, batch, hidden]
-                    x = packed(transposed(x, (2, 0, 1, 3)))
-                else:  # [1, directions, batch, hidden]
-                    x = packed(transposed(x, (0, 2, 1, 3)))
-            made.append(x)
-        return made
+        made = tuple(outputs)[: len(self.node.types)]
+        if not self.is_batch_first:
+            return [*made]
+        orders = (2, 0, 1, 3), *[(0, 2, 1, 3)] * 2  # of all steps, and of the last states
+        pairs = zip(made, orders, strict=False)
+        return [None if x is None else permuted(x, order) for x, order in pairs]
 
     def common(self) -> dict[str, Any]:
         """Return the arguments that all recurrent networks have."""
         return {
-            "input": self.sequence(),
+            "input": self.batched(0),
             "weight": self.tensor(1),
             "recurrence": self.tensor(2),
             "bias": self.tensor(3),
-            "hidden_init": self.state(5),
+            "hidden_init": self.batched(5),
             "sequence_lengths": self.lengths(),
             "activation_descs": self.activations,
             "direction": self.direction,
@@ -121,7 +110,7 @@ def _lstm(node: Node) -> Any:
     parts, clip = _Parts(node), node.attribute("clip")
     made = dml.lstm(
         **parts.common(),
-        cell_mem_init=parts.state(6),
+        cell_mem_init=parts.batched(6),
         peephole=parts.tensor(7),
         clip_threshold=clip or 0.0,
         use_clip_threshold=clip is not None,

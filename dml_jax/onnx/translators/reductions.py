@@ -72,9 +72,8 @@ for _op_type, (_, _fill, _bounds) in _REDUCTIONS.items():
 @translates("ArgMax", padded=ragged.arg(ragged.least), range=ranges.along)
 @translates("ArgMin", padded=ragged.arg(ragged.most), range=ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
-    function = dml.argmax if node.op_type == "ArgMax" else dml.argmin
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
-    made = function(node[0], [node.axis()], direction, node.output_type())
+    made = node.function(node[0], [node.axis()], direction, node.output_type())
     padding = node.tensor(0).padding
     if padding and padding.axis == node.axis() and direction == "DECREASING":
         end = dml.cast(padding.count.expression, node.output_type()) - 1  # the padding may be equal

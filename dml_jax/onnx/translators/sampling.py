@@ -22,8 +22,7 @@ from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
 from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, taken, transposed
-from dml_jax.onnx.translators.normalizations import as_type
+from dml_jax.onnx.reshapes import as_type, permuted, reshaped, taken
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
 _HALF = Fraction(1, 2)
@@ -89,11 +88,9 @@ def lines_of(node: Node, scales: Any, sizes: Any, roi: Any, mode: str) -> list[L
     axes = [*range(rank)] if axes is None else [node.from_start(a, rank, "axes") for a in axes]
     lines = [Line.kept(n) for n in shape]
     factors = _factors(node, axes, scales, sizes)
-    for k, axis in enumerate(axes):
-        n = shape[axis]
-        scale, out = factors[k]
+    for k, (axis, (scale, out)) in enumerate(zip(axes, factors, strict=True)):
         region = (0, 1) if roi is None else (roi[k], roi[k + len(axes)])
-        lines[axis] = line_of(node, mode, n, out, scale, region)
+        lines[axis] = line_of(node, mode, shape[axis], out, scale, region)
     return lines
 
 
@@ -155,21 +152,14 @@ def line_of(
     return line
 
 
-@translates("Upsample")
+@translates("Resize", "Upsample")
 def _upsample(node: Node) -> Expression:
     if node.version == 1:
         by_name = [node.attribute(f"{name}_scale") for name in ("height", "width")]
         scales = [1.0] * (node.rank() - 2) + by_name
     else:
-        scales = node.attribute("scales") if node.version < 9 else node.constant(1)
-    mode = node.attribute("mode")
+        scales = node.attribute("scales") or node.constant(1)
     lines = lines_of(node, scales, None, None, "asymmetric")
-    return _resampled(node, node[0], lines, mode, "floor")
-
-
-@translates("Resize")
-def _resize_by_scales(node: Node) -> Expression:
-    lines = lines_of(node, node.constant(1), None, None, "asymmetric")
     return _resampled(node, node[0], lines, node.attribute("mode"), "floor")
 
 
@@ -243,9 +233,9 @@ def _in_parts(
     moved = [d for d, line in enumerate(lines) if not line.is_kept]
     if len(moved) < _RANK_MAX:  # dimensions that are kept become one
         order = sorted(range(len(lines)), key=lambda d: d in moved)
-        x = packed(transposed(x, order))
+        x = permuted(x, order)
         x = _resampled(node, x, [lines[d] for d in order], mode, nearest)
-        return packed(transposed(x, [order.index(d) for d in range(len(lines))]))
+        return permuted(x, [order.index(d) for d in range(len(lines))])
     kind, last = x.desc.data_type, moved[_RANK_MAX - 2]
     x = as_type(x, TensorDataType.FLOAT32)  # rounded once, at the end
     first = [line if d <= last else Line.kept(line.size) for d, line in enumerate(lines)]
@@ -292,12 +282,12 @@ def _weighted(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Ex
         weights = weights_of(node, line, mode == "cubic")
         before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
         matrix = node.builder.constant(weights.astype(x.dtype))
-        rows = packed(transposed(reshaped(x, (before, sizes[d], after)), (0, 2, 1)))
+        rows = permuted(reshaped(x, (before, sizes[d], after)), (0, 2, 1))
         made = dml.gemm(
             reshaped(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE"
         )
         sizes[d] = line.out
-        x = packed(transposed(reshaped(made, (before, after, line.out)), (0, 2, 1)))
+        x = permuted(reshaped(made, (before, after, line.out)), (0, 2, 1))
         x = reshaped(x, sizes)
     return _rounded(x, kind)
 
@@ -321,10 +311,7 @@ def weights_of(node: Node, line: Line, is_cubic: bool) -> np.ndarray:
     stretch = min(float(line.scale), 1.0) if node.attribute("antialias", 0) else 1.0
     matrix = np.zeros((line.out, line.size))
     for row, place in zip(matrix, map(float, line.places()), strict=True):
-        first = (
-            math.floor(place - reach / stretch) if stretch < 1 else math.floor(place) - reach + 1
-        )
-        last = math.ceil(place + reach / stretch) if stretch < 1 else math.floor(place) + reach
+        first, last = math.floor(place - reach / stretch), math.ceil(place + reach / stretch)
         taps = np.arange(first, last + 1)
         distance = np.abs(taps - place) * stretch
         weights = _cubic(distance, a) if is_cubic else np.maximum(0, 1 - distance)
@@ -344,9 +331,8 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
 
 @translates("RoiAlign", padded=ragged.regions, misread_before=16)
 def _roi_align(node: Node) -> Expression:
-    if node.attribute("mode") != "avg":
-        rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"
-        raise node.refusal("mode", rule, node.attribute("mode"))
+    rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"
+    node.expect(node.attribute("mode") == "avg", "mode", rule, node.attribute("mode"))
     default = "output_half_pixel" if node.version < 16 else None
     is_half = node.attribute("coordinate_transformation_mode", default) == "half_pixel"
     scale, ratio = node.attribute("spatial_scale"), node.attribute("sampling_ratio")

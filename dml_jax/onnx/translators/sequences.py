@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import Unquoted
-from dml_jax.onnx.nodes import Site, inlines, refused
+from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.tensors import EmptyOptional, Scope, Tensor, TensorList
 
 
@@ -49,8 +49,7 @@ def _place(site: Site, index: int, size: int, default: int, most: int) -> int:
     if known is None:
         return default
     place = int(known.reshape(-1)[0])
-    if not -size <= place <= most:
-        raise refused("position", f"be in [{-size}, {most}]", place)
+    expect(-size <= place <= most, "position", f"be in [{-size}, {most}]", place)
     return place + size if place < 0 else place
 
 
@@ -63,8 +62,7 @@ def _made(
     node = helper.make_node(op_type, [*scope], outputs, **values)
     found = site.translation.graph(onnx.GraphProto(node=[node]), scope, outputs, {"": 18})
     made = [tensor for tensor in found if isinstance(tensor, Tensor)]
-    if len(made) < count:
-        raise refused("the sequence", "have parts that can be had", Unquoted("others"))
+    expect(len(made) >= count, "the sequence", "have parts that can be had", Unquoted("others"))
     return made
 
 
@@ -127,8 +125,7 @@ def _split(site: Site) -> list[Any]:
 @inlines("ConcatFromSequence")
 def _concat(site: Site) -> list[Any]:
     tensors, axis = _list(site), int(site.attribute("axis", 0))
-    if not tensors:
-        raise refused("input_sequence", "hold a tensor", Unquoted("none"))
+    expect(tensors, "input_sequence", "hold a tensor", Unquoted("none"))
     if site.attribute("new_axis", 0):
         tensors = _with_axes(site, "Unsqueeze", tensors, axis)
     return _made(site, "Concat", tensors, 1, axis=axis)

@@ -50,6 +50,12 @@ def _view(node: Node) -> Expression:
     return reshaped(node[0], node.output_shape())
 
 
+@translates("ExpandDims", domain=DOMAIN)
+def _expand_dims(node: Node) -> Expression:
+    axis = node.from_start(node.number(1), node.rank() + 1)
+    return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
+
+
 @translates("Transpose", padded=ragged.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
@@ -96,6 +102,15 @@ def _split(node: Node) -> Any:
     return [next(made) if piece else None for piece in pieces]
 
 
+@translates("Crop")
+def _crop(node: Node) -> Expression:
+    *outer, height, width = node.shape()
+    left, top, right, bottom = node.attribute("border")
+    sizes = node.attribute("scale") or [height - top - bottom, width - left - right]
+    ones = [1] * node.rank()
+    return dml.slice(node[0], [0] * len(outer) + [top, left], [*outer, *sizes], ones)
+
+
 @translates("Pad", range=ranges.first, padded=ragged.surrounded)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
@@ -138,7 +153,7 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
 
 @translates("Tile", range=ranges.first)
 def _tile_along_an_axis(node: Node) -> Expression:
-    count, axis = (int(node.constant(k).reshape(-1)[0]) for k in (1, 2))
+    count, axis = (int(node.number(k)) for k in (1, 2))
     return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])
 
 
@@ -150,9 +165,8 @@ def _tile(node: Node) -> Expression | Tensor:
 
 @translates("DepthToSpace", "SpaceToDepth")
 def _blocks(node: Node) -> Expression:
-    function = dml.depth_to_space if node.op_type == "DepthToSpace" else dml.space_to_depth
     order = DepthSpaceOrder.of(ORDERS[node.attribute("mode", "DCR")])
-    return function(node[0], node.attribute("blocksize"), order)
+    return node.function(node[0], node.attribute("blocksize"), order)
 
 
 @translates("ReverseSequence")
@@ -179,7 +193,7 @@ def _filled(node: Node, value: float) -> Expression:
 
 @translates("Range", sized=carried.counted)
 def _range(node: Node) -> Expression | np.ndarray:
-    start, limit, delta = (node.constant(k).reshape(-1)[0].item() for k in range(3))
+    start, limit, delta = map(node.number, range(3))
     known = node.made().shape  # ONNX does not infer that of 16-bit floats
     sizes = (max(0, math.ceil((limit - start) / delta)),) if known is None else known
     if not sizes[0]:
@@ -204,7 +218,7 @@ def _trilu(node: Node) -> Expression:
     is_upper = node.attribute("upper", 1)
     if node.has(1) and not node.tensor(1).is_known:
         return _trilu_by_input(node, is_upper)
-    k = int(np.clip(node.constant(1, np.int64(0)), -(2**30), 2**30).reshape(-1)[0])
+    k = int(np.clip(node.number(1, 0), -(2**30), 2**30))
     begin, end = (int(_INT32.min), k) if is_upper else (k + 1, int(_INT32.max))
     *leading, rows, columns = node.shape()
     sizes = (int(np.prod(leading)), rows, columns)

@@ -12,7 +12,7 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, transposed
+from dml_jax.onnx.reshapes import packed, permuted, reshaped, resized
 
 _LENGTH_MAX = 1024  # a matrix of a longer transform would be large
 
@@ -20,13 +20,11 @@ _LENGTH_MAX = 1024  # a matrix of a longer transform would be large
 def transform(node: Node) -> tuple[int, int, int]:
     """Return the axis of a DFT, its length, and the number of elements that it reads."""
     rank = node.rank()
-    given = node.constant(2) if node.version >= 20 else node.attribute("axis")
-    axis = -2 if given is None else int(np.reshape(given, -1)[0])
+    axis = node.number(2, -2) if node.version >= 20 else node.attribute("axis")
     axis = node.from_start(axis, rank)
-    size, length = node.shape()[axis], node.constant(1)
+    size = node.shape()[axis]
     is_inverse = bool(node.attribute("inverse") and node.attribute("onesided"))
-    natural = 2 * (size - 1) if is_inverse else size
-    count = natural if length is None else int(np.reshape(length, -1)[0])
+    count = int(node.number(1, 2 * (size - 1) if is_inverse else size))
     return axis, count, count // 2 + 1 if is_inverse else count
 
 
@@ -61,19 +59,13 @@ def _times(node: Node, x: Expression, matrix: np.ndarray) -> Expression:
 @translates("DFT")
 def _transform(node: Node) -> Expression:
     axis, count, read = transform(node)
-    if count > _LENGTH_MAX:
-        raise node.refusal("dft_length", f"be at most {_LENGTH_MAX}", count)
+    node.expect(count <= _LENGTH_MAX, "dft_length", f"be at most {_LENGTH_MAX}", count)
     order = [d for d in range(node.rank() - 1) if d != axis] + [axis, node.rank() - 1]
     x = node[0]
     sizes = [read if d == axis else size for d, size in enumerate(x.sizes)]
-    if read > x.sizes[axis]:
-        ends = [a - b for a, b in zip(sizes, x.sizes, strict=True)]
-        x = dml.padding(x, "CONSTANT", 0.0, [0] * len(ends), ends)
-    elif read < x.sizes[axis]:
-        x = dml.slice(x, [0] * len(sizes), sizes, [1] * len(sizes))
     parts = sizes[-1]
     outer = [sizes[d] for d in order[:-2]]
-    rows = reshaped(packed(transposed(x, order)), (int(np.prod(outer)), read * parts))
+    rows = reshaped(permuted(resized(x, sizes), order), (int(np.prod(outer)), read * parts))
     is_inverse, is_one_sided = (bool(node.attribute(n)) for n in ("inverse", "onesided"))
     if is_inverse and is_one_sided:
         made = reshaped(_times(node, rows, _matrix_of_reals(count)), (*outer, count, 1))
@@ -81,7 +73,7 @@ def _transform(node: Node) -> Expression:
         made = _times(node, rows, _matrix(count, parts, is_inverse, is_one_sided))
         made = reshaped(made, (*outer, made.sizes[1] // 2, 2))
     back = [order.index(d) for d in range(len(order))]
-    return packed(transposed(made, back))
+    return permuted(made, back)
 
 
 def _one_sided(proto: onnx.NodeProto, *_: Any) -> None:
@@ -95,11 +87,9 @@ def _short_transforms(node: Node) -> Any:
     if node.rank() == 3 and node.shape()[2] != 1:
         raise node.refusal("signal", "be real", list(node.shape()))
     batch, length = node.shape()[:2]
-    step, window = int(np.reshape(node.constant(1), -1)[0]), node.given(2)
-    given = node.constant(3)
-    count = node.shape(2)[0] if given is None else int(np.reshape(given, -1)[0])
-    if count > _LENGTH_MAX:
-        raise node.refusal("frame_length", f"be at most {_LENGTH_MAX}", count)
+    step, window = int(node.number(1)), node.given(2)
+    count = int(node.number(3) if window is None else node.number(3, node.shape(2)[0]))
+    node.expect(count <= _LENGTH_MAX, "frame_length", f"be at most {_LENGTH_MAX}", count)
     frames = (length - count) // step + 1
     x = packed(node[0]).reinterpret((batch, frames, count), (length, step, 1))
     x = dml.identity(x) if window is None else x * reshaped(window, (1, 1, count))

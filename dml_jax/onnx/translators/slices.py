@@ -10,7 +10,7 @@ from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import reshaped, taken
+from dml_jax.onnx.reshapes import as_type, reshaped, taken
 from dml_jax.onnx.tensors import Padded, index_type
 
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
@@ -43,8 +43,7 @@ def _sliced(
     windows, moving = [(0, size, 1) for size in shape], list[tuple[int, int, int]]()
     for k, (start, end, axis, step) in enumerate(zip(starts, ends, axes, steps, strict=True)):
         d = node.from_start(int(axis), len(shape), "axes")
-        if not step:
-            raise node.refusal("steps", "be other than 0", 0)
+        node.expect(step, "steps", "be other than 0", 0)
         if ragged.is_whole(node, d, (start, end), int(step)):
             continue
         is_known = start.known is not None and end.known is not None
@@ -64,9 +63,8 @@ def _sliced(
             lengths.append((axis, length))
         if isinstance(x, np.ndarray):
             return x
-    if len(lengths) > 1:
-        rule = "be known at load in all dimensions but one, since data decides the sizes"
-        raise node.refusal("starts and ends", rule, Unquoted("computed tensors"))
+    rule = "be known at load in all dimensions but one, since data decides the sizes"
+    node.expect(len(lengths) <= 1, "starts and ends", rule, Unquoted("computed tensors"))
     return Padded(x, *lengths[0]) if lengths else x
 
 
@@ -107,7 +105,7 @@ def _moving(
         else:
             value = node[1 + index]
             value = dml.slice(value, (k,), (1,), (1,)) if value.sizes != (1,) else value
-            value = value if value.desc.data_type == kind else dml.cast(value, kind)
+            value = as_type(value, kind)
         if is_inside and ends[index] is given[index]:
             return value
         value = dml.if_(dml.less_than(value, 0), value + limit, value)

@@ -9,7 +9,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.reshapes import as_type, of_rank, reshaped, resized, taken
 
 DOMAIN = "ai.onnx.ml"
 
@@ -19,8 +19,7 @@ _ALMOST_0 = 1e-7  # to SOFTMAX_ZERO
 
 def _real(node: Node, index: int = 0) -> Expression:
     """Return input `index` in FLOAT32, in which ONNX Runtime computes all of these."""
-    x = node[index]
-    return x if x.desc.data_type.name == "FLOAT32" else dml.cast(x, "FLOAT32")
+    return as_type(node[index], "FLOAT32")
 
 
 def _columns(node: Node, x: Expression, values: Sequence[float]) -> Expression:
@@ -43,8 +42,7 @@ def _normalizer(node: Node) -> Expression:
     if norm == "MAX":
         most = dml.reduce(x, "MAX", [axis])
         return x / dml.if_(dml.equals(most, 0.0), 1.0, most)
-    if norm not in ("L1", "L2"):
-        raise node.refusal("norm", "be one of L1, L2, MAX", norm)
+    node.expect(norm in ("L1", "L2"), "norm", "be one of L1, L2, MAX", norm)
     divisor = dml.reduce(x, norm, [axis])
     return x / dml.max(divisor, _LEAST)
 
@@ -66,11 +64,8 @@ def _imputer(node: Node) -> Expression:
 
 @translates("ArrayFeatureExtractor", domain=DOMAIN)
 def _extractor(node: Node) -> Expression:
-    x = node[0] if node.rank() > 1 else reshaped(node[0], (1, *node.shape()))
-    rows, columns = int(np.prod(x.sizes[:-1])), x.sizes[-1]
-    count = int(np.prod(node.shape(1)))
-    found = dml.gather(reshaped(x, (rows, columns)), reshaped(node[1], (1, count)), 1, 1)
-    return reshaped(found, (*x.sizes[:-1], count))
+    x = of_rank(node[0], max(node.rank(), 2))
+    return taken(x, reshaped(node[1], (math.prod(node.shape(1)),)), len(x.sizes) - 1)
 
 
 @translates("FeatureVectorizer", domain=DOMAIN)
@@ -78,25 +73,17 @@ def _vectorizer(node: Node) -> Expression:
     parts = []
     for index, wanted in enumerate(node.attribute("inputdimensions")):
         x = _real(node, index)
-        if len(x.sizes) != 2:
-            raise node.refusal(f"input {index}", "have 2 dimensions", len(x.sizes))
-        rows, columns = x.sizes
-        if columns > wanted:
-            x = dml.slice(x, (0, 0), (rows, wanted), (1, 1))
-        elif columns < wanted:
-            x = dml.padding(x, "CONSTANT", 0.0, (0, 0), (0, wanted - columns))
-        parts.append(x)
+        node.expect(len(x.sizes) == 2, f"input {index}", "have 2 dimensions", len(x.sizes))
+        parts.append(resized(x, (x.sizes[0], wanted)))
     return dml.join(parts, 1) if len(parts) > 1 else parts[0]
 
 
 def _linear(node: Node, count: int) -> Expression:
     """Return `count` linear functions of the rows, [rows, count]."""
-    x = _real(node)
-    x = x if len(x.sizes) == 2 else reshaped(x, (1, *x.sizes))
+    x = of_rank(_real(node), 2)
     weights = np.array(node.attribute("coefficients"), np.float32).reshape(count, -1)
-    if weights.shape[1] != x.sizes[1]:
-        rule = f"have {count * x.sizes[1]} elements"
-        raise node.refusal("coefficients", rule, weights.size)
+    rule = f"have {count * x.sizes[1]} elements"
+    node.expect(weights.shape[1] == x.sizes[1], "coefficients", rule, weights.size)
     y = dml.gemm(x, node.builder.constant(weights), None, "NONE", "TRANSPOSE")
     added = node.attribute("intercepts")
     return y + _columns(node, y, added) if added else y

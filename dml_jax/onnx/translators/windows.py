@@ -11,9 +11,18 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx import older, ragged, ranges
-from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped
+from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, attribute_value, translates
+from dml_jax.onnx.reshapes import (
+    lengthened,
+    on_axis,
+    packed,
+    packed_strides,
+    reshaped,
+    with_channels_last,
+    with_channels_second,
+)
 from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.translators.activations import activated
 
 Ints = list[int]
 
@@ -39,10 +48,6 @@ class Window:
     declared: Ints
 
     @property
-    def has_dilations(self) -> bool:
-        return any(d != 1 for d in self.dilations)
-
-    @property
     def pool(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Return the arguments that pools take, in their order."""
         return self.strides, self.sizes, self.start, self.end, self.dilations
@@ -58,12 +63,16 @@ class Window:
         }
 
 
-def window_of(node: Node, sizes: Sequence[int], spatial: Sequence[int]) -> Window:
-    """Return the window of a node, over an input of the sizes `spatial`."""
+def window_of(node: Node, sizes: Sequence[int] | None, spatial: Sequence[int]) -> Window:
+    """Return the window of a node over an input of the sizes `spatial`, of two dimensions at least.
+
+    Without `sizes` it has those of the attribute `kernel_shape`.
+    """
+    window: Sequence[int] = node.attribute("kernel_shape") if sizes is None else sizes
     n = len(spatial)
     strides = node.attribute("strides") or [1] * n
     dilations = node.attribute("dilations") or [1] * n
-    extents = [(k - 1) * d + 1 for k, d in zip(sizes, dilations, strict=True)]
+    extents = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
     auto = node.attribute("auto_pad", "NOTSET")
     pads = node.attribute("pads") if auto in ("NOTSET", "") else None
     start, end = (pads[:n], pads[n:]) if pads else ([0] * n, [0] * n)
@@ -80,7 +89,7 @@ def window_of(node: Node, sizes: Sequence[int], spatial: Sequence[int]) -> Windo
             if (out - 1) * strides[d] >= spatial[d] + start[d]:
                 out -= 1  # the last window lies in the padding alone
             end[d] = max(0, (out - 1) * strides[d] + extents[d] - spatial[d] - start[d])
-    return Window(list(sizes), strides, dilations, start, end, declared)
+    return _with_planes(Window(list(window), strides, dilations, start, end, declared))
 
 
 def planes(x: Expression) -> Expression:
@@ -88,7 +97,7 @@ def planes(x: Expression) -> Expression:
     return reshaped(x, (*x.sizes[:2], 1, x.sizes[2])) if len(x.sizes) == 3 else x
 
 
-def with_planes(window: Window) -> Window:
+def _with_planes(window: Window) -> Window:
     """Return a window over two dimensions, the first of size 1, for a window over one."""
     if len(window.sizes) != 1:
         return window
@@ -97,12 +106,31 @@ def with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
+def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
+    """Return the convolution of `x`, with its channels in dimension 1."""
+    window = window_of(node, weights.sizes[2:], x.sizes[2:])
+    spatial, x, weights = len(x.sizes) - 2, planes(x), planes(weights)
+    bias, group = _channel(node, 2, len(x.sizes)), node.attribute("group", 1)
+    made = dml.convolution(x, weights, bias, group_count=group, **window.moves)
+    return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
+
+
 @translates("Conv", padded=ragged.moved, must_fit=True)
 def _conv(node: Node) -> Expression:
-    x, weights = planes(node[0]), planes(node[1])
-    window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
-    bias = on_axis(node[2], 1, len(x.sizes)) if node.has(2) else None
-    return dml.convolution(x, weights, bias, group_count=node.attribute("group"), **window.moves)
+    return _convolved(node, node[0], node[1])
+
+
+@translates("FusedConv", domain=MICROSOFT)
+def _fused_conv(node: Node) -> Expression:
+    made = _conv(node) + node[3] if node.has(3) else _conv(node)
+    return activated(node, made, node.attribute("activation_params") or [])
+
+
+@translates("NhwcConv", domain=MICROSOFT)
+def _conv_of_last_channels(node: Node) -> Expression:
+    node.expect(node.rank() == 4, "X", "have 4 dimensions", node.rank())
+    x, weights = (with_channels_second(node[k]) for k in (0, 1))
+    return with_channels_last(_convolved(node, x, weights))
 
 
 def same_sizes(
@@ -153,10 +181,16 @@ def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | No
     inferred_as=_with_same_sizes,
 )
 def _conv_transpose(node: Node) -> Expression:
-    return conv_transposed(node, node.attribute("pads"), 2)
+    return _conv_transposed(node, node.attribute("pads"), 2)
 
 
-def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Expression:
+@translates("ConvTransposeWithDynamicPads", domain=MICROSOFT)
+def _conv_transpose_with_pads(node: Node) -> Expression:
+    pads = node.constant(2)
+    return _conv_transposed(node, None if pads is None else [int(p) for p in pads], 3)
+
+
+def _conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Expression:
     """Return a transposed convolution of the first two inputs.
 
     Args:
@@ -185,16 +219,15 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
         lacking = max(0, start[d] + sizes[d] - natural)
         behind[d] = lacking // strides[d]  # DirectML adds less than a stride by itself
         end[d] = max(0, natural + behind[d] * strides[d] - start[d] - sizes[d])
-    window = with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
+    window = _with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
     x, group = node[0], node.attribute("group", 1)
-    if any(behind):
-        x = dml.padding(x, "CONSTANT", 0.0, [0] * (n + 2), [0, 0, *behind])
-    x = planes(x)
+    sizes_behind = [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]
+    x = planes(lengthened(x, sizes_behind))
     spatial = [1, *sizes] if n == 1 else sizes
     return dml.convolution(
         x,
         planes(node[1]),
-        on_axis(node[at_bias], 1, len(x.sizes)) if node.has(at_bias) else None,
+        _channel(node, at_bias, len(x.sizes)),
         direction="BACKWARD",
         group_count=group,
         output_sizes=(shape[0], weights[1] * group, *spatial),
@@ -205,7 +238,7 @@ def conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Ex
 @translates("ConvInteger", must_fit=True)
 def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
-    window = with_planes(window_of(node, node.shape(1)[2:], node.shape()[2:]))
+    window = window_of(node, node.shape(1)[2:], node.shape()[2:])
     zeros, group = [_channel(node, k, len(x.sizes)) for k in (2, 3)], node.attribute("group")
     weights = planes(node[1])
     return dml.convolution_integer(
@@ -216,7 +249,7 @@ def _conv_integer(node: Node) -> Expression:
 @translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
     x, group = planes(node[0]), node.attribute("group")
-    window = with_planes(window_of(node, node.shape(3)[2:], node.shape()[2:]))
+    window = window_of(node, node.shape(3)[2:], node.shape()[2:])
     c = {k: _channel(node, k, len(x.sizes)) for k in (1, 2, 4, 5, 6, 7, 8)}
     inputs = x, c[1], c[2], planes(node[3]), c[4], c[5], c[8], c[6], c[7]
     kind = node.output_type()
@@ -231,7 +264,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
 @translates("AveragePool", padded=ragged.moved, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = window_of(node, None, node.shape()[2:])
     is_counted = bool(node.attribute("count_include_pad", 0))
     if is_counted and window.end != window.declared:  # cells beyond the padding never count
         low, high = [0, 0, *window.start], [0, 0, *window.declared]
@@ -244,7 +277,7 @@ def _average_pool(node: Node) -> Expression:
 
 @translates("LpPool", padded=ragged.batch, written_as=older.LP_POOL, inferred_since=_INFERRED)
 def _lp_pool(node: Node) -> Expression:
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = window_of(node, None, node.shape()[2:])
     return dml.lp_pooling(planes(node[0]), *window.pool, int(node.attribute("p")))
 
 
@@ -256,7 +289,7 @@ def _lp_pool(node: Node) -> Expression:
     range=ranges.ranked,
 )
 def _max_pool(node: Node) -> Any:
-    window = with_planes(window_of(node, node.attribute("kernel_shape"), node.shape()[2:]))
+    window = window_of(node, None, node.shape()[2:])
     has_indices = len(node.types) > 1 and node.types[1] is not None
     values, indices = dml.max_pooling(
         planes(node[0]), window.sizes, output_indices=has_indices, **window.moves
@@ -282,6 +315,26 @@ def _column_major(indices: Expression, spatial: Sequence[int]) -> Expression:
         rest, result = rest - place * below, result + place * step
         step *= spatial[d]
     return result
+
+
+@translates("NhwcMaxPool", domain=MICROSOFT)
+def _max_pool_of_last_channels(node: Node) -> Expression:
+    x = with_channels_second(node[0])
+    window = window_of(node, None, x.sizes[2:])
+    made = dml.max_pooling(planes(x), window.sizes, **window.moves).values
+    made = reshaped(made, (*made.sizes[:2], *made.sizes[2 if node.rank() > 3 else 3 :]))
+    return with_channels_last(made)
+
+
+@translates("UnfoldTensor", domain=MICROSOFT)
+def _windows(node: Node) -> Expression:
+    x, step, size = packed(node[0]), node.attribute("step", 1), node.attribute("size")
+    axis = node.from_start(node.attribute("dim", -1), node.rank())
+    node.expect(1 <= size <= x.sizes[axis], "size", f"be in [1, {x.sizes[axis]}]", size)
+    sizes, strides = list(x.sizes), list(packed_strides(x.sizes))
+    sizes[axis] = (sizes[axis] - size) // step + 1
+    own, strides[axis] = strides[axis], strides[axis] * step
+    return dml.identity(x.reinterpret([*sizes, size], [*strides, own]))
 
 
 @translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=ragged.batch)
@@ -313,8 +366,7 @@ def _max_unpool(node: Node) -> Expression:
     asked = node.constant(2)
     if asked is None:
         return made
-    ends = [max(0, int(a) - b) for a, b in zip(asked, made.sizes, strict=True)]
-    return dml.padding(made, "CONSTANT", 0.0, [0] * len(ends), ends)
+    return lengthened(made, [max(pair) for pair in zip(map(int, asked), made.sizes, strict=True)])
 
 
 @translates("Col2Im")

@@ -1,0 +1,407 @@
+"""Adapters: changes of low rank to the products of a decoder, in files as PEFT has them.
+
+    y = x @ W + x @ A @ B,    W [K, N], A [K, rank], B [rank, N]
+
+Source: Hu et al., LoRA (arXiv:2106.09685); the checkpoint format of Hugging Face's PEFT.
+"""
+
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra, nearest
+from dml_jax.files import parse_text, similar_file, write_whole
+from dml_jax.genai.folder import Folder
+from dml_jax.onnx.blocks import Walk
+
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""The products of a layer, as PEFT's `target_modules` names them."""
+
+_FUSED = {"qkv_proj": PROJECTIONS[:3], "gate_up_proj": PROJECTIONS[4:6]}
+_PART_OF = {part: whole for whole, parts in _FUSED.items() for part in parts}
+_IN_LAYER = re.compile(r"\blayers\.(\d+)\..*?(\w+_proj)$")
+_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": jnp.bfloat16}
+_REFUSED = {"bias": ("none", None), "use_dora": (False, None), "fan_in_fan_out": (False, None)}
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""A [K, rank] and B [rank, N] of a product."""
+
+
+def key_of(name: str) -> str | None:
+    """Return the name of a product without what folders call differently: 'layers.0.q_proj'."""
+    found = _IN_LAYER.search(name)
+    if found:
+        return f"layers.{found[1]}.{found[2]}"
+    return "lm_head" if name.endswith("lm_head") else None
+
+
+class Products:
+    """The products by weights of a decoder, by `key_of` their names.
+
+    Args:
+        folder: the folder.
+
+    Attributes:
+        walk: the graph.
+        nodes: the number of the node of each product.
+        names: the name of each product in the graph: 'model.layers.0.attn.q_proj'.
+    """
+
+    def __init__(self, folder: Folder):
+        self.walk, self._decoder = Walk(folder.proto.graph), folder.decoder
+        self.is_fused = folder.type.startswith("phi3")  # Transformers has them so
+        self.nodes, self.names = dict[str, int](), dict[str, str]()
+        for k, node in enumerate(self.walk.nodes):
+            name = ".".join(node.name.strip("/").split("/")[:-1])
+            key = key_of(name) if self.walk.is_product(k) else None
+            if key is not None:
+                self.nodes[key], self.names[key] = k, name
+
+    def sizes(self, key: str) -> tuple[int, int]:
+        """Return the rows and columns of a product's matrix."""
+        return self.walk.matrix(self.nodes[key])
+
+    def dtype(self, key: str) -> np.dtype:
+        """Return the type of what a product computes."""
+        node = self.walk.nodes[self.nodes[key]]
+        name = node.input[1 if node.op_type == "MatMul" else 2]
+        if name in self.walk.writers:  # a cast weight
+            to = self.walk.nodes[self.walk.writers[name]].attribute[0].i
+        else:
+            to = self.walk.types[name]
+        return helper.tensor_dtype_to_np_dtype(to)
+
+    def widths(self, key: str) -> list[int]:
+        """Return the columns of each part of a fused product."""
+        layer, name = key.rpartition(".")[::2]
+        parts = [f"{layer}.{part}" for part in _FUSED[name]]
+        if parts[0] in self.nodes:
+            return [self.sizes(part)[1] for part in parts]
+        _, columns = self.sizes(key)
+        if name == "qkv_proj":
+            heads = [
+                int(self._decoder.get(f"num_{n}_heads") or 1) for n in ("attention", "key_value")
+            ]
+            size = columns // (heads[0] + 2 * heads[1])
+            return [heads[0] * size, heads[1] * size, heads[1] * size]
+        return [columns // 2] * 2
+
+
+class Adapter:
+    """A change of low rank to some products of a decoder.
+
+    Args:
+        folder: the folder of the decoder.
+        pairs: A and B by the names that products have in the graph: 'model.layers.0.attn.q_proj'.
+
+    Attributes:
+        weights: A and B as the weights of an adapted decoder, by name.
+
+    Raises `DmlError` for a product that the decoder has not, and for other sizes.
+    """
+
+    def __init__(self, folder: Folder, pairs: Mapping[str, Pair]):
+        self._folder, self._products = folder, Products(folder)
+        self.pairs, expect, names = dict(pairs), Expect(""), self._products.names
+        known = {name: key for key, name in names.items()}
+        for name, (a, b) in pairs.items():
+            rule = f"be a product of the decoder{nearest(name, known)}"
+            if expect(name in known, "an adapter's product", rule, name):
+                rows, columns = self._products.sizes(known[name])
+                rule = f"be [{rows}, rank] and [rank, {columns}]"
+                fits = a.shape == (rows, a.shape[-1]) and b.shape == (a.shape[-1], columns)
+                shown = Unquoted(f"{list(a.shape)} and {list(b.shape)}")
+                expect(fits, f"A and B of '{name}'", rule, shown)
+        expect(bool(pairs), "an adapter", "change one product or more", Unquoted("none"))
+        expect.check()
+
+    @classmethod
+    def new(
+        cls, folder: Folder, rank: int = 8, targets: Iterable[str] = PROJECTIONS, seed: int = 0
+    ) -> "Adapter":
+        """Return an adapter to train, which changes nothing yet: A is random, and B is 0.
+
+        Args:
+            folder: the folder of the decoder, `model.folder`.
+            rank: the columns of each A.
+            targets: the products of each layer that are changed, of `PROJECTIONS`.
+            seed: of the random numbers, which are uniform in [-1, 1) / sqrt(K), as in PEFT.
+
+        Raises `DmlError` where the decoder has no such products.
+        """
+        products, draw, pairs = Products(folder), np.random.default_rng(seed), dict[str, Pair]()
+        wanted = {*targets}
+        wanted |= {_PART_OF[name] for name in wanted & _PART_OF.keys()}
+        for key, name in products.names.items():
+            if key.rpartition(".")[2] in wanted:
+                rows, columns = products.sizes(key)
+                a = draw.uniform(-1, 1, (rows, rank)).astype(np.float32) / math.sqrt(rows)
+                pairs[name] = a, np.zeros((rank, columns), np.float32)
+        return cls(folder, pairs)
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return A and B as the weights of an adapted decoder, by name."""
+        named = dict[str, np.ndarray]()
+        for name, pair in self.pairs.items():
+            named |= dict(zip(_names(name), pair, strict=True))
+        return named
+
+    def of(self, weights: Mapping[str, Any]) -> "Adapter":
+        """Return the adapter with other values, as a training makes them of `weights`."""
+        pairs = {
+            name: tuple(np.asarray(weights[n], np.float32) for n in _names(name))
+            for name in self.pairs
+        }
+        return Adapter(self._folder, pairs)  # pyright: ignore[reportArgumentType]
+
+    def applied(self) -> onnx.ModelProto:
+        """Return the decoder's model with the adapter beside its products."""
+        made = onnx.ModelProto()
+        made.CopyFrom(self._folder.proto)
+        graph, products = made.graph, self._products
+        by_node = {
+            products.nodes[key]: key for key, name in products.names.items() if name in self.pairs
+        }
+        nodes = list[onnx.NodeProto]()
+        for k, node in enumerate(graph.node):
+            nodes.append(node)
+            if k not in by_node:
+                continue
+            name, dtype = products.names[by_node[k]], products.dtype(by_node[k])
+            names, output = _names(name), node.output[0]
+            base, low, change = (f"{name}.lora.{part}" for part in ("base", "low", "change"))
+            node.output[0] = base
+            nodes.append(helper.make_node("MatMul", [node.input[0], names[0]], [low]))
+            nodes.append(helper.make_node("MatMul", [low, names[1]], [change]))
+            nodes.append(helper.make_node("Add", [base, change], [output]))
+            for own, array in zip(names, self.pairs[name], strict=True):
+                graph.initializer.append(numpy_helper.from_array(array.astype(dtype), own))
+        copies = [copied(node) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
+        return made
+
+    def save(self, path: str | Path) -> None:
+        """Write a folder that PEFT reads: adapter_model.safetensors and adapter_config.json.
+
+        Args:
+            path: the folder.
+
+        Products that are one here and several in Transformers, or several here and one there, are
+        written as they are there.
+        """
+        _need_safetensors()
+        from safetensors.numpy import save
+
+        pairs = dict(self._as_transformers_has_them())
+        rank = max(a.shape[1] for a, _ in pairs.values())
+        tensors = dict[str, np.ndarray]()
+        for key, (a, b) in pairs.items():
+            missing = rank - a.shape[1]
+            module = f"base_model.model.{_module(key)}"
+            padded = np.pad(a, ((0, 0), (0, missing))), np.pad(b, ((0, missing), (0, 0)))
+            for letter, matrix in zip("AB", padded, strict=True):
+                array = np.ascontiguousarray(matrix.T, np.float32)
+                tensors[f"{module}.lora_{letter}.weight"] = array
+        config = {
+            "peft_type": "LORA",
+            "task_type": "CAUSAL_LM",
+            "r": rank,
+            "lora_alpha": rank,
+            "target_modules": sorted({key.rpartition(".")[2] for key in pairs}),
+            "lora_dropout": 0.0,
+            "bias": "none",
+            "inference_mode": True,
+            "base_model_name_or_path": None,
+        }
+        data, text = save(tensors), json.dumps(config, indent=2) + "\n"
+        write_whole(Path(path) / WEIGHTS, lambda file: file.write(data))
+        write_whole(Path(path) / CONFIG, lambda file: file.write(text.encode()))
+
+    def _as_transformers_has_them(self) -> Iterator[tuple[str, Pair]]:
+        """Yield (key, A and B) of the products that Transformers has."""
+        products, fused = self._products, dict[str, dict[str, Pair]]()
+        for key, name in products.names.items():
+            if name not in self.pairs:
+                continue
+            layer, own = key.rpartition(".")[::2]
+            if own in _FUSED and not products.is_fused:
+                a, b = self.pairs[name]
+                ends = np.cumsum(products.widths(key))[:-1]
+                parts = zip(_FUSED[own], np.split(b, ends, 1), strict=True)
+                yield from ((f"{layer}.{part}", (a, columns)) for part, columns in parts)
+            elif own in _PART_OF and products.is_fused:
+                fused.setdefault(f"{layer}.{_PART_OF[own]}", {})[own] = self.pairs[name]
+            else:
+                yield key, self.pairs[name]
+        for key, parts in fused.items():
+            yield key, _joined(parts, _FUSED[key.rpartition(".")[2]], products.widths(key))
+
+    @classmethod
+    def load(cls, path: str | Path, folder: Folder) -> "Adapter":
+        """Return the adapter in a folder of PEFT's.
+
+        Args:
+            path: the folder, or the file adapter_model.safetensors in it.
+            folder: the folder of the decoder.
+
+        Raises `DmlError` where a file is missing or broken, where it is no LoRA of products, and
+        where the decoder has no such products.
+        """
+        path = Path(path)
+        place = path.parent if path.suffix == ".safetensors" else path
+        file = path if path.suffix == ".safetensors" else path / WEIGHTS
+        config = _config(place / CONFIG)
+        tensors, products = _tensors(file), Products(folder)
+        given, expect = dict[str, dict[str, np.ndarray]](), Expect("")
+        for name, array in tensors.items():
+            if name.endswith(".base_layer.weight"):  # the decoder's own, which PEFT adds
+                continue
+            module, _, letter = name.removesuffix(".weight").rpartition(".lora_")
+            key = key_of(module)
+            rule = "be lora_A or lora_B of a layer's product or of lm_head"
+            fits = key is not None and letter in ("A", "B") and array.ndim == 2
+            if expect(fits, f"a tensor of '{file}'", rule, name) and key is not None:
+                given.setdefault(key, {})[letter] = array.T.astype(np.float32)
+        for key, pair in given.items():
+            rule = f"have lora_A and lora_B of '{key}'"
+            expect(len(pair) == 2, f"the file '{file}'", rule, Unquoted("one of them"))
+        expect.check()
+        scales = {key: _scale(config, key, pair["A"].shape[1]) for key, pair in given.items()}
+        pairs = {key: (pair["A"], pair["B"] * scales[key]) for key, pair in given.items()}
+        return cls(folder, {products.names.get(k, k): p for k, p in _placed(products, pairs)})
+
+
+def _names(product: str) -> tuple[str, str]:
+    """Return the names of the weights A and B of a product."""
+    return f"{product}.lora_A.weight", f"{product}.lora_B.weight"
+
+
+def copied(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a copy of a node."""
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    return made
+
+
+def _module(key: str) -> str:
+    """Return the name of a product in Transformers."""
+    layer, name = key.rpartition(".")[::2]
+    if not layer:
+        return key
+    is_attention = name in ("o_proj", "qkv_proj", *_FUSED["qkv_proj"])
+    return f"model.{layer}.{'self_attn' if is_attention else 'mlp'}.{name}"
+
+
+def _joined(parts: Mapping[str, Pair], names: Sequence[str], widths: Sequence[int]) -> Pair:
+    """Return A and B of products beside each other, of those of some of them."""
+    a = np.concatenate([parts[name][0] for name in names if name in parts], 1)
+    b, row, column = np.zeros((a.shape[1], sum(widths)), a.dtype), 0, 0
+    for name, width in zip(names, widths, strict=True):
+        if name in parts:
+            own = parts[name][1]
+            b[row : row + len(own), column : column + width] = own
+            row += len(own)
+        column += width
+    return a, b
+
+
+def _placed(products: Products, pairs: Mapping[str, Pair]) -> Iterator[tuple[str, Pair]]:
+    """Yield (key, A and B) of the decoder's products, of those that a file has."""
+    fused = dict[str, dict[str, Pair]]()
+    for key, (a, b) in pairs.items():
+        layer, name = key.rpartition(".")[::2]
+        whole = f"{layer}.{_PART_OF.get(name)}"
+        parts = [f"{layer}.{part}" for part in _FUSED.get(name, ())]
+        if key not in products.nodes and whole in products.nodes:
+            fused.setdefault(whole, {})[name] = a, b
+        elif key not in products.nodes and parts and parts[0] in products.nodes:
+            ends = np.cumsum(products.widths(key))[:-1]
+            yield from ((p, (a, own)) for p, own in zip(parts, np.split(b, ends, 1), strict=True))
+        else:
+            yield key, (a, b)
+    for key, found in fused.items():
+        yield key, _joined(found, _FUSED[key.rpartition(".")[2]], products.widths(key))
+
+
+def _scale(config: Mapping[str, Any], key: str, rank: int) -> float:
+    """Return what multiplies A @ B: alpha / rank, or alpha / sqrt(rank) for rsLoRA."""
+    patterns = config.get("alpha_pattern") or {}
+    matching = (v for k, v in patterns.items() if re.search(rf"(^|\.){k}$", _module(key)))
+    alpha = float(next(matching, config.get("lora_alpha", rank)))
+    return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """Return an adapter_config.json. Raises `DmlError` for another kind of adapter than LoRA."""
+
+    def parse(data: bytes) -> dict[str, Any]:
+        value = json.loads(data)
+        if not isinstance(value, dict):
+            raise DmlError([Fault("", "the file", "hold an object", value)])
+        return value
+
+    config = parse_text(_read(path), f"the file '{path}'", parse)
+    expect, where = Expect(""), f"in '{path}'"
+    expect(
+        config.get("peft_type") == "LORA",
+        f"peft_type {where}",
+        "be 'LORA'",
+        config.get("peft_type"),
+    )
+    for name, allowed in _REFUSED.items():
+        value = config.get(name)
+        expect(value in allowed, f"{name} {where}", f"be {allowed[0]!r}", value)
+    expect(
+        not config.get("modules_to_save"),
+        f"modules_to_save {where}",
+        "be left out",
+        config.get("modules_to_save"),
+    )
+    expect.check()
+    return config
+
+
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    """Return the tensors of a file by name."""
+    _need_safetensors()
+    from safetensors import SafetensorError, deserialize
+
+    where = f"the file '{path}'"
+    try:
+        found = deserialize(_read(path))
+    except SafetensorError as error:
+        raise DmlError([Fault("", where, "be of safetensors", Unquoted(error))]) from None
+    made = {}
+    for name, tensor in found:
+        kind = tensor["dtype"]
+        if kind not in _TYPES:
+            rule = f"have tensors of {', '.join(_TYPES)}"
+            raise DmlError([Fault("", where, rule, Unquoted(f"{kind} ('{name}')"))])
+        made[name] = np.frombuffer(tensor["data"], _TYPES[kind]).reshape(tensor["shape"])
+    return made
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        rule = f"be a file that can be read{similar_file(path)}"
+        value = Unquoted(error.strerror or error)
+        raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None
+
+
+def _need_safetensors() -> None:
+    if importlib.util.find_spec("safetensors") is None:
+        raise missing_extra("safetensors", "read and write adapters", "genai")

@@ -1,0 +1,160 @@
+"""What the programs of a network hold: its weights, and what follows from weights alone.
+
+The latter is computed once, by a program of its own, and is an argument of the others.
+"""
+
+import operator
+import weakref
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
+from dml_jax.lowering.precision import chosen
+from dml_jax.onnx.arrays import sources_of
+
+Arrays = Mapping[str, Any]
+Keep = Callable[[str, Any], Any]
+"""Returns a jitted function whose programs are kept under a name, if they are kept at all."""
+
+
+class Store:
+    """Arrays that several networks of one file hold once: weights, and what follows from these."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
+        self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
+
+    def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
+        """Return arrays on the device; the same array is there once."""
+        missing = [a for a in arrays if id(a) not in self._weights]
+        for array, held in zip(missing, jax.device_put(missing), strict=True):
+            self._weights[id(array)] = array, held  # the array too, or another one took its id
+        return [self._weights[id(array)][1] for array in arrays]
+
+    def clear(self) -> None:
+        """Forget all arrays on the device, which stay where networks hold them."""
+        self._weights.clear()
+        self.made.clear()
+
+
+class Prepared:
+    """The split of a graph into what follows from weights alone, and what calls compute.
+
+    Args:
+        graph: the graph, whose inputs are the network's and its weights.
+        weights: the names of the weights.
+        precision: how products are computed, as `load_onnx` takes it.
+        growth: how many times as large as what it follows from an array may be that is prepared;
+            None prepares nothing.
+
+    Attributes:
+        names: the weights that calls read as they are.
+        sources: the outputs of nodes that follow from weights alone, and that calls read.
+    """
+
+    def __init__(
+        self, graph: Graph, weights: Collection[str], precision: str | None, growth: float | None
+    ):
+        self._graph, self._precision = graph, precision
+        self._last: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
+        names = graph.input_names or ()
+        self.names = [name for name in names if name in weights]
+        self.sources: list[Source] = []
+        if growth is not None:
+            kept = self._followed(weights, growth)
+            self.names = [names[index] for node, index in kept if node < 0]
+            self.sources = [source for source in kept if source[0] >= 0]
+        self.jitted = jax.jit(lambda weights: self._computed(weights, self.sources))
+
+    def _followed(self, weights: Collection[str], growth: float) -> list[Source]:
+        """Return the sources that follow from weights alone, and that calls read."""
+        graph = self._graph
+        fixed = {  # the bytes of each source that follows from weights; 0 for a constant
+            (-1, index): graph.inputs[index].total_tensor_size_in_bytes
+            for index, name in enumerate(graph.input_names or ())
+            if name in weights
+        }
+        used = [*graph.results]
+        for index, node, sources in graph.plan:
+            has_operator = getattr(node, "operator", None) is not None
+            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
+            sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
+            most = max((fixed.get(source, 0) for source in sources), default=0)
+            if isinstance(node, ConstantNode):
+                fixed[index, 0] = 0
+            elif (
+                sizes and max(sizes) <= most * growth and all(source in fixed for source in sources)
+            ):
+                fixed |= {(index, place): size for place, size in enumerate(sizes)}
+            else:
+                used += sources
+        return [*dict.fromkeys(source for source in used if fixed.get(source))]
+
+    @property
+    def tensors(self) -> list[TensorDesc]:
+        """Return the tensors of `sources`."""
+        nodes = self._graph.nodes
+        outputs = [[t for _, t in node.slots(output=True) if t] for node in nodes]
+        return [outputs[node][place] for node, place in self.sources]
+
+    def _computed(self, weights: Arrays, wanted: Sequence[Source]) -> list[jax.Array]:
+        with chosen(self._precision):
+            return self._graph.evaluated(sources_of(self._graph, weights), wanted)
+
+    def of(self, weights: Arrays) -> Sequence[Any]:
+        """Return the arrays that calls hold, of weights by name; a pure function."""
+        made = self.jitted(weights) if self.sources else ()
+        return (*(weights[name] for name in self.names), *made)
+
+    def held(self, weights: Mapping[str, jax.Array], store: Store, keep: Keep) -> Sequence[Any]:
+        """Return what `of` returns; it is computed once, and again for other weights.
+
+        Args:
+            weights: the weights by name.
+            store: what other networks made of the same weights, which is shared.
+            keep: keeps the program.
+        """
+        given = [*weights.values()]
+        if self._last is None or any(map(operator.is_not, self._last[0], given)):
+            with jax.ensure_compile_time_eval():  # a traced array must not be kept
+                made = self._shared(weights, store, keep)
+            self._last = given, (*(weights[name] for name in self.names), *made)
+        return self._last[1]
+
+    def _shared(
+        self, weights: Mapping[str, jax.Array], store: Store, keep: Keep
+    ) -> list[jax.Array]:
+        """Return the arrays of `sources`; only what `store` lacks is computed."""
+        keys, made = self._keys(weights), store.made
+        found = {source: made.get(keys[source]) for source in self.sources}
+        missing = [source for source in self.sources if found[source] is None]
+        # One program for one set of tensors: another is missing where the store has some of these.
+        jitted = jax.jit(lambda weights: self._computed(weights, missing))
+        results = keep(f"prepare {missing}", jitted)(weights) if missing else []
+        for source, array in zip(missing, results, strict=True):
+            found[source] = made[keys[source]] = array
+        return [array for array in found.values() if array is not None]
+
+    def _keys(self, weights: Mapping[str, jax.Array]) -> dict[Source, Hashable]:
+        """Return what makes each source that follows from weights: equal keys have equal arrays."""
+        graph = self._graph
+        keys: dict[Source, Hashable] = {
+            (-1, index): id(weights[name])
+            for index, name in enumerate(graph.input_names or ())
+            if name in weights
+        }
+        for index, node, sources in graph.plan:
+            if isinstance(node, ConstantNode):
+                keys[index, 0] = node.array.dtype.name, node.array.shape, node.array.tobytes()
+            elif isinstance(node, OperatorNode) and all(source in keys for source in sources):
+                views = tuple(graph.views.get((index, place)) for place in range(len(sources)))
+                key = node.operator, views, tuple(keys[source] for source in sources)
+                keys |= {(index, k): (k, key) for k in range(len(node.operator.outputs))}
+            elif all(source in keys for source in sources):  # it is computed for each network
+                count = sum(tensor is not None for _, tensor in node.slots(output=True))
+                keys |= {(index, k): object() for k in range(count)}
+        return keys
