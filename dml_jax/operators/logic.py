@@ -164,7 +164,7 @@ class ElementWiseBitNot(Bitwise, op="ELEMENT_WISE_BIT_NOT", function=lax.bitwise
 
 
 class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=lax.population_count):
-    """Counts the bits of each element that are 1.
+    """Counts the bits of each element that are 1: `popcount(x)`.
 
     The bits are those of the element's own type: a negative integer counts its two's complement,
     and -0.0 has one bit.
