@@ -65,8 +65,12 @@ class Folder:
         self.config: dict[str, Any] = merged(read, overlay or {})
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file. Raises `DmlError` where it cannot be read."""
+        """Return the bytes of a file.
+
+        Raises `DmlError` where it cannot be read, or lies outside of the folder.
+        """
         path = self.path / name
+        self.files.expect_within(path, f"the file '{path}'")
         try:
             return path.read_bytes()
         except OSError as error:

@@ -94,6 +94,7 @@ class Translation:
             by its identity.
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
         bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
+        turns: how many turns a Loop may take; None for any number.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Translation:
         self.fixed: set[str] = set()
         self.fallback = fallback
         self.bounds: SizeBounds | None = None
+        self.turns: int | None = None
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
         self._counts: dict[int, tuple[Any, Tensor]] = {}  # by the identity of what is counted
@@ -124,6 +126,7 @@ class Translation:
         """Return a translation of a graph within a node of the graph."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
         inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
+        inner.turns = self.turns
         return inner
 
     @property
