@@ -81,7 +81,7 @@ class Folder:
     @functools.cached_property
     def files(self) -> Files:
         """Return where the external data of the network are."""
-        return Files(self.path, self.path.resolve())
+        return Files(self.path, (self.path / CONFIG).resolve().parent)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
         """Return the folder with another network.

@@ -20,7 +20,16 @@ from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, collecting, raise_if
+from dml_jax.errors import (
+    OF_SIZES,
+    PARTS_MAX,
+    DmlError,
+    Fault,
+    Sentence,
+    Unquoted,
+    collecting,
+    raise_if,
+)
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.affine import terms_of
@@ -115,6 +124,7 @@ class Translation:
         self.fallback = fallback
         self.bounds: SizeBounds | None = None
         self.turns: int | None = None
+        self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
         self._counts: dict[int, tuple[Any, Tensor]] = {}  # by the identity of what is counted
@@ -326,8 +336,15 @@ class Translation:
         outputs: Sequence[str],
         opsets: Opsets,
     ) -> list[Tensor | None]:
-        """Translate the nodes that `outputs` depend on; return the outputs."""
+        """Translate the nodes that `outputs` depend on; return the outputs.
+
+        Nodes beyond `PARTS_MAX`, those of functions and of written-out turns included, are a fault.
+        """
         for node in needed(proto.node, outputs):
+            if next(self._numbers) >= PARTS_MAX:
+                rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
+                self.faults += [Fault("", "the number of nodes", rule, Unquoted("more"))]
+                break
             self._put(node, scope, opsets)
         return [scope.get(name) for name in outputs]
 
