@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.errors import missing_extra
+from dml_jax.errors import Unquoted, missing_extra
+from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
 from dml_jax.genai.errors import GenAIError, raised, refusal
 from dml_jax.genai.folder import Folder
@@ -55,7 +56,7 @@ class Tokenizer:
     @property
     def bos_token_id(self) -> int:
         """Return the token that starts a text."""
-        return int(self._folder.model.get("bos_token_id") or 0)
+        return self._folder.bos_token_id
 
     @property
     def eos_token_ids(self) -> np.ndarray:
@@ -120,15 +121,24 @@ class Tokenizer:
     @functools.cached_property
     def _template(self) -> tuple[str, dict[str, Any]]:
         """Return the folder's template and the special tokens that it may name."""
-        config: dict[str, Any] = {}
-        if (self._folder.path / "tokenizer_config.json").exists():
-            config = json.loads(self._folder.read("tokenizer_config.json"))
+        config: Any = {}
+        path = self._folder.path / "tokenizer_config.json"
+        if path.exists():
+            data = self._folder.read(path.name)
+            config = parse_text(data, f"the file '{path}'", json.loads)
+            if not isinstance(config, dict):
+                raise refusal(f"the file '{path}'", "hold an object", config)
         template: Any = config.get("chat_template") or ""
         if isinstance(template, list):  # several, by name
-            named = {str(t.get("name")): t.get("template", "") for t in template}
+            parts = [part for part in template if isinstance(part, dict)]
+            named = {str(part.get("name")): part.get("template", "") for part in parts}
             template = named.get("default") or next(iter(named.values()), "")
-        if (self._folder.path / "chat_template.jinja").exists():
-            template = self._folder.read("chat_template.jinja").decode("utf-8")
+        path = self._folder.path / "chat_template.jinja"
+        if path.exists():
+            data = self._folder.read(path.name)
+            template = parse_text(data, f"the file '{path}'", lambda text: text.decode("utf-8"))
+        if not isinstance(template, str):
+            raise refusal("the template of the folder", "be a text", template)
         special = {}
         for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
             value = config.get(name)
@@ -161,7 +171,8 @@ class Tokenizer:
         def stopped(message: str) -> None:
             raise refusal("the messages", "suit the template", message)
 
-        template, special = self._template
+        with raised():
+            template, special = self._template
         template = template_str or template
         if not template:
             rule = "be given: the folder has no chat_template.jinja"
@@ -185,7 +196,9 @@ class Tokenizer:
             return made.render(**special, **values, add_generation_prompt=add_generation_prompt)
         except GenAIError:
             raise
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
+        except RecursionError:
+            raise refusal("the template", "be less deep", Unquoted("more")) from None
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise refusal("the template", "fit the messages", str(error)) from None
 
 

@@ -351,7 +351,10 @@ class Translation:
     def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
         """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
         try:
-            results = self._results(node, scope, opsets)
+            results = self._results(node, scope, opsets)[: len(node.output)]
+            if len(results) < len(node.output):
+                rule = f"be at most {len(results)}"
+                raise DmlError([Fault("", "the number of outputs", rule, len(node.output))])
         except Exception as error:
             self.faults += _refusal(error).within(label_of(node)).faults
             results = [None] * len(node.output)
