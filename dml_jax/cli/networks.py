@@ -139,8 +139,8 @@ input_option = _of_pairs(
     "--input inputs",
     "NAME=FILE",
     Path,
-    "File of an input of an ONNX network: .npy, a picture, or raw bytes (others are random). "
-    "Repeatable.",
+    "File of an input of a network (others are random), or of a model's resource: .npy, a picture, "
+    "or raw bytes. Repeatable.",
 )
 
 

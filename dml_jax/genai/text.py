@@ -1,9 +1,10 @@
 """Tokenizers: text to tokens and back, by the package tokenizers; templates by jinja2."""
 
+import contextlib
 import functools
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,17 @@ def _need(package: str, purpose: str) -> None:
         raise missing_extra(package, purpose, "genai")
 
 
+@contextlib.contextmanager
+def _tokenizing(field: str, rule: str) -> Iterator[None]:
+    """Raise the errors of the package, which has no class of its own, as `GenAIError`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GenAIError):
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception
+        raise refusal(field, rule, str(error)) from None
+
+
 class Tokenizer:
     """The tokenizer of a folder: its tokenizer.json.
 
@@ -42,10 +54,8 @@ class Tokenizer:
         from tokenizers import Tokenizer as Tokens
 
         path = self._folder.path / "tokenizer.json"
-        try:
+        with _tokenizing(f"the file '{path}'", "be a tokenizer"):
             self._tokens = Tokens.from_buffer(data)
-        except Exception as error:  # the package has no class of its own
-            raise refusal(f"the file '{path}'", "be a tokenizer", str(error)) from None
         self._tokens.no_padding()
         self._tokens.no_truncation()
         count, most = self._tokens.get_vocab_size(), self._folder.vocab_size
@@ -83,7 +93,8 @@ class Tokenizer:
         if not isinstance(text, str):
             raise refusal("the text", "be a string", text)
         special = self._options["add_special_tokens"] == "true"
-        return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
+        with _tokenizing("the text", "be one that the tokenizer takes"):
+            return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:
         """Return the tokens of texts, [batch, length], padded at their ends."""
@@ -100,7 +111,8 @@ class Tokenizer:
         if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0):
             raise refusal("the tokens", "be whole numbers of at least 0", ids)
         skips = self._options["skip_special_tokens"] == "true"
-        return self._tokens.decode([int(i) for i in ids], skip_special_tokens=skips)
+        with _tokenizing("the tokens", "be some that the tokenizer knows"):
+            return self._tokens.decode([int(i) for i in ids], skip_special_tokens=skips)
 
     def decode_batch(self, tokens: Any) -> list[str]:
         """Return the texts of rows of tokens."""

@@ -121,7 +121,9 @@ class _Said:
             else:
                 plain, *rest = _LABEL.split(" ".join(block.split()))
                 if block.startswith("- "):  # each item of a list by itself
-                    self.formula += [" ".join(item.split()) for item in re.split(r"\n(?=- )", block)]
+                    self.formula += [
+                        " ".join(item.split()) for item in re.split(r"\n(?=- )", block)
+                    ]
                 elif plain:
                     self.formula.append(plain.strip())
                 for label, text in zip(rest[::2], rest[1::2], strict=True):

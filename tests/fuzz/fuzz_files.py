@@ -181,7 +181,10 @@ def mutated_packed(data: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.4:
         return mutated_bytes(data, rng)
     file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w", rng.choice([0, 8])) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as old,
+        zipfile.ZipFile(file, "w", rng.choice([0, 8])) as new,
+    ):
         for part in old.namelist():
             own = old.read(part)
             own = mutated_array(own, rng) if rng.random() < 0.6 else own
@@ -254,7 +257,7 @@ def check_language_model(data: bytes, folder: Path) -> None:
 
 def _has_json(data: bytes) -> bool:
     texts = json.loads(data)
-    return [json.loads(texts[part]) for part in _PARTS[:3]] is not None
+    return [json.loads(texts[part]) for part in _PARTS[:3]] != None
 
 
 def _read_graph(data: bytes, folder: Path) -> None:
