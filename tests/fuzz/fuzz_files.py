@@ -9,6 +9,7 @@ loader's lines a sample of the files reached.
 """
 
 import argparse
+import contextlib
 import io
 import json
 import random
@@ -257,7 +258,7 @@ def check_language_model(data: bytes, folder: Path) -> None:
 
 def _has_json(data: bytes) -> bool:
     texts = json.loads(data)
-    return [json.loads(texts[part]) for part in _PARTS[:3]] != None
+    return bool([json.loads(texts[part]) for part in _PARTS[:3]])
 
 
 def _read_graph(data: bytes, folder: Path) -> None:
@@ -366,10 +367,8 @@ def reached(kind: Format, sample: list[bytes], folder: Path) -> Iterator[tuple[s
 
     sys.settrace(trace)
     for data in sample:
-        try:
+        with contextlib.suppress(Exception):
             kind.check(data, folder)
-        except Exception:
-            continue
     sys.settrace(None)
     for path, name in paths.items():
         lines = lines_of(Path(path))
@@ -396,7 +395,9 @@ def run(name: str, seconds: float, seed: int, folder: Path, count: int = 10**9) 
             kind.check(data, scratch)
         except DmlError as error:
             str(error).encode("utf-8", "surrogateescape")
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a panic of Rust is no Exception
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{type(error).__name__}-{Path(frame.filename).stem}-{frame.lineno}"
             text = traceback.format_exc()
@@ -413,13 +414,14 @@ def run(name: str, seconds: float, seed: int, folder: Path, count: int = 10**9) 
         elif rng.random() < SAMPLE / done:
             sample[rng.randrange(SAMPLE)] = data
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(
+    print(  # noqa: T201
         f"{name}: {done} files, {100 * parsed // max(done, 1)}% pass the first parser, "
         f"slowest {slowest:.2f} s, peak {peak} MB, wrong places {len(places)}",
         flush=True,
     )
     for loader, lines, every in reached(kind, sample, scratch):
-        print(f"  {loader}: {lines} of {every} lines ({100 * lines // every}%)", flush=True)
+        share = 100 * lines // every
+        print(f"  {loader}: {lines} of {every} lines ({share}%)", flush=True)  # noqa: T201
     return len(places)
 
 
