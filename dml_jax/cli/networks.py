@@ -131,7 +131,7 @@ def network_options(function: Any) -> Any:
 
     for option in reversed(_OPTIONS):
         command = option(command)
-    text = "Compute nodes of ONNX networks that are no operators of DirectML too."
+    text = "Compute nodes that DirectML has no operator for with JAX functions."
     return click.option("--fallback", is_flag=True, help=text)(command)
 
 

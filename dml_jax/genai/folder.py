@@ -86,7 +86,7 @@ class Folder:
             where = f"the file '{self.path / CONFIG}'"
             raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
         _ = self.model, self.decoder, self.context_length, self.vocab_size, self.pad_token_id
-        _ = self.bos_token_id, self.names, self.layers
+        _ = self.bos_token_id, self.eos_token_ids, self.names, self.layers
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file.
