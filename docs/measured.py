@@ -201,14 +201,21 @@ def _networks_on_gpus() -> list[str]:
                     [
                         name,
                         f"{cell['error']:.0e}",
-                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s")),
+                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s") if k in cell),
                         *(f"{cell[k]:.2f}" for k in ("ms", "eager_ms")),
                         *([f"{cell['compile_ms']:.2f}"] if len(peers) > 1 else []),
                         f"{speeds[-1]:.2f}",
                     ]
                 )
+            has_second = any("kept_s" in cell for cell in cells.values())
             has_compile = any("compile_ms" in cell for cell in cells.values())
-            head = [kind, "largest error", "first answer, s", "second start, s", "ms"]
+            head = [
+                kind,
+                "largest error",
+                "first answer, s",
+                *["second start, s"] * has_second,
+                "ms",
+            ]
             head += ["PyTorch, ms", *["torch.compile, ms"] * has_compile, "speedup"]
             rows.append(["**all**", *[""] * (len(head) - 2), mean(speeds)])
             parts += [f"### {_machine(known)}, {kind}", table(head, rows)]
