@@ -51,6 +51,16 @@ class Fault:
         return printable(": ".join([*where, text]))
 
 
+PARTS_MAX = 100_000
+"""How many nodes, resources or commands a file may have, so that loading ends soon."""
+
+
+def expect_few(field: str, count: int, operator: str = "", context: tuple[str, ...] = ()) -> None:
+    """Raise `DmlError` where a file has more than `PARTS_MAX` parts of a kind."""
+    if count > PARTS_MAX:
+        raise DmlError([Fault(operator, field, f"be at most {PARTS_MAX}", count, context)])
+
+
 class DmlError(ValueError):
     """Carries every fault of one description.
 

@@ -7,6 +7,7 @@ snippets. `python docs/pages.py` writes the files that are made and kept: `writt
 import contextlib
 import doctest
 import enum
+import functools
 import io
 import pprint
 import re
@@ -570,7 +571,7 @@ def _shown(
     shown: list[tuple[str, Example]],
     pictures: Collection[str],
 ) -> Iterator[str]:
-    """Yield the parts of a page's examples: the documentation's, and the docstring's."""
+    """Yield the parts of a page's examples: the documentation's, the docstring's, or a call."""
     if _picture_of(op) in pictures:
         picture = Path(_picture_of(op)).name
         yield f"![{op.short_name} as a curve: its result for each x]({picture}){{ .tensors }}"
@@ -584,6 +585,24 @@ def _shown(
         yield snippet(example)
     if text.example:
         yield f"```pycon\n{text.example}\n```"
+    if op.short_name in calls():
+        yield f"```pycon\n{_BEFORE_A_CALL}\n{calls()[op.short_name]}\n```"
+
+
+_BEFORE_A_CALL = """\
+>>> import numpy as np
+>>> import dml_jax
+>>> np.set_printoptions(precision=4, suppress=True)"""
+
+
+@functools.cache
+def calls() -> dict[str, str]:
+    """Return the calls of `calls.txt` with what they print, by the name of the operator.
+
+    It has one for each operator without a worked example in the documentation.
+    """
+    text = (ROOT / "docs" / "calls.txt").read_text()
+    return {n: body.strip() for n, body in re.findall(r"(?m)^# (\w+)\n((?:.+\n)+)", text)}
 
 
 def snippet(example: Example) -> str:

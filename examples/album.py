@@ -7,6 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from PIL import Image, ImageDraw, ImageFont
 
+_MEAN = 20
 PHOTOGRAPH = Path(__file__).parent / "images" / "astronaut.jpg"
 
 
@@ -47,11 +48,19 @@ def write_losses(path: Path, losses: Mapping[str, np.ndarray]) -> None:
     steps, blue = np.arange(1, len(first) + 1), "#20639b"
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
+    window = np.ones(_MEAN) / _MEAN
+    left.plot(steps, first, color="#d5dbe1", linewidth=1)
     for values, style, width, colour in ((first, "-", 6, "#f2b134"), (second, ":", 2, blue)):
-        left.plot(steps, values, style, linewidth=width, color=colour)
-    left.set_title("The loss in each step, twice")
-    left.legend(list(losses))
-    right.semilogy(steps, abs(first / second - 1), ".", color=blue)
+        mean = np.convolve(values, window, "valid")
+        middle = steps[_MEAN // 2 :][: len(mean)]  # of each window
+        left.plot(middle, mean, style, linewidth=width, color=colour)
+    left.set_title(f"The loss, and its mean over {_MEAN} steps, twice")
+    left.legend(["each step", *losses])
+    apart = abs(first / second - 1)
+    right.semilogy(steps, apart, ".", color=blue)
+    ends = np.log10(apart[apart > 0])
+    right.set_ylim(10 ** np.floor(ends.min()), 10 ** np.ceil(ends.max()))
+    right.yaxis.set_minor_formatter("")  # powers of ten alone
     right.set_title("Where the two differ: by which part of the loss")
     for axes in (left, right):
         axes.set_xlabel("step")

@@ -154,7 +154,8 @@ except DmlError as error:
 # ## The whole catalogue
 #
 # The tables are data: `support` of each operator has a row for each level that brought something
-# new. How many data types an operator's first tensor may have, level by level:
+# new. How many data types an operator's first tensor may have, level by level, in the mean of each
+# family; 0 where the level has no operator of it, or few:
 
 
 # %%
@@ -168,8 +169,17 @@ def data_types(operator, level):
     )
 
 
-levels = [level for level in FeatureLevel if level.suffix <= "5_0"]
-table = np.array([[data_types(op, level) for level in levels] for op in OPERATORS.values()])
+families = {}
+for operator in OPERATORS.values():
+    family = operator.__module__.rpartition(".")[2].replace("_", " ")
+    families.setdefault(family, []).append(operator)
+levels = list(FeatureLevel)
+table = np.array(
+    [
+        [round(np.mean([data_types(op, level) for op in ops])) for level in levels]
+        for ops in families.values()
+    ]
+)
 
 figure = Figure(figsize=(8, 5.5), layout="constrained")
 axes = figure.subplots()
@@ -178,9 +188,9 @@ axes.imshow(table, cmap=shades, vmin=0, vmax=11, aspect="auto")
 for (row, column), count in np.ndenumerate(table):
     axes.text(column, row, count or "", ha="center", va="center", color="w" if count > 7 else "k")
 axes.set_xticks(range(len(levels)), [str(level) for level in levels])
-axes.set_yticks(range(len(table)), [name.removeprefix("DML_OPERATOR_") for name in OPERATORS])
+axes.set_yticks(range(len(table)), [f"{name} ({len(ops)})" for name, ops in families.items()])
 axes.tick_params(length=0)
-axes.set_title("Data types that each feature level takes")
+axes.set_title("Number of data types that an operator accepts, on average, by family")
 Path("out").mkdir(exist_ok=True)
 figure.savefig("out/feature_levels.png", dpi=100)
 print("out/feature_levels.png written")

@@ -76,7 +76,10 @@ def mirrored(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         text = "\n".join(str(line).capitalize() for line in random.choice(words, 4))
         place = tuple(random.integers(0, 60, 2).tolist())
         colour = tuple((random.choice([0, 192]) + random.integers(0, 64, 3)).tolist())
-        ImageDraw.Draw(picture).multiline_text(place, text, colour, font)
+        draw = ImageDraw.Draw(picture)
+        _, _, *ends = draw.multiline_textbbox((0, 0), text, font)
+        place = tuple(max(0, min(at, SIDE - int(end))) for at, end in zip(place, ends, strict=True))
+        draw.multiline_text(place, text, colour, font)
         pictures.append(np.rot90(np.asarray(picture), -turn)[:, ::-1])
     return np.stack(pictures).transpose(0, 3, 1, 2).astype(np.float32) / 255, turns
 
@@ -203,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     first = np.asarray(classifier.answer(before, pictures))
     turned, missed, found = (90 * a for a in (turns, first.argmax(1), answers.argmax(1)))
     sheet = {
-        f"{turned[i]}°: {missed[i]}° before, {found[i]}° after": pictures[i][None]
+        f"{turned[i]}°: before {missed[i]}°, now {found[i]}°": pictures[i][None]
         for i in [np.flatnonzero(turns == turn)[0] for turn in range(4)]
     }
     write_sheet(FOLDER / "onnx_fine_tune.png", sheet, zoom=2)

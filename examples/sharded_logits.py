@@ -77,13 +77,16 @@ def draw(logits: np.ndarray, devices: int, path: Path) -> None:
     except ImportError:
         print("no picture without matplotlib")
         return
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.imshow(logits.reshape(len(logits), -1, 1024).max(2), aspect="auto", cmap="magma")
     shares = np.arange(devices) * VOCABULARY / 1024 / devices
     axes.vlines(shares[1:] - 0.5, -0.5, len(logits) - 0.5, "white", linewidth=0.5)
     axes.set_xticks(shares + shares[-1] / devices / 2, [f"device {d}" for d in range(devices)])
-    axes.set_ylabel("position in the text")
+    read = [chr(int(token)) for token in logits.argmax(1)]
+    axes.set_yticks(range(len(read)), [c if c.isascii() else f"U+{ord(c):X}" for c in read])
+    axes.tick_params("y", length=0, labelsize=7)
+    axes.set_ylabel("what ARGMAX reads, from the top down")
     axes.set_title(f"Logits of {VOCABULARY} tokens, and the text that ARGMAX reads in them")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)

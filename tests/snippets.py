@@ -34,6 +34,11 @@ class _Checker(doctest.OutputChecker):
 
 def run_page(name: str, text: str) -> list[str]:
     """Run the blocks of the page `text`; return their kinds. Files are in the current folder."""
+    with np.printoptions():  # those that a page sets end with it
+        return _run_blocks(name, text)
+
+
+def _run_blocks(name: str, text: str) -> list[str]:
     session: dict[str, Any] = {}
     kinds = []
     for kind, rest, block in BLOCK.findall(text):

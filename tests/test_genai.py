@@ -327,3 +327,41 @@ def test_weights_of_four_bits_may_stay_so(tmp_path: Path):
     weights = sum(w.nbytes for w in kept.decoder.weights.values())
     if jax.default_backend() == "cpu":  # other devices read weights of four bits as they are
         assert made[0] == 0 and made[1] > weights
+
+
+def test_a_tokenizer_that_its_package_breaks_on_is_refused(tmp_path: Path):
+    """The package panics where a merge is shorter than the prefix of continued words."""
+    folder = write_folder(tmp_path)
+    text = json.loads((folder / "tokenizer.json").read_text())
+    text["model"]["continuing_subword_prefix"] = "a" * 14
+    (folder / "tokenizer.json").write_text(json.dumps(text))
+    with pytest.raises(og.GenAIError, match="tokenizer.json' to be a tokenizer"):
+        og.Tokenizer(og.Config(folder))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("context_length", {}, "'context_length' in genai_config.json to be in"),
+        ("vocab_size", "many", "'vocab_size'"),
+        ("eos_token_id", [[1]], "'eos_token_id'"),
+        ("decoder", True, "'decoder' in genai_config.json to be an object"),
+        ("decoder", {"num_hidden_layers": 2**60}, "'num_hidden_layers'"),
+        ("decoder", {"inputs": 1}, "'inputs'"),
+    ],
+)
+def test_values_of_other_types_in_the_config(place: str, value: Any, message: str, tmp_path: Path):
+    folder = write_folder(tmp_path)
+    config = json.loads((folder / "genai_config.json").read_text())
+    config["model"][place] = value
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    with pytest.raises(og.GenAIError, match=message):
+        og.Config(folder)
+
+
+def test_a_template_of_another_encoding_or_depth_is_refused(tmp_path: Path):
+    folder = write_folder(tmp_path)
+    for data in (b"\xff\xfe", b"{{ " + b"(" * 3000 + b"1" + b")" * 3000 + b" }}"):
+        (folder / "chat_template.jinja").write_bytes(data)
+        with pytest.raises(og.GenAIError):
+            og.Tokenizer(og.Config(folder)).apply_chat_template('[{"role": "user"}]')

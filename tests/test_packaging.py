@@ -20,8 +20,35 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 
 def test_one_version_everywhere():
     assert f"\nversion: {dml_jax.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## ([\w.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert next(name for name in headings if name != "Unreleased") == dml_jax.__version__
+
+
+def test_the_release_is_dated():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    (date,) = re.findall(rf"^## {re.escape(dml_jax.__version__)}, ([\d-]{{10}})$", changelog, re.M)
+    assert f"\ndate-released: {date}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_tools_have_one_version_everywhere():
+    """Those that judge the code, so that a commit of yesterday is judged alike tomorrow."""
+    dev = dict(r.split("==") for r in EXTRAS["dev"] if not r.startswith("dml-jax"))
+    assert {"ruff", "pyright", "import-linter"} <= set(dev)
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    pinned = re.findall(r'"([\w-]+)==([\d.]+)"', hooks)
+    assert {name for name, _ in pinned} == {"ruff", "import-linter"}
+    assert all(dev[name] == version for name, version in pinned)
+    assert set(re.findall(r"- id: ([\w-]+)", hooks)) >= {"ruff-check", "pyright", "lint-imports"}
+
+
+def test_the_nightly_job_is_the_nightly_command():
+    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
+    assert "schedule:" in text and "bash .ci/nightly\n" in text
+    command = (ROOT / ".ci" / "nightly").read_text()
+    for part in ("fuzz_files.py", "large.py", "AVX2", "libtpu", "onnx_networks.py", "newest-jax"):
+        assert part in command
+    for version in PYTHONS:
+        assert version in command
 
 
 def test_one_licence_everywhere():

@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from devices import SEVERAL
 from guide_model import guide_model
 
 from dml_jax import DmlError, Model, Reduce, load_model, run_model
+from dml_jax.cli import cli
 from dml_jax.dispatch.resources import parse_resource
 
 
@@ -252,3 +254,25 @@ def test_64_bit_tensors_in_other_resources(guide: Model, tmp_path: Path):
     message = "Dispatchable 'sum': DML_OPERATOR_REDUCE: expected InputTensor to have at most 32"
     with pytest.raises(DmlError, match=message):
         run_model(loaded(tmp_path, value))
+
+
+@pytest.mark.parametrize("kind", ["npy", "raw"])
+def test_values_come_from_files_on_the_command_line(kind: str, tmp_path: Path):
+    path, own = tmp_path / "m.json", tmp_path / f"x.{kind}"
+    path.write_text(json.dumps(guide_model()))
+    values = np.full((3, 3), 2, np.float32)
+    if kind == "npy":
+        np.save(own, values)
+    else:
+        values.tofile(own)
+    folder = ["--output_path", str(tmp_path)]
+    done = CliRunner().invoke(cli, ["run", str(path), "--input", f"input={own}", *folder])
+    assert done.exit_code == 0, done.output
+    assert "6, 6, 6" in done.output
+    for given, message in (
+        (f"inputs={own}", "expected --input to name one of the model's resources"),
+        (f"output={own}", "hold 3 elements of float32"),
+        (f"input={tmp_path / 'none.npy'}", "none.npy"),
+    ):
+        done = CliRunner().invoke(cli, ["run", str(path), "--input", given, *folder])
+        assert done.exit_code == 1 and message in done.stderr

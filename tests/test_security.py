@@ -14,6 +14,7 @@ from onnx import TensorProto, parser
 import dml_jax
 from dml_jax import DmlError
 from dml_jax.cli import cli
+from dml_jax.genai.folder import Folder
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "SECURITY.md").read_text()
@@ -99,6 +100,29 @@ def test_no_external_data_lies_outside_of_the_folder(location: str, tmp_path: Pa
     weight.external_data[0].value = "in/w.bin"
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     assert dml_jax.load_onnx(folder / "m.onnx")({"x": np.ones(2, np.float32)})["y"].shape == (2,)
+
+
+@pytest.mark.parametrize("location", ["../n.onnx", "{outside}", "link.onnx"])
+def test_no_file_of_a_language_model_lies_outside_of_its_folder(location: str, tmp_path: Path):
+    outside, folder = tmp_path / "n.onnx", tmp_path / "model"
+    folder.mkdir()
+    outside.write_bytes(b"")
+    (folder / "link.onnx").symlink_to(outside)
+    decoder = {"filename": location.format(outside=outside)}
+    (folder / "genai_config.json").write_text(json.dumps({"model": {"decoder": decoder}}))
+    with pytest.raises(DmlError, match="in the model's folder"):
+        _ = Folder(folder).proto
+
+
+def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
+    """As downloads are kept: links, all of which lead to one folder elsewhere."""
+    folder, cache = tmp_path / "model", tmp_path / "cache"
+    cache.mkdir(), folder.mkdir()
+    (cache / "1").write_text(json.dumps({"model": {"type": "own"}}))
+    (cache / "2").write_bytes(b"text")
+    for name, target in (("genai_config.json", "1"), ("tokenizer.json", "2")):
+        (folder / name).symlink_to(cache / target)
+    assert Folder(folder).read("tokenizer.json") == b"text"
 
 
 def test_the_package_opens_no_connection():

@@ -131,7 +131,7 @@ def network_options(function: Any) -> Any:
 
     for option in reversed(_OPTIONS):
         command = option(command)
-    text = "Compute nodes of ONNX networks that are no operators of DirectML too."
+    text = "Compute nodes that DirectML has no operator for with JAX functions."
     return click.option("--fallback", is_flag=True, help=text)(command)
 
 
@@ -139,8 +139,8 @@ input_option = _of_pairs(
     "--input inputs",
     "NAME=FILE",
     Path,
-    "File of an input of an ONNX network: .npy, a picture, or raw bytes (others are random). "
-    "Repeatable.",
+    "File of an input of a network (others are random), or of a model's resource: .npy, a picture, "
+    "or raw bytes. Repeatable.",
 )
 
 

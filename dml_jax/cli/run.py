@@ -217,6 +217,7 @@ def run(
     dml-jax run model.json -i 100 -v 1    run each dispatch 100 times, with statistics
     dml-jax run model.json -a cuda -t 500 use the first CUDA device, half a second a dispatch
     dml-jax run model.json --hlo          print the optimised programs instead of running them
+    dml-jax run model.json --input A=a.npy    with other values of the resource A
     cat model.json | dml-jax run -        read standard input; files are in the current folder
     dml-jax run network.onnx -f batch:8   run a network, with a batch of 8
     dml-jax run network.onnx --input x=x.npy --output_path out
@@ -237,8 +238,6 @@ def run(
         path = input_path / path
     if (labels or mean or std) and not is_network(path):
         raise click.UsageError("--labels, --mean and --std are for ONNX networks.")
-    if inputs and not is_network(path):
-        raise click.UsageError("--input is for ONNX networks (models name files themselves).")
     timing, folder = Timing(**timed), output_path
     options = options if no_cache else replace(options, cache=cache_folder())
     with contextlib.ExitStack() as entered:
@@ -263,7 +262,8 @@ def run(
             click.echo(f"Running on '{name_of(device)}'")
         report: dict[str, Any] = {"device": name_of(device)}
         if not is_one:
-            report |= _run_model(loaded, device, timing, folder, hlo, as_json, print_commands)
+            facts = (inputs, device, timing, folder, hlo, as_json, print_commands)
+            report |= _run_model(loaded, *facts)
         elif hlo:
             loaded.programs = None  # a program that was read has less text
             text = compiled_network(loaded, path.name, device).as_text()
@@ -281,6 +281,7 @@ def run(
 
 def _run_model(
     model: "Model",
+    inputs: dict[str, Path],
     device: Any,
     timing: Timing,
     folder: Path | None,
@@ -290,6 +291,7 @@ def _run_model(
 ) -> dict[str, Any]:
     """Run a model; return what JSON reports of it."""
     from dml_jax.dispatch.executor import Executor
+    from dml_jax.dispatch.run import initial_of_files
 
     report: dict[str, Any] = {}
 
@@ -307,6 +309,7 @@ def _run_model(
         folder or Path(),
         print_most=PRINT_MOST if sys.stdout.isatty() and not as_json else None,
         print_commands=print_commands,
+        initial=initial_of_files(model, inputs),
     )
     if hlo:
         titled = ((f"Dispatchable '{printable(n)}'", n, text) for n, text in executor.hlo())

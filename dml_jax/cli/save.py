@@ -48,9 +48,17 @@ def save(
 
 def _arrays(path: Path) -> dict[str, Any]:
     """Return the arrays of a file. Raises `DmlError` where they cannot be read."""
+    import zipfile
+
     import numpy as np
 
+    from dml_jax.memory.available import host_bytes
+
     try:
+        with zipfile.ZipFile(path) as packed:
+            size, most = sum(part.file_size for part in packed.infolist()), host_bytes()
+        if most is not None and size > most:
+            raise ValueError(f"{size} bytes, of which {most} are free")
         with np.load(path) as file:
             return {name: file[name] for name in file.files}
     except Exception as error:  # zipfile, NumPy and the system have one each

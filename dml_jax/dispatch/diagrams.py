@@ -25,7 +25,7 @@ def model_picture(model: Model) -> Picture:
             return
         resource = model.resources[name]
         if name not in initial:
-            initial[name] = picture.add("input", name, f"{resource.size_in_bytes} bytes")
+            initial[name] = picture.add("input", name, _bytes(resource.size_in_bytes))
         count = resource.elements(resource.written())
         text = f"{resource.data_type}[{count}]" if resource.data_type.element_size else ""
         picture.lines.append((initial[name], reader, text))
@@ -62,3 +62,11 @@ def _drawn(model: Model) -> str | None:
 
 
 Model.drawn = staticmethod(_drawn)
+
+
+def _bytes(count: int) -> str:
+    """Return a count of bytes as people read it: `3.0 MiB`."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

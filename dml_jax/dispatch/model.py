@@ -43,6 +43,7 @@ from dml_jax.errors import (
     Fault,
     Unquoted,
     collecting,
+    expect_few,
     moving,
     nearest,
     nearest_name,
@@ -264,6 +265,8 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
         command_items = fields.take("commands", list_of(lambda item: item))
     if resource_items is None or dispatchable_items is None or command_items is None:
         raise DmlError(faults)
+    for key, items in zip(known, (resource_items, dispatchable_items, command_items), strict=True):
+        expect_few(f"the number of {key}", len(items), context=(title,))
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
     dispatchables = each(
         dispatchable_items, lambda name, item: parse_dispatchable(name, item, folder, options)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from dml_jax.description.arrays import check_there
 from dml_jax.description.tensor import shown_array
 from dml_jax.dispatch.executor import Executor, shaped, tensors_of, typed
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile, load_model
-from dml_jax.dispatch.resources import Resource
+from dml_jax.dispatch.resources import UNKNOWN, Resource, values_of_file
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, nearest, raise_if
 from dml_jax.files import as_path
 from dml_jax.memory.available import Device
@@ -98,6 +99,33 @@ def _used_part(resource: Resource, tensors: Iterable[TensorInMemory]) -> slice:
     ends = [(t.offset, t.offset + t.tensor.span_in_bytes) for t in tensors]
     start, stop = zip((part.start, part.stop), *ends, strict=True)
     return slice(min(start), min(max(stop), resource.size_in_bytes))
+
+
+def initial_of_files(model: Model, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+    """Return the bytes of resources whose values are read from files.
+
+    Args:
+        model: the model.
+        files: the file of each resource, by name: a .npy file of its type, a picture, or raw bytes.
+
+    Raises `DmlError` where a file cannot be read or does not fit, or a resource has another name.
+    """
+    arrays, faults = dict[str, np.ndarray](), list[Fault]()
+    for name, path in files.items():
+        with collecting(faults):
+            resource = model.resources.get(name)
+            if resource is None:
+                rule = f"name one of the model's resources{nearest(name, model.resources)}"
+                raise DmlError([Fault("", "--input", rule, name)])
+            kind = UNKNOWN if path.suffix.lower() == ".npy" else resource.data_type
+            data = np.ascontiguousarray(values_of_file(str(path), path.absolute, kind).make())
+            is_typed = path.suffix.lower() == ".npy"
+            flat = data.reshape(-1).view(np.uint8)
+            arrays[name] = data if is_typed else typed(flat, resource)
+    raise_if(faults)
+    tensors = tensors_of(model)
+    parts = {name: _used_part(model.resources[name], tensors[name]) for name in arrays}
+    return _initial(model, arrays, parts)
 
 
 def _initial(

@@ -1053,7 +1053,7 @@ def bit_count(
     a: Given[Value],
     output_data_type: TensorDataType | _TensorDataType | type[Any] | np.dtype[Any] = "UINT8",
 ) -> Value:
-    """Counts the bits of each element that are 1.
+    """Counts the bits of each element that are 1: `popcount(x)`.
 
     Args:
         a: The tensor whose bits are counted.
@@ -1780,7 +1780,7 @@ def is_infinity(
     infinity_mode: IsInfinityMode | _IsInfinityMode = "EITHER",
     output_data_type: TensorDataType | _TensorDataType | type[Any] | np.dtype[Any] = "UINT8",
 ) -> Value:
-    """Tells where an element is infinite: `x == inf`, `x == -inf`, or either of them.
+    """Tells where an element is infinite, of one sign or of either.
 
     Args:
         input: The tensor to look at.
@@ -1980,7 +1980,7 @@ def lp_pooling(
     dilations: Integers | int | None = None,
     p: int = 2,
 ) -> Value:
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`.
+    """Takes the Lp norm of each window.
 
     Args:
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.

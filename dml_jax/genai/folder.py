@@ -37,6 +37,25 @@ def merged(base: Any, over: Any) -> Any:
     return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
 
 
+_LAYERS_MAX = 10_000
+
+
+def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a member that is an object; {} for none. Raises `DmlError` for another value."""
+    found = members.get(name)
+    if found is not None and not isinstance(found, Mapping):
+        raise DmlError([Fault("", f"'{name}' in {CONFIG}", "be an object", found)])
+    return found or {}
+
+
+def _number(members: Mapping[str, Any], name: str, most: int = 2**31 - 1) -> int | None:
+    """Return a member that is a whole number; None for none. Raises `DmlError` for another."""
+    found = members.get(name)
+    if found is not None and not (type(found) is int and 0 <= found <= most):
+        raise DmlError([Fault("", f"'{name}' in {CONFIG}", f"be in [0, {most}]", found)])
+    return found
+
+
 class Folder:
     """A folder of a language model.
 
@@ -60,17 +79,26 @@ class Folder:
 
         def parse(data: bytes) -> dict[str, Any]:
             value = json.loads(data)
-            if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
-                rule = "hold an object with a member 'model'"
-                raise DmlError([Fault("", "the file", rule, Unquoted("none"))])
+            if not isinstance(value, dict):
+                raise DmlError([Fault("", "the file", "hold an object", value)])
             return value
 
         read = parse_text(text, f"the file '{self.path / CONFIG}'", parse)
         self.config: dict[str, Any] = merged(read, overlay or {})
+        if "model" not in self.config:
+            rule = "hold an object with a member 'model'"
+            where = f"the file '{self.path / CONFIG}'"
+            raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
+        _ = self.model, self.decoder, self.context_length, self.vocab_size, self.pad_token_id
+        _ = self.bos_token_id, self.eos_token_ids, self.names, self.layers
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a file. Raises `DmlError` where it cannot be read."""
+        """Return the bytes of a file.
+
+        Raises `DmlError` where it cannot be read, or lies outside of the folder.
+        """
         path = self.path / name
+        self.files.expect_within(path, f"the file '{path}'")
         try:
             return path.read_bytes()
         except OSError as error:
@@ -82,7 +110,7 @@ class Folder:
     def files(self) -> Files:
         """Return where the external data of the network are."""
         place = (self.path / str(self.decoder.get("filename") or "")).parent
-        return Files(place, place.resolve())
+        return Files(place, (self.path / CONFIG).resolve().parent)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
         """Return the folder with another network.
@@ -103,12 +131,12 @@ class Folder:
     @property
     def model(self) -> Mapping[str, Any]:
         """Return the member `model`."""
-        return self.config["model"]
+        return _object(self.config, "model")
 
     @property
     def decoder(self) -> Mapping[str, Any]:
         """Return the member `model.decoder`."""
-        return self.model.get("decoder") or {}
+        return _object(self.model, "decoder")
 
     @property
     def type(self) -> str:
@@ -118,24 +146,30 @@ class Folder:
     @property
     def context_length(self) -> int:
         """Return how many tokens a sequence may have."""
-        return int(self.model.get("context_length") or 2048)
+        return _number(self.model, "context_length") or 2048
 
     @property
     def vocab_size(self) -> int:
         """Return how many tokens there are."""
-        return int(self.model.get("vocab_size") or 0)
+        return _number(self.model, "vocab_size") or 0
 
     @property
     def eos_token_ids(self) -> list[int]:
         """Return the tokens that end a sequence."""
         ids = self.model.get("eos_token_id", [])
-        return [int(i) for i in ids] if isinstance(ids, list) else [int(ids)]
+        listed = ids if isinstance(ids, list) else [ids]
+        return [_number({"eos_token_id": i}, "eos_token_id") or 0 for i in listed]
+
+    @property
+    def bos_token_id(self) -> int:
+        """Return the token that starts a text."""
+        return _number(self.model, "bos_token_id") or 0
 
     @property
     def pad_token_id(self) -> int:
         """Return the token that fills shorter sequences of a batch."""
-        found = self.model.get("pad_token_id")
-        return int(found if found is not None else (self.eos_token_ids or [0])[0])
+        found = _number(self.model, "pad_token_id")
+        return (self.eos_token_ids or [0])[0] if found is None else found
 
     @property
     def start_token_ids(self) -> list[int]:
@@ -146,12 +180,12 @@ class Folder:
     @property
     def layers(self) -> int:
         """Return the number of layers, each of which has keys and values."""
-        return int(self.decoder.get("num_hidden_layers") or 0)
+        return _number(self.decoder, "num_hidden_layers", _LAYERS_MAX) or 0
 
     @functools.cached_property
     def names(self) -> Mapping[str, str]:
         """Return the names of the inputs and outputs by their part; '%d' stands for a layer."""
-        given = {**(self.decoder.get("inputs") or {}), **(self.decoder.get("outputs") or {})}
+        given = {**_object(self.decoder, "inputs"), **_object(self.decoder, "outputs")}
         return {**_INPUTS, **_OUTPUTS, **{k: v for k, v in given.items() if isinstance(v, str)}}
 
     @functools.cached_property
@@ -162,7 +196,8 @@ class Folder:
             ("past_value_names", "present_value_names"),
         )
         named = [(self.names[past], self.names[present]) for past, present in kinds]
-        return [(a % k, b % k) for k in range(self.layers) for a, b in named]
+        layers = [str(k) for k in range(self.layers)]
+        return [(a.replace("%d", k), b.replace("%d", k)) for k in layers for a, b in named]
 
     def network_of(self, name: str) -> onnx.ModelProto:
         """Return the network in a file, without its external data.

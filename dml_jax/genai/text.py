@@ -1,14 +1,16 @@
 """Tokenizers: text to tokens and back, by the package tokenizers; templates by jinja2."""
 
+import contextlib
 import functools
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from dml_jax.errors import missing_extra
+from dml_jax.errors import Unquoted, missing_extra
+from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
 from dml_jax.genai.errors import GenAIError, raised, refusal
 from dml_jax.genai.folder import Folder
@@ -21,6 +23,17 @@ _UNFINISHED = "\ufffd"  # stands for bytes that are no character yet
 def _need(package: str, purpose: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise missing_extra(package, purpose, "genai")
+
+
+@contextlib.contextmanager
+def _tokenizing(field: str, rule: str) -> Iterator[None]:
+    """Raise the errors of the package, which has no class of its own, as `GenAIError`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GenAIError):
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception
+        raise refusal(field, rule, str(error)) from None
 
 
 class Tokenizer:
@@ -43,10 +56,8 @@ class Tokenizer:
         from tokenizers import Tokenizer as Tokens
 
         path = self._folder.path / "tokenizer.json"
-        try:
+        with _tokenizing(f"the file '{path}'", "be a tokenizer"):
             self._tokens = Tokens.from_buffer(data)
-        except Exception as error:  # the package has no class of its own
-            raise refusal(f"the file '{path}'", "be a tokenizer", str(error)) from None
         self._tokens.no_padding()
         self._tokens.no_truncation()
         count, most = self._tokens.get_vocab_size(), self._folder.vocab_size
@@ -57,7 +68,7 @@ class Tokenizer:
     @property
     def bos_token_id(self) -> int:
         """Return the token that starts a text."""
-        return int(self._folder.model.get("bos_token_id") or 0)
+        return self._folder.bos_token_id
 
     @property
     def eos_token_ids(self) -> np.ndarray:
@@ -84,7 +95,8 @@ class Tokenizer:
         if not isinstance(text, str):
             raise refusal("the text", "be a string", text)
         special = self._options["add_special_tokens"] == "true"
-        return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
+        with _tokenizing("the text", "be one that the tokenizer takes"):
+            return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:
         """Return the tokens of texts, [batch, length], padded at their ends."""
@@ -101,7 +113,8 @@ class Tokenizer:
         if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0):
             raise refusal("the tokens", "be whole numbers of at least 0", ids)
         skips = self._options["skip_special_tokens"] == "true"
-        return self._tokens.decode([int(i) for i in ids], skip_special_tokens=skips)
+        with _tokenizing("the tokens", "be some that the tokenizer knows"):
+            return self._tokens.decode([int(i) for i in ids], skip_special_tokens=skips)
 
     def decode_batch(self, tokens: Any) -> list[str]:
         """Return the texts of rows of tokens."""
@@ -122,15 +135,24 @@ class Tokenizer:
     @functools.cached_property
     def _template(self) -> tuple[str, dict[str, Any]]:
         """Return the folder's template and the special tokens that it may name."""
-        config: dict[str, Any] = {}
-        if (self._folder.path / "tokenizer_config.json").exists():
-            config = json.loads(self._folder.read("tokenizer_config.json"))
+        config: Any = {}
+        path = self._folder.path / "tokenizer_config.json"
+        if path.exists():
+            data = self._folder.read(path.name)
+            config = parse_text(data, f"the file '{path}'", json.loads)
+            if not isinstance(config, dict):
+                raise refusal(f"the file '{path}'", "hold an object", config)
         template: Any = config.get("chat_template") or ""
         if isinstance(template, list):  # several, by name
-            named = {str(t.get("name")): t.get("template", "") for t in template}
+            parts = [part for part in template if isinstance(part, dict)]
+            named = {str(part.get("name")): part.get("template", "") for part in parts}
             template = named.get("default") or next(iter(named.values()), "")
-        if (self._folder.path / "chat_template.jinja").exists():
-            template = self._folder.read("chat_template.jinja").decode("utf-8")
+        path = self._folder.path / "chat_template.jinja"
+        if path.exists():
+            data = self._folder.read(path.name)
+            template = parse_text(data, f"the file '{path}'", lambda text: text.decode("utf-8"))
+        if not isinstance(template, str):
+            raise refusal("the template of the folder", "be a text", template)
         special = {}
         for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
             value = config.get(name)
@@ -163,7 +185,8 @@ class Tokenizer:
         def stopped(message: str) -> None:
             raise refusal("the messages", "suit the template", message)
 
-        template, special = self._template
+        with raised():
+            template, special = self._template
         template = template_str or template
         if not template:
             rule = "be given: the folder has no chat_template.jinja"
@@ -187,7 +210,9 @@ class Tokenizer:
             return made.render(**special, **values, add_generation_prompt=add_generation_prompt)
         except GenAIError:
             raise
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
+        except RecursionError:
+            raise refusal("the template", "be less deep", Unquoted("more")) from None
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise refusal("the template", "fit the messages", str(error)) from None
 
 

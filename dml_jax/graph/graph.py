@@ -18,7 +18,7 @@ from jax import lax
 from dml_jax.description.fields import Array, Count, Structure, UInt
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, expect_few
 from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
@@ -352,6 +352,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """
         nodes = value.get("Nodes") if isinstance(value, Mapping) else None
         if isinstance(nodes, list):
+            expect_few("the number of Nodes", len(nodes))
             value = {**value, "Nodes": [_within(Path(folder), node) for node in nodes]}
         return super().from_json(value)
 

@@ -31,6 +31,7 @@ def load_onnx(
     cache: bool | str | Path = False,
     precision: str | None = None,
     bounds: Mapping[str, int] | None = None,
+    turns: int | None = None,
 ) -> "Network":
     """Return a network in ONNX's format as a graph of DirectML operators.
 
@@ -68,6 +69,9 @@ def load_onnx(
             output says how many elements are there. A call whose size exceeds its bound raises
             `DmlError`. In a program of your own, floats are NaN then, and the output `NAME.size`
             says the size.
+        turns: how many turns a Loop may take whose number of turns is not known at load, for files
+            from strangers. A call of the network whose Loop goes on raises `DmlError`. None is any
+            number. With it no program is kept in `cache`.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.
@@ -80,6 +84,7 @@ def load_onnx(
     options = NetworkOptions(
         *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
         bounds=bounds or {},
+        turns=turns,
         fallback=fallback,
         rewrites=rewrites,
         layout=layout,

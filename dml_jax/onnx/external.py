@@ -56,6 +56,18 @@ class Folder:
                 [Fault("", where, Sentence(f"{where} cannot be read: {text}"), "")]
             ) from None
 
+    def expect_within(self, path: Path, where: str) -> Path:
+        """Return a path once symbolic links are followed.
+
+        Raises `DmlError`, which names the file as `where`, for one outside of the folder.
+        """
+        true, roots = path.resolve(), (self.apparent.resolve(), self.true)
+        if not any(true.is_relative_to(root.resolve()) for root in roots):
+            rule = f"have its data in the model's folder '{self.apparent}' once symbolic links are "
+            rule += f"followed, or in '{self.true}' (copy the file there)"
+            raise DmlError([Fault("", where, rule, str(true))])
+        return true
+
     def _found(self, tensor: onnx.TensorProto, where: str) -> tuple[onnx.TensorProto, str]:
         """Return a tensor and the folder of its file, without symbolic links on the way."""
         if tensor.HasField("raw_data"):  # in place of what lies in the file
@@ -70,11 +82,7 @@ class Folder:
         path = Path(location)
         if path.is_absolute() or ".." in path.parts:
             return tensor, base  # ONNX refuses it
-        true, roots = (self.apparent / path).resolve(), (self.apparent.resolve(), self.true)
-        if not any(true.is_relative_to(root.resolve()) for root in roots):
-            rule = f"have its data in the model's folder '{self.apparent}' once symbolic links are "
-            rule += f"followed, or in '{self.true}' (copy the file there)"
-            raise DmlError([Fault("", where, rule, str(true))])
+        true = self.expect_within(self.apparent / path, where)
         found = onnx.TensorProto()
         found.CopyFrom(tensor)
         for entry in found.external_data:

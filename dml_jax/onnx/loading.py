@@ -18,6 +18,7 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.tensors import Scope, TensorList
 from dml_jax.onnx.translate import Translation
+from dml_jax.onnx.turns import turns_of
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
 
@@ -40,6 +41,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
     graph = read.proto.graph
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
+    translation.turns = turns_of(options.turns)
     translation.bounds = bounds = SizeBounds(options.bounds, graph)
     scope: Scope = {}
     translation.fixed |= {*read.defaults} - {*read.replaceable}

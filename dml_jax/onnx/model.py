@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import defs, helper, numpy_helper
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_article
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, nearest, with_article
 from dml_jax.onnx.dimensions import names_in, size_of
 from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
@@ -74,6 +74,7 @@ def read(
     """
     proto, files = parsed(model, is_whole=False)
     files = files if folder is None else replace(folder, large=files.large)
+    expect_few("the number of nodes", len(proto.graph.node))
     expect = Expect("")
     external = files_of(proto, files)
     proto = with_inner_elements(proto, files, is_own=proto is not model)

@@ -1,5 +1,6 @@
 """Networks: what `load_onnx` returns."""
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.sharding import ShardedNetwork, sharded
 from dml_jax.onnx.tensors import COUNT, Tensor, Type
 from dml_jax.onnx.translate import Translation
+from dml_jax.onnx.turns import ending
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 
@@ -500,7 +502,10 @@ class Network(Bindable):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
         checked = {n: unchanged(n, x, self.inputs.get(n)) for n, x in inputs.items()}
-        results = network._results_of(network.constants, checked)
+        with contextlib.nullcontext() if self._options.turns is None else ending():
+            results = network._results_of(network.constants, checked)
+            if self._options.turns is not None:
+                jax.block_until_ready(results)
         results = {name: results[name] for name in self._results}  # jax.jit sorts the names
         return self._within(results)
 

@@ -40,6 +40,7 @@ class NetworkOptions:
         folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
         bounds: the largest sizes of what data decides, by name.
+        turns: how many turns a Loop may take whose condition is computed; None for any number.
     """
 
     names: Sizes = field(default_factory=dict)
@@ -57,6 +58,7 @@ class NetworkOptions:
     folder: "Folder | None" = None
     is_shared: bool = False
     bounds: Sizes = field(default_factory=dict)
+    turns: int | None = None
 
     @property
     def is_tunable(self) -> bool:

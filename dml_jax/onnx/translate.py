@@ -20,7 +20,16 @@ from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, collecting, raise_if
+from dml_jax.errors import (
+    OF_SIZES,
+    PARTS_MAX,
+    DmlError,
+    Fault,
+    Sentence,
+    Unquoted,
+    collecting,
+    raise_if,
+)
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.onnx import empty
 from dml_jax.onnx.affine import terms_of
@@ -94,6 +103,7 @@ class Translation:
             by its identity.
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
         bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
+        turns: how many turns a Loop may take; None for any number.
     """
 
     def __init__(
@@ -113,6 +123,8 @@ class Translation:
         self.fixed: set[str] = set()
         self.fallback = fallback
         self.bounds: SizeBounds | None = None
+        self.turns: int | None = None
+        self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
         self._counts: dict[int, tuple[Any, Tensor]] = {}  # by the identity of what is counted
@@ -124,6 +136,7 @@ class Translation:
         """Return a translation of a graph within a node of the graph."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
         inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
+        inner.turns = self.turns
         return inner
 
     @property
@@ -323,15 +336,25 @@ class Translation:
         outputs: Sequence[str],
         opsets: Opsets,
     ) -> list[Tensor | None]:
-        """Translate the nodes that `outputs` depend on; return the outputs."""
+        """Translate the nodes that `outputs` depend on; return the outputs.
+
+        Nodes beyond `PARTS_MAX`, those of functions and of written-out turns included, are a fault.
+        """
         for node in needed(proto.node, outputs):
+            if next(self._numbers) >= PARTS_MAX:
+                rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
+                self.faults += [Fault("", "the number of nodes", rule, Unquoted("more"))]
+                break
             self._put(node, scope, opsets)
         return [scope.get(name) for name in outputs]
 
     def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
         """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
         try:
-            results = self._results(node, scope, opsets)
+            results = self._results(node, scope, opsets)[: len(node.output)]
+            if len(results) < len(node.output):
+                rule = f"be at most {len(results)}"
+                raise DmlError([Fault("", "the number of outputs", rule, len(node.output))])
         except Exception as error:
             self.faults += _refusal(error).within(label_of(node)).faults
             results = [None] * len(node.output)

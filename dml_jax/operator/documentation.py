@@ -11,6 +11,7 @@ from dml_jax.description.fields import Field
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.operator import Operator
 
+_TOLD = re.compile(r": `([^`]+)`")  # a formula in a summary
 _LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient|Source): ")
 
 
@@ -53,19 +54,36 @@ class Documentation:
         for f in op.fields:
             fields[f.name], chosen = texts.get(f.name, (default_text(f), []))
             choices += [(f.name, choice) for choice in chosen]
-        formula = own.formula
-        if not formula and op.formula:
-            formula = [f"`{op.formula}`" if " = " in op.formula else f"`output = {op.formula}`"]
-        inherited = (part.formula for part in said if part.formula)
         return cls(
             own.summary,
-            tuple(formula or next(inherited, [])),
+            tuple(_formula(op)),
             next((part.gradient for part in said if part.gradient), ""),
             tuple(dict.fromkeys(choices)),
             fields,
             own.example,
             own.source or f"DML_{op.short_name}_OPERATOR_DESC",
         )
+
+
+def _formula(op: type[Operator]) -> list[str]:
+    """Return the whole formula of an operator, a paragraph each.
+
+    Its family says what all members share. An operator, or else the one that it is a version of,
+    says its own part: in a paragraph, or in the summary behind a colon.
+    """
+    bases = [base for base in op.__mro__[1:] if _is_below(base)]
+    versions = [op, *(base for base in bases if vars(base).get("c_name"))]
+    shared = [base for base in reversed(bases) if not vars(base).get("c_name")]
+    formula = [text for base in shared for text in _Said.of(op, base.__doc__).formula]
+    for version in versions:
+        said = _Said.of(op, version.__doc__)
+        told = vars(version).get("formula") or "".join(_TOLD.findall(said.summary)[:1])
+        lines = [f"`{told}`" if " = " in told else f"`output = {told}`"] if told else []
+        if "g(x)" in told and "g(x) = " not in "".join(said.formula):
+            lines[0] += ", with `g(x) = x * scale + bias` where `scale_bias` is given, else x."
+        if lines or said.formula:
+            return lines + formula + said.formula
+    return formula
 
 
 def _is_below(base: type) -> bool:
@@ -102,7 +120,12 @@ class _Said:
                 examples.append(block)
             else:
                 plain, *rest = _LABEL.split(" ".join(block.split()))
-                self.formula += [plain.strip()] if plain else []
+                if block.startswith("- "):  # each item of a list by itself
+                    self.formula += [
+                        " ".join(item.split()) for item in re.split(r"\n(?=- )", block)
+                    ]
+                elif plain:
+                    self.formula.append(plain.strip())
                 for label, text in zip(rest[::2], rest[1::2], strict=True):
                     if label == "Gradient":
                         self.gradient = text.strip()

@@ -1843,7 +1843,7 @@ class AveragePooling1(Operator, op="AVERAGE_POOLING1"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class LpPooling(Operator, op="LP_POOLING"):
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
+    """Takes the Lp norm of each window."""
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
@@ -1883,7 +1883,7 @@ class LpPooling(Operator, op="LP_POOLING"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class LpPooling1(Operator, op="LP_POOLING1"):
-    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
+    """Takes the Lp norm of each window, which dilations may spread."""
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
@@ -3456,7 +3456,7 @@ class ElementWiseRound(Operator, op="ELEMENT_WISE_ROUND"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class ElementWiseIsInfinity(Operator, op="ELEMENT_WISE_IS_INFINITY"):
-    """Tells where an element is infinite: `x == inf`, `x == -inf`, or either of them."""
+    """Tells where an element is infinite, of one sign or of either."""
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
@@ -4353,7 +4353,7 @@ class ElementWiseBitNot(Operator, op="ELEMENT_WISE_BIT_NOT"):
     def __call__(self, *arrays: ArrayLike | Placeholder) -> Any: ...
 
 class ElementWiseBitCount(Operator, op="ELEMENT_WISE_BIT_COUNT"):
-    """Counts the bits of each element that are 1."""
+    """Counts the bits of each element that are 1: `popcount(x)`."""
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc

@@ -18,10 +18,13 @@ from dml_jax.operator import Operator
 class _Attention(Operator):
     """Weights values by how well each query agrees with their keys, head by head.
 
-    `score[i, j] = scale * sum(query[i, d] * key[j, d] for every d)`, plus the relative position
-    bias, masked
+    `output = softmax(mask(scale * Q @ K^T + relative_position_bias)) @ V`, in each batch and head
 
-    `output[i] = sum(softmax(score[i])[j] * value[j] for every j)`
+    `Q = query + bias_q`, `K = past_key, key + bias_k` and `V = past_value, value + bias_v`: the new
+    keys and values stand behind the past ones, and `bias_q`, `bias_k` and `bias_v` are the parts of
+    the bias, which may be left out. The softmax is over the keys: `exp(s[j]) / sum(exp(s[k]) for
+    every k)`. `mask` adds `mask_filter_value` to the scores of hidden keys (BOOLEAN), or puts it in
+    their place (the other masks).
 
     Letters name sizes: B batches, S queries, L new keys, P past keys, T keys in all, H heads of
     queries, N heads of keys and values, D elements of a query or key, E of a value. Queries, keys

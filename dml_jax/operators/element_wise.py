@@ -196,6 +196,9 @@ class ElementWiseNegate(Unary, op="ELEMENT_WISE_NEGATE", function=lax.neg):
 class ElementWiseRound(Unary, op="ELEMENT_WISE_ROUND", function=element_wise.rounded):
     """Rounds each element to a whole number of the same type.
 
+    `output = round(g(x))`, with `g(x) = x * scale + bias` where `scale_bias` is given, else x.
+    `rounding_mode` says how halves and fractions are rounded.
+
     Choices: 0 keeps the sign of x; NaN and infinities stay.
 
     Gradient: 0.

@@ -121,8 +121,8 @@ class DiagonalMatrix1(Operator, op="DIAGONAL_MATRIX1"):
 class RandomGenerator(Operator, op="RANDOM_GENERATOR"):
     """Makes random UINT32 numbers, evenly distributed, from a counter and a key.
 
-    Elements 4i to 4i + 3 in row-major order are Philox4x32-10 of (counter + i, key), as Salmon and
-    others published it in 2011; a last group is cut off.
+    `output.ravel()[4 * i : 4 * i + 4] = philox_4x32_10(counter + i, key)` for i = 0, 1, ..., with
+    the function that Salmon and others published in 2011; a last group is cut off.
 
     Choices: the words of the counter are in order, the lowest first, as in Random123; the counter
     wraps modulo 2^128.

@@ -124,7 +124,9 @@ class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN", function=jnp.is
 class ElementWiseIsInfinity(
     Classification, op="ELEMENT_WISE_IS_INFINITY", function=logic.is_infinity
 ):
-    """Tells where an element is infinite: `x == inf`, `x == -inf`, or either of them.
+    """Tells where an element is infinite, of one sign or of either.
+
+    `output = (x == inf)` for POSITIVE, `(x == -inf)` for NEGATIVE, `(|x| == inf)` for EITHER.
 
     Fields:
         infinity_mode: which infinity counts: POSITIVE, NEGATIVE, or EITHER.
@@ -162,7 +164,7 @@ class ElementWiseBitNot(Bitwise, op="ELEMENT_WISE_BIT_NOT", function=lax.bitwise
 
 
 class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=lax.population_count):
-    """Counts the bits of each element that are 1.
+    """Counts the bits of each element that are 1: `popcount(x)`.
 
     The bits are those of the element's own type: a negative integer counts its two's complement,
     and -0.0 has one bit.

@@ -144,11 +144,17 @@ class _LpPooling(_Pooling):
 
 
 class LpPooling(_LpPooling, _Undilated, op="LP_POOLING"):
-    """Takes the Lp norm of each window: `output = sum(|x|^p)^(1/p)`."""
+    """Takes the Lp norm of each window.
+
+    `output[n, c, i] = sum(|input[n, c, i * stride + k - start_padding]|^p over k)^(1/p)`
+    """
 
 
 class LpPooling1(_LpPooling, op="LP_POOLING1"):
-    """Takes the Lp norm of each window, which dilations may spread: `output = sum(|x|^p)^(1/p)`."""
+    """Takes the Lp norm of each window, which dilations may spread.
+
+    `output[n, c, i] = sum(|input[n, c, i * stride + k * dilation - start_padding]|^p over k)^(1/p)`
+    """
 
 
 class _MaxPooling(_Pooling):

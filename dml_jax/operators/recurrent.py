@@ -27,9 +27,13 @@ _OPTIONS = "be Both, Sequence or Single: the outputs to make"
 
 
 class Recurrent(Operator):
-    """Reads sequences step by step; letters name sizes.
+    """Reads sequences step by step.
 
-    S steps, N sequences, I inputs, K hidden units, D directions (2 of BIDIRECTIONAL, else 1).
+    Letters name sizes: S steps, N sequences, I inputs, K hidden units, D directions (2 of
+    BIDIRECTIONAL, else 1). In each direction and step t, X_t is [N, I] of the input, W of the
+    weights, R of the recurrences, Wb and Rb the two halves of the bias, and H_(t-1) the output of
+    the step before, at first `hidden_init_tensor`. f, g and h are the activations in the order of
+    `activation_descs`, `*` multiplies matrices, `^T` transposes, and `.` multiplies elements.
 
     Choices: a sequence that is shorter than S has output 0 beyond its end. Its states do not change
     there, and its backward pass begins at its last step. Its last states are those after the last
@@ -180,9 +184,10 @@ class Lstm(Recurrent, op="LSTM"):
 
     `o = f(X_t * Wo^T + H_(t-1) * Ro^T + Po . C_t + Wbo + Rbo)`
 
-    `H_t = o . h(C_t)`, with `.` of elements and `*` of matrices.
+    `H_t = o . h(C_t)`
 
-    The gates lie in the order i, o, f, c.
+    The gates lie in the order i, o, f, c. Where `use_clip_threshold`, f and g read numbers limited
+    to [-clip_threshold, clip_threshold].
 
     Choices: the output gate's peephole reads C_t, as in ONNX; an older text of the page has
     C_(t-1). The threshold limits what f and g take, not what h takes.
@@ -224,7 +229,7 @@ class Gru(Recurrent, op="GRU"):
     `h = g(X_t * Wh^T + (r . H_(t-1)) * Rh^T + Wbh + Rbh)`, or where `linear_before_reset`
     `h = g(X_t * Wh^T + r . (H_(t-1) * Rh^T + Rbh) + Wbh)`
 
-    `H_t = (1 - z) . h + z . H_(t-1)`, with `.` of elements and `*` of matrices.
+    `H_t = (1 - z) . h + z . H_(t-1)`
 
     The gates lie in the order z, r, h.
 

@@ -111,6 +111,8 @@ class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1", function=sof
 class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX", function=softmax.hardmax):
     """Puts 1 at the first maximum of each row, and 0 elsewhere.
 
+    `y[i] = 1 if i == argmax(x) else 0`, with the first place of the largest element in the row.
+
     Choices: NaN is the maximum where there is one; -0.0 equals 0.0.
 
     Gradient: 0; the output is constant between its steps.
@@ -119,6 +121,8 @@ class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX", function=softmax.hard
 
 class ActivationHardmax1(OverAxes, op="ACTIVATION_HARDMAX1", function=softmax.hardmax):
     """Puts 1 at the first maximum of the elements along axes, and 0 elsewhere.
+
+    `y[i] = 1 if i == argmax(x) else 0`, with the first place of the largest element along `axes`.
 
     Choices: the first maximum is the one of the lowest row-major index within `axes` in increasing
     order. NaN is the maximum where there is one; -0.0 equals 0.0.

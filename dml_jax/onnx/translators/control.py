@@ -24,6 +24,7 @@ from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
+from dml_jax.onnx.turns import expect_end
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
@@ -368,6 +369,7 @@ def _looped(
         return made[0], (*made[1 : ends[0]], *made[ends[1] :]), made[ends[0] : ends[1]]
 
     number = np.dtype(np.int64 if has_x64() else np.int32)
+    turns = site.translation.turns
 
     def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
         (graph,) = graphs
@@ -384,7 +386,8 @@ def _looped(
 
         def proceeds(carry: Any) -> Any:
             index, goes, _ = carry
-            return goes if limit is None else goes & (index < limit)
+            goes = goes if limit is None else goes & (index < limit)
+            return goes if turns is None else goes & (index < turns)
 
         def advance(carry: Any) -> Any:
             index, _, state = carry
@@ -393,7 +396,11 @@ def _looped(
 
         begins = jnp.array(True) if begins is None else begins.reshape(())
         start = number.type(0), begins, state
-        return lax.while_loop(proceeds, advance, start)[2]
+        index, goes, state = lax.while_loop(proceeds, advance, start)
+        if turns is not None:
+            goes = goes if limit is None else goes & (index < limit)
+            expect_end(goes, repr(site.proto.name or site.proto.output[0]), turns)
+        return state
 
     limit = None if trips is None else _limit(site.translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]

@@ -1,0 +1,49 @@
+"""How many turns a Loop may take: a program that goes on ends with an error."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jax.experimental import io_callback
+
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+
+_MARK = "a Loop goes on after "
+_TURNS_MAX = 2**31 - 1  # what a counter of 32 bits holds
+
+
+def turns_of(turns: Any) -> int | None:
+    """Return the option `turns`. Raises `DmlError` where it is no count."""
+    if turns is None or (type(turns) is int and 0 < turns <= _TURNS_MAX):
+        return turns
+    raise DmlError([Fault("load_onnx", "turns", f"be in [1, {_TURNS_MAX}], or None", turns)])
+
+
+def expect_end(goes: jax.Array, label: str, turns: int) -> None:
+    """Let the program end with an error where a Loop would go on.
+
+    Args:
+        goes: whether it would.
+        label: names the node.
+        turns: how many turns it may take.
+    """
+
+    def check(goes: Any) -> None:
+        if goes:
+            raise RuntimeError(f"{_MARK}{turns} turns: {label}.")
+
+    io_callback(check, None, goes)
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """Raise `DmlError` in place of JAX's error of a Loop that would go on."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        _, mark, rest = str(error).partition(_MARK)
+        if not mark:
+            raise
+        text = f"{mark}{rest.splitlines()[0]} (turns= of load_onnx says how many)"
+        raise DmlError([Fault("", "", Sentence(text), Unquoted(""))]) from None

@@ -1,0 +1,444 @@
+"""Mutated files of every format that is read: each is taken, or refused with a `DmlError`.
+
+    python tests/fuzz/fuzz_files.py FOLDER --format npy --seconds 600 --seed 1
+
+What anything but a `DmlError` came out of, and what took longer than 10 s, lies in FOLDER/FORMAT
+afterwards, one file for each place in the code. Mutations know the structure of a format: the
+script prints how many pass its first parser, the slowest, the peak of memory, and what part of each
+loader's lines a sample of the files reached.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import random
+import resource
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import types
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(ROOT), str(HERE.parent)]
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from fuzz import fuzz_models, fuzz_networks  # noqa: E402
+from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
+from fuzz.mutations import NUMBERS, mutated  # noqa: E402
+
+from dml_jax import DmlError  # noqa: E402
+
+SECONDS_MAX, BYTES_MAX, SAMPLE = 10, 2 << 30, 1500
+
+
+@dataclass
+class Format:
+    """A format of files.
+
+    Attributes:
+        seeds: returns whole files, by name.
+        mutate: changes one of them.
+        parses: returns whether the first parser takes a file.
+        check: reads a file in an empty folder. Raises anything but `DmlError` where it is wrong.
+        loaders: the files of the package that read it.
+    """
+
+    seeds: Callable[[], dict[str, bytes]]
+    mutate: Callable[[bytes, random.Random], bytes]
+    parses: Callable[[bytes], Any]
+    check: Callable[[bytes, Path], Any]
+    loaders: tuple[str, ...]
+
+
+def arrays() -> dict[str, bytes]:
+    """Return .npy files of types that DirectML has, and of others."""
+    made: dict[str, bytes] = {}
+    kinds = ("f4", ">f4", "f2", "f8", "u1", "i8", "?", "c8", "U3", "M8[s]", [("a", "f4")])
+    for k, kind in enumerate(kinds):
+        file = io.BytesIO()
+        array = np.zeros((2, 3), kind)
+        np.lib.format.write_array(file, array.T if k == 1 else array, (1 + k % 3, 0))
+        made[f"{k}.npy"] = file.getvalue()
+    return made
+
+
+def mutated_array(data: bytes, rng: random.Random) -> bytes:
+    """Return a .npy file with another header, or with other bytes."""
+    if rng.random() < 0.1:
+        return mutated_bytes(data, rng)
+    if rng.random() < 0.6:
+        return data[:128] + mutated_bytes(data[128:], rng)
+    size = 2 if data[6] == 1 else 4
+    length = int.from_bytes(data[8 : 8 + size], "little")
+    text = data[8 + size : 8 + size + length].decode("latin1")
+    number = str(rng.choice([0, 1, 2, *[n for n in NUMBERS if isinstance(n, int)]]))
+    types_ = ["<f4", ">i2", "|O", "<U9999999", "V8", "<f16", "<M8[ns]", "<c16", "|S0", "x"]
+    for _ in range(rng.choice([1, 1, 2])):
+        old, new = rng.choice(
+            [
+                ("(2, 3)", f"({number}, {rng.choice(['3', number])})"),
+                ("(2, 3)", f"({', '.join(['1'] * rng.choice([1, 40, 70]))},)"),
+                ("False", "True"),
+                ("'descr': ", f"'descr': {rng.choice(types_)!r}, 'x': "),
+                ("'shape'", "'shape': (), 'y'"),
+            ]
+        )
+        text = text.replace(old, new)
+    head = text.encode("latin1")
+    return data[:8] + len(head).to_bytes(size, "little") + head + data[8 + size + length :]
+
+
+def check_array(data: bytes, folder: Path) -> None:
+    """Read a .npy file as an input of a network and as the values of a resource."""
+    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
+
+    path = folder / "x.npy"
+    path.write_bytes(data)
+    values = values_of_file("x.npy", lambda: path, UNKNOWN)
+    assert values.make().nbytes == values.size
+
+
+def pictures() -> dict[str, bytes]:
+    """Return small pictures of the types that are read."""
+    from PIL import Image
+
+    made: dict[str, bytes] = {}
+    draw = np.random.RandomState(0)
+    for mode, channels in (("L", 1), ("RGB", 3), ("RGBA", 4), ("P", 1), ("1", 1), ("CMYK", 4)):
+        pixels = draw.randint(0, 255, (9, 7, channels)).astype(np.uint8)
+        plain = Image.fromarray(pixels.squeeze(), {1: "L", 3: "RGB", 4: "RGBA"}[channels])
+        for kind in ("png", "jpeg"):
+            file = io.BytesIO()
+            try:
+                plain.convert(mode).save(file, kind)
+            except OSError:
+                continue
+            made[f"{mode}.{kind}"] = file.getvalue()
+    return made
+
+
+def mutated_picture(data: bytes, rng: random.Random) -> bytes:
+    """Return a picture with a changed part, whose checksum is right, or with other bytes."""
+    if not data.startswith(b"\x89PNG") or rng.random() < 0.3:
+        return mutated_bytes(data, rng)
+    parts, place = [], 8
+    while place + 12 <= len(data):
+        (size,) = struct.unpack(">I", data[place : place + 4])
+        parts.append([data[place + 4 : place + 8], data[place + 8 : place + 8 + size]])
+        place += 12 + size
+    part = rng.choice(parts)
+    if part[0] == b"IHDR" and rng.random() < 0.7:
+        numbers = [*struct.unpack(">IIBBBBB", part[1])]
+        k = rng.randrange(7)
+        numbers[k] = rng.choice([0, 1, 7, 16, 255, *[2**16, 2**31, 2**32 - 1] * (k < 2)])
+        part[1] = struct.pack(">IIBBBBB", *numbers)
+    elif part[0] == b"IDAT" and rng.random() < 0.7:
+        part[1] = zlib.compress(mutated_bytes(zlib.decompress(part[1]), rng))
+    else:
+        part[1] = mutated_bytes(part[1] or b"x", rng)
+    if rng.random() < 0.2:
+        parts.insert(rng.randrange(len(parts)), rng.choice(parts))
+    return data[:8] + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in parts
+    )
+
+
+def check_picture(data: bytes, folder: Path) -> None:
+    """Read a picture as FLOAT32 of another size."""
+    from dml_jax.dispatch.resources import values_of_file
+    from dml_jax.enums import TensorDataType
+
+    name = "x.png" if data[:4] == b"\x89PNG" else "x.jpg"
+    (folder / name).write_bytes(data)
+    values = values_of_file(name, lambda: folder / name, TensorDataType.FLOAT32, (3, 8, 8))
+    assert values.make().nbytes == values.size
+
+
+def packed() -> dict[str, bytes]:
+    """Return .npz files, packed and not."""
+    made: dict[str, bytes] = {}
+    for name, save in (("plain", np.savez), ("packed", np.savez_compressed)):
+        file = io.BytesIO()
+        save(file, w=np.ones((2, 2), np.float32), b=np.arange(3))
+        made[name] = file.getvalue()
+    return made
+
+
+def mutated_packed(data: bytes, rng: random.Random) -> bytes:
+    """Return a .npz file with a changed array, or with other bytes."""
+    if rng.random() < 0.4:
+        return mutated_bytes(data, rng)
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as old,
+        zipfile.ZipFile(file, "w", rng.choice([0, 8])) as new,
+    ):
+        for part in old.namelist():
+            own = old.read(part)
+            own = mutated_array(own, rng) if rng.random() < 0.6 else own
+            new.writestr(rng.choice([part, part, "../x.npy", "/x", "é", "w"]), own)
+    return file.getvalue()
+
+
+def check_packed(data: bytes, folder: Path) -> None:
+    """Read the weights that `dml-jax save` gets."""
+    from dml_jax.cli.save import _arrays
+
+    (folder / "x.npz").write_bytes(data)
+    _arrays(folder / "x.npz")
+
+
+_PARTS = ("genai_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+
+
+def language_models() -> dict[str, bytes]:
+    """Return the texts of a language model's folder, as one JSON object."""
+    from language_folders import write_folder
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = write_folder(Path(name))
+        config = {"chat_template": None, "bos_token": {"content": "<s>"}}
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+        texts = {part: (folder / part).read_text() for part in _PARTS}
+        global _NETWORK
+        _NETWORK = (folder / "model.onnx").read_bytes()
+    return {"folder": json.dumps(texts).encode()}
+
+
+_NETWORK = b""
+
+
+def mutated_language_model(data: bytes, rng: random.Random) -> bytes:
+    """Return a folder with one changed text."""
+    texts = json.loads(data)
+    part = rng.choice(_PARTS)
+    changed = mutated(texts[part].encode(), rng)
+    texts[part] = changed.decode("utf-8", "surrogateescape")
+    return json.dumps(texts).encode()
+
+
+def check_language_model(data: bytes, folder: Path) -> None:
+    """Read a folder: its config, network, tokenizer and template."""
+    from dml_jax.genai import Config, Tokenizer
+
+    for part, text in json.loads(data).items():
+        (folder / part).write_bytes(text.encode("utf-8", "surrogateescape"))
+    (folder / "model.onnx").write_bytes(_NETWORK)
+    config = Config(folder)
+    read = config.folder
+    assert [read.type, read.context_length, read.vocab_size, read.pad_token_id, read.caches]
+    tokenizer = None
+    for part in (
+        lambda: read.proto,
+        lambda: Tokenizer(config),
+    ):
+        try:
+            made = part()
+            tokenizer = made if isinstance(made, Tokenizer) else tokenizer
+        except DmlError as error:
+            assert str(error)
+    if tokenizer is not None:
+        tokenizer.decode(tokenizer.encode("the quick brown fox"))
+        assert isinstance(tokenizer.bos_token_id, int)
+        tokenizer.apply_chat_template('[{"role": "user", "content": "hello"}]')
+
+
+def _has_json(data: bytes) -> bool:
+    texts = json.loads(data)
+    return bool([json.loads(texts[part]) for part in _PARTS[:3]])
+
+
+def _read_graph(data: bytes, folder: Path) -> None:
+    (folder / "w.bin").write_bytes(bytes(48))
+    fuzz_networks.check_graph(data, folder)
+
+
+def _read_model(data: bytes, folder: Path) -> None:
+    (folder / "m.json").write_bytes(data)
+    fuzz_models.check(folder / "m.json", ROOT / "examples/models")
+
+
+def _json_of(data: bytes) -> Any:
+    from dml_jax.dispatch.reading import parse_json
+
+    return parse_json(data)
+
+
+def _picture_of(data: bytes) -> Any:
+    from PIL import Image
+
+    return Image.open(io.BytesIO(data))
+
+
+FORMATS = {
+    "npy": Format(
+        arrays,
+        mutated_array,
+        lambda d: np.load(io.BytesIO(d)),
+        check_array,
+        ("dispatch/resources.py", "files.py"),
+    ),
+    "npz": Format(
+        packed,
+        mutated_packed,
+        lambda d: zipfile.ZipFile(io.BytesIO(d)),
+        check_packed,
+        ("cli/save.py",),
+    ),
+    "pictures": Format(
+        pictures, mutated_picture, _picture_of, check_picture, ("dispatch/resources.py",)
+    ),
+    "language_models": Format(
+        language_models,
+        mutated_language_model,
+        _has_json,
+        check_language_model,
+        ("genai/folder.py", "genai/text.py"),
+    ),
+    "models": Format(
+        fuzz_models.seeds,
+        mutated,
+        _json_of,
+        _read_model,
+        ("dispatch/model.py", "dispatch/reading.py", "dispatch/resources.py", "graph/graph.py"),
+    ),
+    "networks": Format(
+        fuzz_networks.models,
+        fuzz_networks.mutated_model,
+        onnx.ModelProto.FromString,
+        lambda data, _: fuzz_networks.check_model(data, zlib.crc32(data) % 50 == 0),
+        ("onnx/model.py", "onnx/loading.py", "onnx/translate.py", "onnx/nodes.py"),
+    ),
+    "graphs": Format(
+        fuzz_networks.graphs,
+        mutated_bytes,
+        lambda data: _read_graph(data, Path(tempfile.gettempdir())),
+        _read_graph,
+        ("dispatch/serialized.py", "dispatch/flatbuffer.py"),
+    ),
+}
+
+
+def is_parsed(kind: Format, data: bytes) -> bool:
+    """Return whether the first parser takes a file."""
+    try:
+        kind.parses(data)
+        return True
+    except Exception:
+        return False
+
+
+def lines_of(path: Path) -> set[int]:
+    """Return the lines of code within functions of a module."""
+    found: set[int] = set()
+    left = [compile(path.read_text(), str(path), "exec")]
+    while left:
+        code = left.pop()
+        left += [part for part in code.co_consts if isinstance(part, types.CodeType)]
+        if code.co_name != "<module>" and code.co_flags & 2:  # a function, of fast locals
+            found |= {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
+    return found
+
+
+def reached(kind: Format, sample: list[bytes], folder: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield the name of each loader, how many of its lines the sample reaches, and how many are."""
+    paths = {str(ROOT / "dml_jax" / name): name for name in kind.loaders}
+    seen: dict[str, set[int]] = {path: set() for path in paths}
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        own = seen.get(frame.f_code.co_filename)
+        if own is None:
+            return None
+        own.add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    for data in sample:
+        with contextlib.suppress(Exception):
+            kind.check(data, folder)
+    sys.settrace(None)
+    for path, name in paths.items():
+        lines = lines_of(Path(path))
+        yield name, len(seen[path] & lines), len(lines)
+
+
+def run(name: str, seconds: float, seed: int, folder: Path, count: int = 10**9) -> int:
+    """Check mutations of a format for so many seconds; print what came out, return the faults."""
+    jax.config.update("jax_enable_x64", True)
+    kind, rng, places = FORMATS[name], random.Random(seed), set[str]()
+    found = folder / name
+    found.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp())
+    seeds = sorted(kind.seeds().items())
+    sample, done, parsed, slowest = [data for _, data in seeds], 0, 0, 0.0
+    end = time.time() + seconds
+    while done < count and time.time() < end:
+        data = kind.mutate(rng.choice(seeds)[1], rng)
+        done += 1
+        parsed += is_parsed(kind, data)
+        place = text = ""
+        begin = time.process_time()
+        try:
+            kind.check(data, scratch)
+        except DmlError as error:
+            str(error).encode("utf-8", "surrogateescape")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a panic of Rust is no Exception
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{type(error).__name__}-{Path(frame.filename).stem}-{frame.lineno}"
+            text = traceback.format_exc()
+        spent = time.process_time() - begin
+        slowest = max(slowest, spent)
+        if not place and spent > SECONDS_MAX:
+            place, text = f"slow-{spent:.0f}", f"{spent} s"
+        if place and place not in places:
+            (found / place).write_bytes(data)
+            (found / f"{place}.txt").write_text(text)
+        places |= {place} if place else set()
+        if len(sample) < SAMPLE:
+            sample.append(data)
+        elif rng.random() < SAMPLE / done:
+            sample[rng.randrange(SAMPLE)] = data
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(  # noqa: T201
+        f"{name}: {done} files, {100 * parsed // max(done, 1)}% pass the first parser, "
+        f"slowest {slowest:.2f} s, peak {peak} MB, wrong places {len(places)}",
+        flush=True,
+    )
+    for loader, lines, every in reached(kind, sample, scratch):
+        share = 100 * lines // every
+        print(f"  {loader}: {lines} of {every} lines ({share}%)", flush=True)  # noqa: T201
+    return len(places)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--format", choices=FORMATS, action="append", help="all by default")
+    parser.add_argument("--seconds", type=float, default=600, help="for each format")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_DATA, (BYTES_MAX * 2, BYTES_MAX * 2))
+    wrong = [
+        run(name, options.seconds, options.seed, options.folder)
+        for name in options.format or FORMATS
+    ]
+    sys.exit(any(wrong))
+
+
+if __name__ == "__main__":
+    main()
