@@ -1,12 +1,12 @@
 """Networks on one GPU beside PyTorch: `python benchmarks/gpu_networks.py results.json [NAME ...]`.
 
-PyTorch exports models with random weights, and computes them: eagerly, as NCHW and as channels_last
-(the faster one counts), and in FLOAT16 by torch.compile too. dml_jax loads the files in processes
-of their own: one that finds nothing in its cache, and one that finds what that one kept. It needs
-torch, torchvision, transformers, onnx and onnxscript.
+PyTorch makes models with random weights, exports them, and computes them: eagerly, as NCHW and as
+channels_last (the faster one counts), and in FLOAT16 by torch.compile too. dml_jax loads the files
+in processes of their own: one for a network, which finds nothing in its cache, and at the end one
+that finds what the first one kept. It needs torch, torchvision, transformers, onnx and onnxscript.
 
-It writes `results.json` after each network, and goes on where it stopped. `--budget 480` begins no
-cell after so many seconds. `--part 1/4` takes a part of the networks, for a GPU of its own
+It writes `results.json` after each network, and goes on where it stopped. `--budget 480` begins
+nothing after so many seconds. `--part 1/2` takes a part of the networks, for a GPU of its own
 (CUDA_VISIBLE_DEVICES) and a file of its own; `--join` adds these files to `results.json`.
 """
 
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ import numpy as np
 
 ROUNDS, CALLS = 5, 20
 SECONDS = 0.2  # of a round at most
-TIMEOUT = 240  # seconds of one process of dml_jax
+TIMEOUT = 300  # seconds of one process
+TOGETHER = 10  # processes that export models and fill the cache of torch.compile
 KINDS = ("FLOAT32", "FLOAT16", "TF32", "BFLOAT16")
 PRECISIONS = {"TF32": "tensorfloat32", "BFLOAT16": "bfloat16"}
 
@@ -200,73 +201,102 @@ def _answer(result: Any) -> np.ndarray:
     return result.float().cpu().numpy()
 
 
-def _peers(model: Any, x: Any, kind: str) -> tuple[np.ndarray, dict[str, float]]:
-    """Return the answer of PyTorch, and its times."""
+def _model(name: str, kind: str) -> tuple[Any, Any]:
+    """Return a model with its random weights, and its input: the same in each process."""
+    import torch
+
+    torch.manual_seed(0)
+    case = CASES[name]
+    model = case.make().eval()
+    x = torch.randint(0, case.tokens, case.sizes) if case.tokens else torch.randn(case.sizes)
+    dtype = {"FLOAT16": torch.float16, "BFLOAT16": torch.bfloat16}.get(kind, torch.float32)
+    return model.to(dtype), x if case.tokens else x.to(dtype)
+
+
+def _compiled(model: Any, x: Any) -> Callable[[], Any]:
+    """Return a call of torch.compile, of pictures with channels last."""
+    import torch
+
+    if x.ndim == 4:
+        model, x = (a.to(memory_format=torch.channels_last) for a in (model, x))
+    compiled = torch.compile(model)
+    return lambda: compiled(x)
+
+
+def prepare(name: str, kind: str, folder: Path) -> None:
+    """Export a model, and let torch.compile keep its kernels."""
+    import torch
+
+    torch.set_num_threads(2)
+    model, x = _model(name, kind)
+    options: Any = {"opset_version": 18, "dynamo": True, "external_data": True}
+    torch.onnx.export(model, (x,), str(folder / f"{kind}.onnx"), verbose=False, **options)
+    if kind == "FLOAT16":
+        with torch.no_grad():
+            _compiled(model.to(_device()), x.to(_device()))()
+        _wait(None)
+
+
+def _all_prepared(folders: Mapping[str, Path]) -> None:
+    """Prepare all models, several at once."""
+    waiting = [(name, kind) for kind in KINDS[1::-1] for name in folders]
+    running: list[tuple[str, subprocess.Popen[str]]] = []
+    while waiting or running:
+        while waiting and len(running) < TOGETHER:
+            name, kind = waiting.pop(0)
+            command = [sys.executable, __file__, "--prepare", name, kind, str(folders[name])]
+            pipes: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+            running.append((f"{name} {kind}", subprocess.Popen(command, **pipes)))
+        title, process = running.pop(0)
+        _, said = process.communicate(timeout=TIMEOUT)
+        if process.returncode:
+            print(title, said[-600:], flush=True)  # noqa: T201
+
+
+def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
+    """Return the times of PyTorch; write the input and the answer."""
     import torch
 
     is_rounded = kind == "TF32"
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
+    torch.compiler.reset()
+    model, x = _model(name, kind)
+    np.save(folder / f"{kind}-input.npy", x.float().numpy() if x.is_floating_point() else x.numpy())
+    model, x = model.to(_device()), x.to(_device())
     with torch.no_grad():
-        answer = _answer(model(x))
+        np.save(folder / f"{kind}-answer.npy", _answer(model(x)))
         times = {"nchw_ms": _timed(lambda: model(x), _wait)}
         if x.ndim == 4:
-            last = torch.channels_last
-            model, y = model.to(memory_format=last), x.to(memory_format=last)
-            times["channels_last_ms"] = _timed(lambda: model(y), _wait)
-            if times["channels_last_ms"] < times["nchw_ms"]:
-                x = y
-            else:
-                model = model.to(memory_format=torch.contiguous_format)
+            last, y = (a.to(memory_format=torch.channels_last) for a in (model, x))
+            times["channels_last_ms"] = _timed(lambda: last(y), _wait)
         times["eager_ms"] = min(times.values())
         if kind == "FLOAT16":
-            compiled = torch.compile(model)
-            times["compile_ms"] = _timed(lambda: compiled(x), _wait)
-    return answer, times
-
-
-def measured(name: str, kind: str, folder: Path) -> dict[str, Any]:
-    """Return the figures of a network in a type; files of it stay in a folder."""
-    import torch
-
-    case, device = CASES[name], _device()
-    torch.manual_seed(0)
-    torch.compiler.reset()
-    model = case.make().eval().to(device)
-    x = torch.randint(0, case.tokens, case.sizes) if case.tokens else torch.randn(case.sizes)
-    x = x.to(device)
-    if kind == "FLOAT16":
-        model, x = model.half(), x if case.tokens else x.half()
-    file = folder / f"{'FLOAT16' if kind == 'FLOAT16' else 'FLOAT32'}.onnx"
-    if not file.exists():
-        options: Any = {"opset_version": 18, "dynamo": True, "external_data": True}
-        torch.onnx.export(model, (x,), str(file), verbose=False, **options)
-    np.save(folder / "input.npy", x.cpu().numpy())
-    if kind == "BFLOAT16":
-        model, x = model.bfloat16(), x if case.tokens else x.bfloat16()
-    answer, times = _peers(model, x, kind)
-    np.save(folder / "answer.npy", answer)
-    del model, x
-    if device == "cuda":
-        torch.cuda.empty_cache()
-    own, kept = (_own(file, kind, folder / f"cache-{kind}") for _ in range(2))
-    return {**own, "kept_s": kept["first_s"], **times}
+            times["compile_ms"] = _timed(_compiled(model, x), _wait)
+    return times
 
 
 # dml_jax, in processes of its own.
 
 
-def _own(file: Path, kind: str, cache: Path) -> dict[str, Any]:
-    """Return the figures of dml_jax from a process of its own."""
-    command = [sys.executable, __file__, "--child", str(file), kind, str(cache)]
+def _started(folder: Path, kinds: Sequence[str], *words: str) -> "subprocess.Popen[str]":
+    """Start a process of dml_jax, which waits for a line before it touches the GPU."""
+    command = [sys.executable, __file__, "--child", str(folder), ",".join(kinds), *words]
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, env=environment)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-600:])
-    return json.loads(done.stdout.splitlines()[-1])
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, env=environment, text=True, **pipes)
 
 
-def child(file: Path, kind: str, cache: Path) -> dict[str, Any]:
-    """Return the figures of a network in this process.
+def _said(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    """Return what a process of dml_jax measures, by type."""
+    out, errors = process.communicate("go\n", timeout=TIMEOUT)
+    if process.returncode:
+        print(errors[-600:], flush=True)  # noqa: T201
+    rows = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
+    return {kind: row for found in rows for kind, row in found.items()}
+
+
+def child(folder: Path, kinds: Sequence[str], first_alone: bool) -> None:
+    """Print the figures of a network in each type, as JSON.
 
     `first_s` are the seconds of loading and of the first answer, without the import of JAX and its
     first touch of the GPU.
@@ -274,30 +304,43 @@ def child(file: Path, kind: str, cache: Path) -> dict[str, Any]:
     import jax
 
     import dml_jax
+    import dml_jax.onnx
 
-    x = np.load(file.parent / "input.npy")
+    sys.stdin.readline()
     jax.block_until_ready(jax.numpy.ones(8) + 1)
+    for kind in kinds:
+        row = _own(dml_jax, folder, kind, first_alone)
+        print(json.dumps({kind: row}), flush=True)  # noqa: T201
+        jax.clear_caches()
+
+
+def _own(dml_jax: Any, folder: Path, kind: str, first_alone: bool) -> dict[str, Any]:
+    import jax
+
+    file = folder / f"{kind if kind == 'FLOAT16' else 'FLOAT32'}.onnx"
+    x = np.load(folder / f"{kind}-input.npy")
     start = time.perf_counter()
-    network = dml_jax.load_onnx(file, cache=cache, precision=PRECISIONS.get(kind))
+    network = dml_jax.load_onnx(file, cache=folder / "cache", precision=PRECISIONS.get(kind))
     (name,) = network.inputs
     feed = {name: jax.device_put(x.astype(network.inputs[name].dtype))}
     call = lambda: network(feed)  # noqa: E731
     if kind == "BFLOAT16":
-        weights = network.weights_as(jax.numpy.bfloat16)
-        held, program = network.prepared(weights), jax.jit(network.apply_prepared)
+        held = network.prepared(network.weights_as(jax.numpy.bfloat16))
+        program = jax.jit(network.apply_prepared)
         if feed[name].dtype == np.float32:
             feed = {name: feed[name].astype(jax.numpy.bfloat16)}
         call = lambda: program(held, feed)  # noqa: E731
     result = jax.block_until_ready(call())
-    first = time.perf_counter() - start
-    answer = np.load(file.parent / "answer.npy").astype(np.float64)
+    row: dict[str, Any] = {"first_s": time.perf_counter() - start}
+    if first_alone:
+        return row
+    answer = np.load(folder / f"{kind}-answer.npy").astype(np.float64)
     error = np.abs(np.asarray(next(iter(result.values()))).astype(np.float64) - answer).max()
-    return {
-        "ms": _timed(call, jax.block_until_ready),
-        "first_s": first,
-        "error": float(error / np.abs(answer).max()),
-        "rewrites": {name: count for name, count in network.rewrites.items() if count},
-    }
+    row["error"] = float(error / np.abs(answer).max())
+    row["rewrites"] = {name: count for name, count in network.rewrites.items() if count}
+    row["said"] = "" if network.programs is None else network.programs.note
+    row["ms"] = _timed(call, jax.block_until_ready)
+    return row
 
 
 # The table.
@@ -311,8 +354,8 @@ def shown(found: Mapping[str, Mapping[str, Any]]) -> str:
         for kind in KINDS:
             cell, text = row.get(kind), ""
             if cell:
-                text = f"{speed(cell):.2f} ({cell['ms']:.2f} ms, {cell['first_s']:.0f} s, "
-                text += f"{cell['kept_s']:.0f} s)"
+                text = f"{speed(cell):.2f} ({cell['ms']:.2f} ms, {cell['first_s']:.0f} s"
+                text += f", {cell['kept_s']:.0f} s)" if "kept_s" in cell else ")"
             parts.append(f"{text:>28}")
         lines.append("".join(parts))
     for kind in KINDS:
@@ -334,6 +377,27 @@ def _environment() -> dict[str, Any]:
     from dml_jax.bench.rows import environment
 
     return {**environment(jax.devices()[0]), "torch": torch.__version__}
+
+
+def _measure(name: str, folder: Path, row: dict[str, Any]) -> None:
+    """Measure a network in the types that its row has not."""
+    import torch
+
+    kinds = [kind for kind in CASES[name].kinds if kind not in row]
+    process, peers = _started(folder, kinds), dict[str, Any]()
+    for kind in kinds:
+        try:
+            peers[kind] = _peers(name, kind, folder)
+        except Exception as error:  # of one type: the others are measured
+            print(name, kind, type(error).__name__, str(error)[-600:], flush=True)  # noqa: T201
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    for kind, found in _said(process).items():
+        if kind in peers:
+            cell = row[kind] = {**found, **peers[kind]}
+            facts = {k: round(v, 5) for k, v in cell.items() if isinstance(v, float)}
+            line = f"{name} {kind} {speed(cell):.2f} {facts} {cell['rewrites']} {cell['said']}"
+            print(line, flush=True)  # noqa: T201
 
 
 def main() -> None:
@@ -365,27 +429,31 @@ def main() -> None:
     whole["environment"] = _environment()
     index, count = map(int, given.part.split("/"))
     end = time.monotonic() + given.budget
-    for name in given.names or part_of(CASES, index, count):
-        row = found.setdefault(name, {})
-        with tempfile.TemporaryDirectory() as folder:
-            for kind in CASES[name].kinds:
-                if row.get(kind) or time.monotonic() > end:
-                    continue
-                try:
-                    cell = row[kind] = measured(name, kind, Path(folder))
-                except Exception as error:  # of one cell: the others are measured
-                    reason = f"{type(error).__name__} {str(error)[-600:]}"
-                    print(name, kind, reason, flush=True)  # noqa: T201
-                    continue
-                facts = {k: round(v, 5) for k, v in cell.items() if isinstance(v, float)}
-                line = f"{name} {kind} {speed(cell):.2f} {facts} {cell['rewrites']}"
-                print(line, flush=True)  # noqa: T201
+    names = given.names or part_of(CASES, index, count)
+    names = [n for n in names if not set(CASES[n].kinds) <= found.get(n, {}).keys()]
+    with tempfile.TemporaryDirectory() as root:
+        folders = {name: Path(root) / str(place) for place, name in enumerate(names)}
+        for folder in folders.values():
+            folder.mkdir()
+        _all_prepared(folders)
+        for name, folder in folders.items():
+            if time.monotonic() < end:
+                _measure(name, folder, found.setdefault(name, {}))
+                given.results.write_text(json.dumps(whole, indent=1) + "\n")
+        for name, folder in folders.items():
+            if time.monotonic() < end:
+                for kind, row in _said(_started(folder, KINDS[:1], "again")).items():
+                    if kind in found[name]:
+                        found[name][kind]["kept_s"] = row["first_s"]
                 given.results.write_text(json.dumps(whole, indent=1) + "\n")
     print(shown(found))  # noqa: T201
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        print(json.dumps(child(Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))))  # noqa: T201
+    words = sys.argv[1:]
+    if words[:1] == ["--child"]:
+        child(Path(words[1]), words[2].split(","), words[3:] == ["again"])
+    elif words[:1] == ["--prepare"]:
+        prepare(words[1], words[2], Path(words[3]))
     else:
         main()

@@ -239,6 +239,50 @@ def _networks() -> list[str]:
     return parts
 
 
+def _hundred() -> list[str]:
+    """Return the tables of `hundred_networks.py`: what runs, and what is missing."""
+    parts = []
+    for known, networks in kept("hundred-networks"):
+        ran = {name: row for name, row in networks.items() if "error" in row}
+        right = sum(row["is_right"] for row in ran.values())
+        packages = len({row["package"] for row in networks.values()})
+        rows = [
+            [
+                name,
+                row["what"],
+                f"`{row['package']}`",
+                row["license"],
+                str(row["nodes"]),
+                row["against"],
+                f"{row['error']:.0e}",
+                f"{row['first_s']:.1f}",
+                f"{row['ms']:.2f}",
+                f"{row['peer_ms']:.2f}",
+                "" if row["is_right"] else "the error is above the tolerance",
+            ]
+            for name, row in ran.items()
+        ]
+        rows += [
+            [name, row["what"], f"`{row['package']}`", row["license"], *[""] * 6, _reason(row)]
+            for name, row in networks.items()
+            if name not in ran
+        ]
+        speeds = (row["peer_ms"] / row["ms"] for row in ran.values())
+        head = ["", "what", "package", "licence", "nodes", "beside", "largest error"]
+        head += ["first answer, s", "ms", "ONNX Runtime, ms", "missing"]
+        said = (
+            f"{len(ran)} of {len(networks)} networks of {packages} packages run, and {right} are "
+            f"right within their tolerance. The mean speedup is {mean(speeds)}."
+        )
+        parts += [f"### {_machine(known)}", said, table(head, rows)]
+    return parts
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    """Return the first line of what is missing, without marks that break a table."""
+    return row["missing"].splitlines()[0].replace("|", "/").replace("<", "&lt;")
+
+
 def _networks_on_gpus() -> list[str]:
     """Return the tables of `gpu_networks.py`, a machine and a type each."""
     parts = []
@@ -254,14 +298,21 @@ def _networks_on_gpus() -> list[str]:
                     [
                         name,
                         f"{cell['error']:.0e}",
-                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s")),
+                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s") if k in cell),
                         *(f"{cell[k]:.2f}" for k in ("ms", "eager_ms")),
                         *([f"{cell['compile_ms']:.2f}"] if len(peers) > 1 else []),
                         f"{speeds[-1]:.2f}",
                     ]
                 )
+            has_second = any("kept_s" in cell for cell in cells.values())
             has_compile = any("compile_ms" in cell for cell in cells.values())
-            head = [kind, "largest error", "first answer, s", "second start, s", "ms"]
+            head = [
+                kind,
+                "largest error",
+                "first answer, s",
+                *["second start, s"] * has_second,
+                "ms",
+            ]
             head += ["PyTorch, ms", *["torch.compile, ms"] * has_compile, "speedup"]
             rows.append(["**all**", *[""] * (len(head) - 2), mean(speeds)])
             parts += [f"### {_machine(known)}, {kind}", table(head, rows)]
@@ -349,6 +400,11 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## A hundred ONNX networks",
+        "Networks that packages ship, by `benchmarks/hundred_networks.py`: at most two of a "
+        "package or of an architecture. Each is compared with ONNX Runtime, or with ONNX's own "
+        "evaluator in float64 where ONNX Runtime is less exact.",
+        *_hundred(),
         *_networks_on_gpus(),
         "## ONNX networks as files",
         "Files that dml_jax writes, computed by ONNX Runtime without its optimizations, beside "

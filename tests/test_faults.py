@@ -175,7 +175,7 @@ def test_sixteen_threads_at_once(tmp_path: Path):
         for name in ("shared.npy", f"own{index}.npy"):
             lines: list[str] = []
             value = model(str(tmp_path / name), 1000)
-            Executor(parse_model(value, tmp_path), DEVICE, lines.append).run()
+            Executor(parse_model(value, tmp_path), DEVICE, lines.append, folder=tmp_path).run()
             assert len(lines) == 2
             np.testing.assert_array_equal(np.load(tmp_path / name), [1] + [2] * 999)
 

@@ -1,5 +1,6 @@
 """Programs of networks: channels last, prepared weights, XLA's kernels, and tuning."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from test_rewrite import compared  # noqa: E402
 import dml_jax  # noqa: E402
 from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx.kernels import CONVOLUTIONS, YNNPACK  # noqa: E402
+from dml_jax.onnx.kernels import CONVOLUTIONS, TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
+from dml_jax.onnx.options import NetworkOptions  # noqa: E402
+from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
 
 of_a_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"
@@ -100,6 +103,16 @@ def mixed() -> Any:
     )
 
 
+def read_twice() -> Any:
+    """Return a convolution of each channel that two nodes read."""
+    nodes = [
+        node("Conv", "x a", "h", pads=[1, 1, 1, 1], group=16),
+        node("Sigmoid", "h", "i"),
+        node("Mul", "h i", "y"),
+    ]
+    return network_of(nodes, (2, 16, 6, 5), a=weight(16, 1, 3, 3))
+
+
 def of_one_dimension() -> Any:
     nodes = [
         node("Conv", "x a", "h", pads=[1, 1]),
@@ -161,6 +174,54 @@ def test_programs_give_the_values_and_gradients_of_the_file() -> None:
         name: {key: made[key] for key in names if made.get(key)} for name, made in counts.items()
     }
     assert found == {name: wanted for name, (_, wanted) in CASES.items()}
+
+
+@pytest.mark.parametrize("precision", [None, "bfloat16"])
+def test_channels_last_for_a_gpu_give_the_values_and_gradients_of_the_file(precision: Any) -> None:
+    rewrites = [ChannelsLast(True, ("FLOAT32",), is_gpu=True)]
+    cases = {name: CASES[name][0]() for name in ("chain", "mixed", "one dimension")}
+    cases["read twice"] = read_twice()
+    with jax.default_matmul_precision(precision) if precision else contextlib.nullcontext():
+        counts = compared(cases, {}, rewrites=rewrites)
+    assert {name: made[LAST] for name, made in counts.items()} == {
+        "chain": 2,
+        "mixed": 5,
+        "one dimension": 2,
+        "read twice": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "is_laid_out"),
+    [
+        ("FLOAT16", {}, True),
+        ("FLOAT32", {}, False),
+        ("FLOAT32", {"precision": "tensorfloat32"}, True),
+        ("FLOAT32", {"precision": "bfloat16"}, True),
+        ("FLOAT32", {"layout": "channels_last"}, True),
+        ("FLOAT16", {"layout": "file"}, False),
+        ("FLOAT16", {"prepare": False}, False),
+    ],
+)
+def test_a_gpu_has_channels_last_where_its_products_are_rounded(
+    kind: str, options: dict[str, Any], is_laid_out: bool
+) -> None:
+    x, w = (dml_jax.TensorDesc(kind, sizes) for sizes in ([1, 3, 9, 9], [8, 3, 3, 3]))
+    builder = dml_jax.GraphBuilder()
+    given = builder.input_tensor("x", x), builder.input_tensor("w", w.replace(flags="OWNED_BY_DML"))
+    h = dml_jax.convolution(*given)
+    y = dml_jax.convolution(h, builder.constant(np.ones((8, 8, 3, 3), w.dtype)))
+    graph = builder.build({"y": y})
+    _, counts = rewritten(graph, NetworkOptions(**options).made_by("gpu"))
+    assert bool(counts.get(LAST)) == is_laid_out
+
+
+def test_a_gpu_needs_no_kernels_of_triton_in_full_precision() -> None:
+    graph = load_onnx(chain()).graph
+    assert by_rule_of_gpu(graph, None) == by_rule_of_gpu(graph, "float32") == {TRITON: False}
+    assert by_rule_of_gpu(graph, "tensorfloat32") == {}
+    with jax.default_matmul_precision("bfloat16"):
+        assert by_rule_of_gpu(graph, None) == {}
 
 
 def transposes(network: Any, x: np.ndarray) -> int:
@@ -349,3 +410,58 @@ def test_the_command_tunes_and_forgets(tuned: Any) -> None:
     assert json.loads(done.output)["candidates"][0]["ms"] > 0
     assert "Forgotten." in runner.invoke(cli, ["tune", str(path), "--forget"]).output
     assert "nothing to forget" in runner.invoke(cli, ["tune", str(path), "--forget"]).output
+
+
+def of_bytes(consumer: str) -> Any:
+    """Return a network whose node reads weights of 8 bits as floats."""
+    nodes = [
+        node("Cast", "q", "f", to=onnx.TensorProto.FLOAT),
+        node("Mul", "f s", "w"),
+        node(consumer, "x w" if consumer == "MatMul" else "w x", "y"),
+    ]
+    inputs = {"x": (np.float32, [3, 96]) if consumer == "MatMul" else (np.int64, [5])}
+    q, s = RANDOM.integers(-128, 128, (96, 64)).astype(np.int8), weight(64)
+    return model_of(nodes, inputs, ["y"], {"q": q, "s": s})
+
+
+def test_weights_of_bytes_are_unpacked_once_for_products_alone() -> None:
+    model = of_bytes("MatMul")
+    network, x = load_onnx(model), RANDOM.normal(size=(3, 96)).astype(np.float32)
+    (q, s) = map(onnx.numpy_helper.to_array, model.graph.initializer)
+    expected = x.astype(np.float64) @ (q * s.astype(np.float64))
+    np.testing.assert_allclose(network(x)["y"], expected, 1e-4, 1e-4)
+    assert f"1 arrays prepared of weights, {96 * 64 * 4} bytes beside these" in network.report()
+    assert "prepared of weights" not in load_onnx(of_bytes("Gather")).report()
+
+
+def normalized() -> Any:
+    """Return a network whose BATCH_NORMALIZATION is a part of its filters."""
+    nodes = [node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")]
+    arrays = {"w": weight(24, 16, 3, 3), **{name: weight(24) for name in "sbm"}}
+    return network_of(nodes, (1, 16, 9, 9), **arrays, v=np.abs(weight(24)) + 1)
+
+
+def quantized() -> Any:
+    """Return a network of a matrix of UINT8 with a scale and a zero point for each column."""
+    q = RANDOM.integers(0, 256, (96, 64)).astype(np.uint8)
+    zero = RANDOM.integers(0, 256, 64).astype(np.uint8)
+    nodes = [node("DequantizeLinear", "q s z", "w", axis=1), node("MatMul", "x w", "y")]
+    return network_of(nodes, (3, 96), q=q, s=weight(64), z=zero)
+
+
+def turned() -> Any:
+    """Return a network of a large matrix {N, K}, and of a recurrent cell."""
+    arrays = {"a": weight(300, 80), "w": weight(1, 96, 300), "r": weight(1, 96, 32)}
+    nodes = [node("Gemm", "x a", "p", transB=1), node("Unsqueeze", "p one", "q")]
+    nodes.append(node("GRU", "q w r", "y", hidden_size=32))
+    return network_of(nodes, (4, 80), **arrays, one=np.array([1]))
+
+
+@pytest.mark.parametrize("make", [chain, normalized, quantized, turned])
+def test_weights_that_numpy_prepares_are_those_of_the_program(make: Any) -> None:
+    network = load_onnx(make())
+    ours, theirs = network.constants, network.prepared(network.weights)
+    assert len(ours) == len(theirs) > 0
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one, other, 1e-6)

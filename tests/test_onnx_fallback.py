@@ -417,7 +417,6 @@ def test_boxes_are_padded_with_a_count():
     [
         'y = Einsum<equation = "ij->i">(i)',
         "y = Trilu(i)",
-        "y = Expand(i, n)",
     ],
 )
 def test_padding_that_would_be_read_is_refused(last: str):

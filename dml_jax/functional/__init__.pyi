@@ -1180,10 +1180,8 @@ def clip_grad(
     Args:
         input: What was clipped.
         input_gradient: The gradient of what came out; of the same type and sizes.
-        min: The bounds, FLOAT whatever the tensor's type; cast to it first. With min >= max all
-            is 0.
-        max: The bounds, FLOAT whatever the tensor's type; cast to it first. With min >= max all
-            is 0.
+        min: The bounds, FLOAT whatever the tensor's type; cast to it first.
+        max: The bounds, FLOAT whatever the tensor's type; cast to it first.
 
     Makes DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD or DML_OPERATOR_ELEMENT_WISE_CLIP_GRAD1.
     """

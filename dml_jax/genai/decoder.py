@@ -235,7 +235,7 @@ class Decoder:
         tables = {
             n.input[0] for n in self.folder.proto.graph.node if n.op_type.startswith("Gather")
         }
-        network = next(n for key, n in self._networks.items() if key[1] == 1)
+        _, network = min(self._networks.items(), key=lambda item: item[0][1])  # one token
         names, _ = network.prepared_from
         read = [*(self._weights[n] for n in names if n not in tables), *(self._made or ())]
         weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)

@@ -106,7 +106,7 @@ def _of_floats(folder: Folder) -> Folder:
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
-    return folder.having(proto, Made(folder.files.apparent, folder.files.true, arrays))
+    return folder.having(proto, Made(folder.files.apparent, folder.files.true, arrays=arrays))
 
 
 def _blocks(node: onnx.NodeProto) -> tuple[int, int, int, int, int]:

@@ -179,4 +179,5 @@ def key_of(seed: int) -> jax.Array:
         seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
     if not 0 <= seed < 2**31:
         raise refusal("the option 'random_seed'", "be -1, or in [0, 2**31)", seed)
-    return jax.random.key(seed, impl="threefry2x32")
+    data = jnp.asarray(np.array([0, seed], np.uint32))  # as jax.random.key makes it of a seed
+    return jax.random.wrap_key_data(data, impl="threefry2x32")

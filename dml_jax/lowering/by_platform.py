@@ -19,8 +19,6 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-FORMS: dict[str, str] = {}
-
 PLACED = Primitive("dml_placed")
 PLACED.multiple_results = True
 

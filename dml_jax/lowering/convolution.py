@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import FORMS, placed, reshaped, stored
+from dml_jax.lowering.by_platform import placed, reshaped, stored
 from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide, wide_type
 from dml_jax.lowering.precision import operands, precision, stored_operands
@@ -61,20 +61,12 @@ def convolution(
     first = {NCHW: 2, NHWC_HWIO: 0, NHWC_OHWI: 1}[layout]
     w = lax.rev(w, range(first, first + x.ndim - 2)) if is_mirrored else w
     if layout == NHWC_OHWI:
-        if FORMS.get("depthwise") == "shifts" and _is_chain_of(w, groups):
-            y = _by_shifts_of_last(wide(x), wide(jnp.moveaxis(w, 0, -1)), window)
-        else:
-            x_, w_ = stored_operands(x, w)
-            y = _plain_of_last(x_, w_, window, groups, _OHWI)
+        y = _of_gpu(x, w, window, groups, _type_of_sums(x, bias, activation))
     elif layout == NHWC_HWIO:
         y = _of_last_channels(*operands(wide(x), wide(w)), window, groups)
     else:
-        y = _sums(x, w, window, groups)
+        y = _sums(x, w, window, groups, dtype=_type_of_sums(x, bias, activation))
     return _finished(y, bias, activation, x.dtype)
-
-
-def _is_chain_of(w: Any, groups: int) -> bool:
-    return groups > 1 and w.shape[-1] == 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
 
 
 def transposed(
@@ -111,15 +103,19 @@ def transposed(
         start.append((k - 1) * dilation - cut)
         end.append(size - padding - (n - 1) * stride - 1 + cut)
     inner = Window(window.sizes, (1,) * len(sizes), window.dilations, start, end)
-    y = _sums(x, w, inner, groups, window.strides)
+    y = _sums(x, w, inner, groups, window.strides, _type_of_sums(x, bias, activation))
     zero = y.dtype.type(0)
     y = lax.pad(y, zero, [(0, 0, 0), (0, 0, 0), *((0, p, 0) for p in output_padding)])
     return _finished(y, bias, activation, x.dtype)
 
 
+def _type_of_sums(x: jax.Array, bias: Any, activation: Any) -> np.dtype:
+    """Return the type that a sum may have: a smaller one where nothing follows its rounding."""
+    return x.dtype if bias is None and activation is None else wide_type(x.dtype)
+
+
 def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array:
     """Return a sum with bias and activation, rounded."""
-    y = wide(y)
     if bias is not None:
         y = y + wide(bias)
     if activation is not None:
@@ -128,22 +124,27 @@ def _finished(y: jax.Array, bias: Any, activation: Any, dtype: Any) -> jax.Array
 
 
 def _sums(
-    x: jax.Array, w: jax.Array, window: Window, groups: int, inside: Sequence[int] | None = None
+    x: jax.Array,
+    w: jax.Array,
+    window: Window,
+    groups: int,
+    inside: Sequence[int] | None = None,
+    dtype: Any = None,
 ) -> jax.Array:
-    """Return the correlation of arrays of any type, in the type that accumulates.
+    """Return the correlation of arrays of any type, rounded to `dtype`.
 
-    The arguments are those of `_correlation`. A GPU multiplies elements of 16 bits as they are.
+    The other arguments are those of `_correlation`. A GPU multiplies elements of 16 bits as they
+    are.
     """
 
     def widened(x: jax.Array, w: jax.Array) -> jax.Array:
-        return _correlation(wide(x), wide(w), window, groups, inside)
+        y = _correlation(wide(x), wide(w), window, groups, inside)
+        return lax.convert_element_type(y, dtype)
 
-    if x.dtype.itemsize > 2 or (_is_chain(w, groups) and FORMS.get("depthwise") != "conv"):
+    is_short = _is_chain(w, groups) and math.prod(window.sizes) <= FEW_PLACES
+    if x.dtype.itemsize > 2 or is_short:
         return widened(x, w)
-
-    def narrow(x: jax.Array, w: jax.Array) -> jax.Array:
-        return wide(plain(x, w, window, groups, inside))
-
+    narrow = functools.partial(plain, window=window, groups=groups, inside=inside, dtype=dtype)
     return lax.platform_dependent(x, w, cuda=narrow, default=widened)
 
 
@@ -168,10 +169,7 @@ def _correlation(
     if _is_chain(w, groups):
         return by_shifts(x, w, window, groups, inside)
     if groups == 1 and inside is None and math.prod(window.sizes) == 1:
-        # A GPU tries many products of matrices before it takes one.
-        cuda, default = (functools.partial(f, window=window) for f in (_plain_of_one, by_product))
-        cuda = default if FORMS.get("one") == "product" else cuda
-        return lax.platform_dependent(x, w, cuda=cuda, default=default)
+        return by_product(x, w, window)
     gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
         return plain(x, w, window, groups, inside)
@@ -215,18 +213,15 @@ def _gains_by_columns(
     return products <= (2 * FEW_PRODUCTS if windows <= FEW_WINDOWS else FEW_PRODUCTS)
 
 
-def _plain_of_one(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
-    return plain(x, w, window, 1)
-
-
 def plain(
     x: jax.Array,
     w: jax.Array,
     window: Window,
     groups: int,
     inside: Sequence[int] | None = None,
+    dtype: Any = None,
 ) -> jax.Array:
-    """Return the correlation, by `jax.lax`."""
+    """Return the correlation, by `jax.lax`; sums of `dtype` are rounded once."""
     return lax.conv_general_dilated(
         x,
         w,
@@ -237,7 +232,7 @@ def plain(
         None,
         groups,
         precision=precision(),
-        preferred_element_type=x.dtype if FORMS.get("out") == "half" else wide_type(x.dtype),
+        preferred_element_type=dtype or wide_type(x.dtype),
     )
 
 
@@ -312,13 +307,29 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     return _plain_of_last(x, w, window, groups)
 
 
+def _of_gpu(x: jax.Array, w: jax.Array, window: Window, groups: int, dtype: np.dtype) -> jax.Array:
+    """Return the correlation of {N, spatial..., groups * C} with {groups * P, spatial..., C}.
+
+    Sums are of `dtype`, or of the type that accumulates.
+    """
+    if groups == x.shape[-1] and w.shape[-1] == 1 and math.prod(window.sizes) <= FEW_PLACES:
+        return _by_shifts_of_last(wide(x), wide(jnp.moveaxis(w, 0, -1)), window)
+    x, w = stored_operands(x, w)
+    return _plain_of_last(x, w, window, groups, _OHWI, dtype)
+
+
 _HWIO, _OHWI = -1, 0
 
 
 def _plain_of_last(
-    x: jax.Array, w: jax.Array, window: Window, groups: int, outputs: int = _HWIO
+    x: jax.Array,
+    w: jax.Array,
+    window: Window,
+    groups: int,
+    outputs: int = _HWIO,
+    dtype: Any = None,
 ) -> jax.Array:
-    """Return the correlation of {N, spatial..., C}, by `jax.lax`.
+    """Return the correlation of {N, spatial..., C}, by `jax.lax`; sums of `dtype`.
 
     `outputs` says where the filter has the channels of the result: behind its others or first.
     """
@@ -335,7 +346,7 @@ def _plain_of_last(
         lax.ConvDimensionNumbers(of_arrays, of_filter, of_arrays),
         groups,
         precision=precision(),
-        preferred_element_type=x.dtype if FORMS.get("out") == "half" else wide_type(x.dtype),
+        preferred_element_type=dtype or wide_type(x.dtype),
     )
 
 

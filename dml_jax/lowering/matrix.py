@@ -12,7 +12,7 @@ from jax import lax
 from dml_jax.lowering import few_rows
 from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
-from dml_jax.lowering.precision import operands, precision
+from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
 TILE = 16  # rows, columns and terms of which an NVIDIA GPU multiplies INT8 at once
@@ -35,8 +35,18 @@ def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool
         (b.ndim - 1 if transposed[1] else b.ndim - 2,),
     )
     dimensions = summed, (batch, batch)
-    a, b = operands(a, b)
-    return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
+
+    def multiplied(a: jax.Array, b: jax.Array) -> jax.Array:
+        return lax.dot_general(a, b, dimensions, precision(), preferred_element_type=dtype)
+
+    if chosen_name() != "bfloat16" or a.dtype != np.float32:
+        return multiplied(a, b)
+    return lax.platform_dependent(
+        a,
+        b,
+        cuda=lambda a, b: multiplied(*stored_operands(a, b)),
+        default=lambda a, b: multiplied(*operands(a, b)),
+    )
 
 
 def gemm(
@@ -175,9 +185,12 @@ def as_int8(x: jax.Array) -> jax.Array:
 
 
 def _zero(zero: jax.Array | None, x: jax.Array, spread: Activation) -> Any:
-    """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`."""
+    """Return what stands for 0 in `as_int8(x)`, as INT32, where `zero` stands for 0 in `x`.
+
+    None is 0.
+    """
     if zero is None:
-        return jnp.int32(0 if x.dtype == np.int8 else -128)
+        return None if x.dtype == np.int8 else np.int32(-128)
     return lax.convert_element_type(spread(as_int8(zero)), np.int32)
 
 
@@ -188,6 +201,9 @@ def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> j
     differences, which take more bits.
     """
     left, right = as_int8(a), as_int8(b)
+    if a_zero is None and b_zero is None:
+        return _whole_product(left, right)
+    a_zero, b_zero = (np.int32(0) if zero is None else zero for zero in (a_zero, b_zero))
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
     whole, columns = placed(_and_sums, cpu=_with_sums)(left, right)
     return whole - (a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero)
@@ -205,9 +221,13 @@ def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _and_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return what `_with_sums` does. Devices that share a batch send each other nothing."""
+    return _whole_product(a, b), jnp.sum(b, -2, np.int32, keepdims=True)
+
+
+def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `a @ b` of INT8 as INT32, in the form of the platform."""
     forms = {"cpu": _product_of_int8, "cuda": _product_of_whole_tiles}
-    whole = lax.platform_dependent(a, b, **forms, default=_product_in_parts)
-    return whole, jnp.sum(b, -2, np.int32, keepdims=True)
+    return lax.platform_dependent(a, b, **forms, default=_product_in_parts)
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
 """How exactly products and convolutions of FLOAT32 are computed, by name."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -68,13 +68,14 @@ def operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return _rounded(a), _rounded(b)
 
 
-def stored_operands(*arrays: jax.Array) -> Sequence[jax.Array]:
+def stored_operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return operands of a product with FLOAT32 sums, of FLOAT32 as bfloat16 where that is chosen.
 
     They are the numbers of `operands`, for a device that multiplies elements of 16 bits.
     """
-    is_chosen = _CHOSEN.value == "bfloat16"
-    return [x.astype("bfloat16") if is_chosen and x.dtype == np.float32 else x for x in arrays]
+    if _CHOSEN.value != "bfloat16" or a.dtype != np.float32:
+        return a, b
+    return lax.convert_element_type(a, "bfloat16"), lax.convert_element_type(b, "bfloat16")
 
 
 def _rounded(x: jax.Array) -> jax.Array:

@@ -51,7 +51,8 @@ def load_onnx(
         layout: how arrays lie in the program: "file" as in the file, or "channels_last". None lets
             convolutions have their channels last on a CPU, where few copies are needed.
         prepare: whether arrays that follow from weights alone are computed once, and kept. They
-            take at most as much memory as the weights; `network.report()` says how much.
+            take at most as much memory as the weights; integers of 8 bits that products read as
+            floats take four times as much, up to 256 MiB. `network.report()` says how much.
         tuned: whether the layout and the kernels are those that `network.tune` kept for this
             machine, if it did, unless `layout` or `rewrites` is given.
         cache: whether compiled programs are kept for other processes, or the folder where they are.

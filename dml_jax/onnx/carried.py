@@ -129,9 +129,10 @@ class SizeBounds:
             upper = self.given[key] if upper is None else min(upper, self.given[key])
             self.meet(key, size)
         if upper is None:
-            rule = "have a bound, since data decides its size while the program runs "
-            rule += f"(load_onnx(..., bounds={{'{node.outputs[0]}': ...}}))"
-            raise node.refusal(f"the output '{node.outputs[0]}'", rule, Unquoted("none"))
+            rule = "be known at load (load_onnx(..., constants={...}) gives inputs a value) or to "
+            rule += f"have a bound (load_onnx(..., bounds={{'{node.outputs[0]}': ...}}))"
+            where = f"the size of the output '{node.outputs[0]}'"
+            raise node.refusal(where, rule, Unquoted("a computed size"))
         if len(term.factors) == 1:
             ((number, factor),) = term.factors.items()
             if factor > 0:

@@ -107,7 +107,7 @@ class Division:
             name: lambda t=tensors[whole], cut=cut: cut.part(files.array(t), 0)
             for name, (whole, cut) in self.cuts.items()
         }
-        return Made(files.apparent, files.true, arrays)
+        return Made(files.apparent, files.true, arrays=arrays)
 
 
 def divided(proto: onnx.ModelProto, files: Folder, count: int, axis: str) -> Division:

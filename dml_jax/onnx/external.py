@@ -1,5 +1,6 @@
 """Elements of tensors that lie in files beside the model: ONNX's external data."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.onnx.large import LARGE, Places, aligned, read_from
+
+_KNOWN = {"location", "offset", "length", "checksum"}  # entries of external data
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,12 @@ class Folder:
     Attributes:
         apparent: the folder that locations start from.
         true: the folder of the model's file, after symbolic links are followed.
+        large: where the elements of large initializers are, which the model itself lacks.
     """
 
     apparent: Path = Path()
     true: Path = Path()
+    large: Places = field(default_factory=Places)
 
     @classmethod
     def of(cls, path: Path) -> "Folder":
@@ -37,8 +43,11 @@ class Folder:
         """
         where = f"{what} '{tensor.name}'"
         try:
+            elements = self.large.bytes_of(tensor)
+            if elements is not None:
+                return _array(tensor, elements)
             tensor, base = self._found(tensor, where)
-            return numpy_helper.to_array(tensor, base)
+            return _read(tensor, Path(base))
         except DmlError:
             raise
         except Exception as error:  # the package has one for each way to be broken
@@ -95,6 +104,42 @@ class Made(Folder):
         made = onnx.TensorProto(name=name, dims=sizes, data_type=kind)
         made.data_location = onnx.TensorProto.EXTERNAL
         return made
+
+
+def _read(tensor: onnx.TensorProto, base: Path) -> np.ndarray:
+    """Return the elements of a tensor, of its file in a folder if it has one.
+
+    ONNX's package reads what is small or broken.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    path, size = base / entries.get("location", ""), _size_in_bytes(tensor)
+    is_large = is_external(tensor) and size >= LARGE and {*entries} <= _KNOWN
+    is_within = is_large and path.parent == base and path.is_file() and not path.is_symlink()
+    if is_within and entries.get("length") == str(size):
+        found = read_from(path, int(entries.get("offset", "0")), size)
+        if found is not None:
+            return _array(tensor, found)
+    return aligned(numpy_helper.to_array(tensor, str(base)))
+
+
+def _size_in_bytes(tensor: onnx.TensorProto) -> int:
+    """Return how many bytes the elements take; 0 where each takes other than whole ones."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    is_plain = dtype.kind in "iufc" or dtype.name == "bfloat16"
+    return math.prod(tensor.dims) * dtype.itemsize * is_plain
+
+
+def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:
+    """Return the elements of a tensor that are somewhere else, of their bytes."""
+    if len(elements) == _size_in_bytes(tensor):
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        elements.flags.writeable = False
+        return elements.view(dtype).reshape(tensor.dims)
+    whole = onnx.TensorProto()  # several elements in a byte, or too few
+    whole.CopyFrom(tensor)
+    del whole.external_data[:]
+    whole.raw_data = elements.tobytes()
+    return numpy_helper.to_array(whole)
 
 
 def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) -> onnx.ModelProto:
@@ -162,7 +207,7 @@ def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
     if isinstance(message, onnx.TensorProto):
         yield message
         return
-    for member, value in message.ListFields():
-        if member.message_type is not None:
+    for part_of, value in message.ListFields():
+        if part_of.message_type is not None:
             for part in value if hasattr(value, "add") else (value,):  # a list, or one
                 yield from _tensors(part)

@@ -1,4 +1,4 @@
-"""Which of XLA's kernels compute a network on a CPU: options of the compiler, by a rule.
+"""Which of XLA's kernels compute a network: options of the compiler, by a rule.
 
 XLA's CPU has products and convolutions of YNNPACK, and those of Eigen. The rule is made of
 `benchmarks/kernels.py`, which times both over shapes. It needs no measurement at load.
@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from dml_jax.enums import MatrixTransform
+from dml_jax.enums import MatrixTransform, TensorDataType
 from dml_jax.graph import Graph
 
 YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
@@ -19,6 +19,9 @@ YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 PRODUCTS, CONVOLUTIONS = (
     f"LIBRARY_FUSION_TYPE_INDIVIDUAL_{name}" for name in ("DOT", "CONVOLUTION")
 )
+TRITON = "xla_gpu_enable_triton_gemm"
+"""The option by which XLA also makes kernels of products for a GPU, and times them."""
+
 _INTEGER = ("MATRIX_MULTIPLY_INTEGER", "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "CONVOLUTION_INTEGER")
 _EVEN = 80  # channels of a convolution at which both are equally fast
 _IGNORED = 16  # channels up to which YNNPACK leaves a convolution to Eigen
@@ -45,6 +48,23 @@ def by_rule(graph: Graph) -> Mapping[str, Any]:
     if sum(map(_gain, laid_out)) <= 0:
         kinds.append(CONVOLUTIONS)
     return {} if len(kinds) == 2 else {YNNPACK: ",".join(kinds)}
+
+
+def by_rule_of_gpu(graph: Graph, precision: str | None) -> Mapping[str, Any]:
+    """Return XLA's options for the program of a graph on a GPU, by its types.
+
+    Of products of FLOAT32 in full precision cuBLAS has the fastest kernels, and XLA takes long to
+    try its own.
+    """
+    products = {
+        operator.output_tensor.data_type
+        for operator in graph.operators
+        if operator.short_name in ("GEMM", "CONVOLUTION")
+    }
+    is_set = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
+    is_exact = precision == "float32" or (precision is None and not is_set)
+    is_full = products == {TensorDataType.FLOAT32} and is_exact
+    return {TRITON: False} if is_full else {}
 
 
 def _needs_ynnpack(operator: Any) -> bool:

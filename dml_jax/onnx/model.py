@@ -1,7 +1,7 @@
 """Reads ONNX models: from files, bytes or protos, with sizes that are fixed."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, with_arti
 from dml_jax.onnx.dimensions import names_in, size_of
 from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
+from dml_jax.onnx.large import Places, contents, without_large
 from dml_jax.onnx.tensors import Type
 
 OPSET_MIN, OPSET_MAX = 1, 28
@@ -71,8 +72,8 @@ def read(
         constants: the values of inputs, which become initializers.
         folder: where the files of external data are, for a model that is no path.
     """
-    proto, files = parsed(model)
-    files = files if folder is None else folder
+    proto, files = parsed(model, is_whole=False)
+    files = files if folder is None else replace(folder, large=files.large)
     expect = Expect("")
     external = files_of(proto, files)
     proto = with_inner_elements(proto, files, is_own=proto is not model)
@@ -153,7 +154,7 @@ def free_sizes(
     Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
     free dimension give two sizes to one dimension.
     """
-    graph = parsed(model)[0].graph
+    graph = parsed(model, is_whole=False)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     values = {v.name: v for v in graph.input if v.name not in initialized}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
@@ -223,7 +224,7 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
-    graph = parsed(model)[0].graph
+    graph = parsed(model, is_whole=False)[0].graph
     initialized = {tensor.name for tensor in graph.initializer}
     found: dict[str, list[str | None]] = {}
     for value in graph.input:
@@ -238,7 +239,7 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
 
     `model` is a path, the bytes of a file, or an onnx.ModelProto.
     """
-    graph = parsed(model)[0].graph
+    graph = parsed(model, is_whole=False)[0].graph
     dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
     tensors = {value.name for value in (*graph.input, *graph.output)}
     return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
@@ -254,8 +255,13 @@ def is_fixed(dim: Any) -> bool:
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
-def parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
-    """Return the proto, and the folder of its external data.
+def parsed(model: Any, is_whole: bool = True) -> tuple[onnx.ModelProto, Folder]:
+    """Return the proto, and the folder of the elements that are not in it.
+
+    Args:
+        model: a path, the bytes of a file, or a ModelProto.
+        is_whole: whether the proto has the elements of large initializers, which `Folder.array`
+            reads one by one otherwise.
 
     Raises `DmlError` where a model cannot be read.
     """
@@ -266,18 +272,30 @@ def parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
         path = Path(model)
         folder, where = Folder.of(path), f"the file '{path}'"
         try:
-            model = path.read_bytes()
+            with contents(path) as (data, places):
+                proto, found = _proto(data, where, is_whole)
         except OSError as error:
             value = Unquoted(error.strerror or error)
             raise DmlError([Fault("", where, "be a file that can be read", value)]) from None
+        return proto, replace(folder, large=replace(places, places=found))
     if not isinstance(model, (bytes, bytearray, memoryview)):
         rule = "be a path, bytes or a ModelProto"
         raise DmlError([Fault("", "model", rule, Unquoted(with_article(type(model))))])
-    if not bytes(model[:1]):
+    data = memoryview(model).cast("B")
+    proto, found = _proto(data, where, is_whole)
+    return proto, replace(folder, large=Places(data, places=found))
+
+
+def _proto(
+    data: Any, where: str, is_whole: bool
+) -> tuple[onnx.ModelProto, Sequence[tuple[int, int]]]:
+    """Return the model in a buffer, and the places of what is not in it."""
+    if not len(data):
         raise DmlError([Fault("", where, "be an ONNX model", Unquoted("an empty file"))])
+    own, places = (bytes(data), ()) if is_whole else without_large(data)
     proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(bytes(model))
+        proto.ParseFromString(own)
     except DecodeError as error:
         raise DmlError([Fault("", where, "be an ONNX model", Unquoted(error))]) from None
     for value in (*proto.graph.input, *proto.graph.initializer):
@@ -285,7 +303,7 @@ def parsed(model: Any) -> tuple[onnx.ModelProto, Folder]:
         for name in (value.name, *(d.dim_param for d in dims)):
             if not isinstance(name, str):  # protobuf gives bytes that are no text as they are
                 raise DmlError([Fault("", where, "have names of text", name)])
-    return proto, folder
+    return proto, places
 
 
 def _inputs(

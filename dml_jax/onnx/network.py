@@ -23,7 +23,7 @@ from dml_jax.onnx import tuning
 from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.arrays import inner, outer, sources_of
 from dml_jax.onnx.carried import expect_within
-from dml_jax.onnx.kernels import by_rule, platform
+from dml_jax.onnx.kernels import by_rule, by_rule_of_gpu, platform
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.prepared import Arrays, Prepared, Store
 from dml_jax.onnx.reports import report, shown_point, table
@@ -380,10 +380,12 @@ class Network(Bindable):
         """
         return self.rule(self.rewritten) if self._chosen is None else self._chosen
 
-    @staticmethod
-    def rule(graph: Graph) -> Mapping[str, Any]:
+    def rule(self, graph: Graph) -> Mapping[str, Any]:
         """Return XLA's options for the program of a graph, by its shapes and types."""
-        return by_rule(graph) if platform() == "cpu" else {}
+        kind = platform()
+        if kind == "gpu":
+            return by_rule_of_gpu(graph, self._options.precision)
+        return by_rule(graph) if kind == "cpu" else {}
 
     def made(self, layout: str) -> Graph:
         """Return the graph with its arrays in a layout: "file" or "channels_last"."""

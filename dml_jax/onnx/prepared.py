@@ -1,6 +1,6 @@
 """What the programs of a network hold: its weights, and what follows from weights alone.
 
-The latter is computed once, by a program of its own, and is an argument of the others.
+The latter is computed once, by NumPy or by a program of its own, and is an argument of the others.
 """
 
 import operator
@@ -15,25 +15,48 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
 from dml_jax.lowering.precision import chosen
 from dml_jax.onnx.arrays import sources_of
+from dml_jax.onnx.by_numpy import ByNumPy
 
 Arrays = Mapping[str, Any]
 Keep = Callable[[str, Any], Any]
 """Returns a jitted function whose programs are kept under a name, if they are kept at all."""
+
+_UNPACKED = 4  # bytes of a FLOAT32 for an integer of 8 bits
+_UNPACKED_MAX = 1 << 28  # bytes
+_UNPACKING = ("CAST", "ELEMENT_WISE_DEQUANTIZE_LINEAR")
+_PRODUCTS = ("GEMM", "CONVOLUTION")
+
+
+def _sizes(node: Any) -> list[int]:
+    """Return the bytes of each output of an operator; none of another node."""
+    if getattr(node, "operator", None) is None:
+        return []
+    return [t.total_tensor_size_in_bytes for _, t in node.slots(output=True) if t]
+
+
+def _is(node: Any, names: Collection[str]) -> bool:
+    """Return whether a node is one of these operators."""
+    operator = getattr(node, "operator", None)
+    return operator is not None and operator.short_name in names
 
 
 class Store:
     """Arrays that several networks of one file hold once: weights, and what follows from these."""
 
     def __init__(self) -> None:
-        self._weights: dict[int, tuple[np.ndarray, jax.Array]] = {}
+        self._weights: dict[int, tuple[weakref.ref[np.ndarray], jax.Array]] = {}
         self.made: weakref.WeakValueDictionary[Hashable, jax.Array] = weakref.WeakValueDictionary()
 
     def weights(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
         """Return arrays on the device; the same array is there once."""
-        missing = [a for a in arrays if id(a) not in self._weights]
+        missing = [array for array in arrays if not self._has(array)]
         for array, held in zip(missing, jax.device_put(missing), strict=True):
-            self._weights[id(array)] = array, held  # the array too, or another one took its id
+            self._weights[id(array)] = weakref.ref(array), held
         return [self._weights[id(array)][1] for array in arrays]
+
+    def _has(self, array: np.ndarray) -> bool:
+        """Return whether an array is on the device; another one may have had its identity."""
+        return id(array) in self._weights and self._weights[id(array)][0]() is array
 
     def clear(self) -> None:
         """Forget all arrays on the device, which stay where networks hold them."""
@@ -78,21 +101,42 @@ class Prepared:
             for index, name in enumerate(graph.input_names or ())
             if name in weights
         }
-        used = [*graph.results]
+        used, unpacked = [*graph.results], self._unpacked(weights)
         for index, node, sources in graph.plan:
-            has_operator = getattr(node, "operator", None) is not None
-            outputs = [t for _, t in node.slots(output=True) if t] if has_operator else ()
-            sizes = [tensor.total_tensor_size_in_bytes for tensor in outputs]
+            sizes = _sizes(node)
             most = max((fixed.get(source, 0) for source in sources), default=0)
+            most *= _UNPACKED if index in unpacked else growth
             if isinstance(node, ConstantNode):
                 fixed[index, 0] = 0
-            elif (
-                sizes and max(sizes) <= most * growth and all(source in fixed for source in sources)
-            ):
+            elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources
         return [*dict.fromkeys(source for source in used if fixed.get(source))]
+
+    def _unpacked(self, weights: Collection[str]) -> set[int]:
+        """Return the nodes that make floats of integer weights which products alone read.
+
+        There are none where all these floats take more than `_UNPACKED_MAX` bytes.
+        """
+        graph, readers = self._graph, dict[int, list[int]]()
+        names = enumerate(graph.input_names or ())
+        fixed = {(-1, index) for index, name in names if name in weights}
+        for index, node, sources in graph.plan:
+            for source in sources:
+                readers.setdefault(source[0], []).append(index)
+            is_constant = isinstance(node, ConstantNode)
+            if is_constant or (_sizes(node) and fixed.issuperset(sources)):
+                fixed |= {(index, place) for place in range(max(1, len(_sizes(node))))}
+        leads, ends, found = set[int](), {node for node, _ in graph.results}, dict[int, int]()
+        for index, node, _ in reversed(graph.plan):
+            if (index, 0) not in fixed or index in ends:
+                continue
+            if all(k in leads or _is(graph.nodes[k], _PRODUCTS) for k in readers[index]):
+                leads.add(index)
+                if _is(node, _UNPACKING):
+                    found[index] = max(_sizes(node))
+        return set(found) if sum(found.values()) <= _UNPACKED_MAX else set()
 
     @property
     def tensors(self) -> list[TensorDesc]:
@@ -131,6 +175,11 @@ class Prepared:
         """Return the arrays of `sources`; only what `store` lacks is computed."""
         keys, made = self._keys(weights), store.made
         found = {source: made.get(keys[source]) for source in self.sources}
+        by_numpy = ByNumPy(self._graph, weights)
+        for source in (source for source in self.sources if found[source] is None):
+            array = by_numpy(source)
+            if array is not None:
+                found[source] = made[keys[source]] = jax.device_put(array)
         missing = [source for source in self.sources if found[source] is None]
         # One program for one set of tensors: another is missing where the store has some of these.
         jitted = jax.jit(lambda weights: self._computed(weights, missing))

@@ -70,8 +70,8 @@ class Source:
     @classmethod
     def parsed(cls, model: Any, folder: Folder | None = None) -> "Source":
         """Return the model of a path, of bytes, or an onnx.ModelProto, whose data `read` reads."""
-        proto, own = models.parsed(model)
-        return cls(proto, folder or own)
+        proto, own = models.parsed(model, is_whole=False)
+        return cls(proto, own if folder is None else replace(folder, large=own.large))
 
     def read(self, initializers: Mapping[str, np.ndarray] = {}) -> "Source":
         """Read the data of the model.

@@ -282,7 +282,8 @@ def _source(model: Any, options: SessionOptions) -> Source:
     folder = None
     if isinstance(model, bytes):
         data, where = model, "the bytes"
-        folder = Folder(*[Path(options.entry(_FOLDER_ENTRY, "."))] * 2)
+        path = Path(options.entry(_FOLDER_ENTRY, "."))
+        folder = Folder(path, path)
     else:
         path = Path(os.fspath(model))
         where, folder = f"the file '{path}'", Folder.of(path)

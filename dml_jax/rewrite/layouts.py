@@ -8,11 +8,13 @@ weights are prepared. A copy that the graph has itself (as networks of TensorFlo
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jax import lax
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
@@ -194,6 +196,7 @@ class _Walk:
     def __init__(self, graph: Graph, how: ChannelsLast):
         self._graph, self._builder, self._how = graph, GraphBuilder(), how
         self._values: dict[tuple[int, int], _Value] = {}
+        self._readers = Counter(node for read in graph.reads for node, _ in read.values())
         self.count = self.copied = self.saved = 0
         for index, (name, edge) in enumerate(
             zip(graph.input_names or (), graph.inputs, strict=True)
@@ -234,7 +237,7 @@ class _Walk:
         elif isinstance(node, OperatorNode) and not is_fixed:
             if self._is_seen(node.operator, given, values[min(values)]):
                 return
-            made = self._of_last(node, given, [*values.values()])
+            made = self._of_last(index, node, given, [*values.values()])
         if made is None:
             reads = {slot: self._read(v, tensor, False).source for v, slot, tensor in given}
             views = [self._read(v, tensor, False).desc for v, _, tensor in given]
@@ -330,7 +333,7 @@ class _Walk:
     # Nodes
 
     def _of_last(
-        self, node: OperatorNode, given: Sequence[Any], values: Sequence[_Value]
+        self, index: int, node: OperatorNode, given: Sequence[Any], values: Sequence[_Value]
     ) -> list[Expression] | None:
         """Return the outputs of a node with channels last; None where it stays as it is."""
         operator = node.operator
@@ -342,7 +345,7 @@ class _Walk:
             is_free = self._how.is_free(operator)
             if not self._how.gains(operator) or (is_free and not self._follows(given[:1])):
                 return None
-            return self._convolution(node, given, outputs)
+            return self._convolution(node, given, outputs, self._readers[index])
         if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
             return None
         if operator.short_name in _POOLING:
@@ -373,7 +376,11 @@ class _Walk:
         return found is not None and (found.desc.is_packed or value.first is not None)
 
     def _convolution(
-        self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc]
+        self,
+        node: OperatorNode,
+        given: Sequence[Any],
+        outputs: Sequence[TensorDesc],
+        readers: int,
     ) -> list[Expression] | None:
         (x, _, x_tensor), (w, _, w_tensor), *bias = given
         if not w.is_fixed or not w_tensor.is_packed:
@@ -390,8 +397,11 @@ class _Walk:
         if self._how.would_copy(node.operator):
             sizes = (t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
             self.saved += 2 * sum(sizes)
-        layout = NHWC_OHWI if self._how.is_gpu else NHWC_HWIO
-        return self._laid_out(node, read, outputs, layout)
+        if not self._how.is_gpu:
+            return self._laid_out(node, read, outputs, NHWC_HWIO)
+        # XLA would compute a convolution of each channel again for each of its readers.
+        is_stored = readers > 1 and node.operator.group_count > 1
+        return self._laid_out(node, read, outputs, NHWC_OHWI, is_stored)
 
     def _pooling(
         self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc]
@@ -405,10 +415,13 @@ class _Walk:
         read: Sequence[Expression],
         outputs: Sequence[TensorDesc],
         layout: str,
+        is_stored: bool = False,
     ) -> list[Expression]:
         written = [TensorDesc(t.data_type, _turned(t.sizes)) for t in outputs]
         inputs = [expression.desc for expression in read]
         made = laid_out(node.operator, layout, inputs, written, node.name)
+        if is_stored:
+            made = replace(made, function=_Stored(made.function))
         return self._builder.function(made, read)
 
     def _permuted(self, node: OperatorNode, given: Sequence[Any]) -> list[Expression] | None:
@@ -424,6 +437,16 @@ class _Walk:
         slots = [slot for _, slot, _ in given]
         sources = {slot: e.source for slot, e in zip(slots, read, strict=True)}
         return self._builder.add(OperatorNode(made, node.name), sources)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A function of a node, whose results are stored."""
+
+    function: Callable[..., Sequence[Any]]
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        return lax.optimization_barrier(tuple(self.function(*arrays)))
 
 
 def _reading(node: AnyNode, tensors: Sequence[TensorDesc]) -> AnyNode:

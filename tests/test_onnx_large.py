@@ -1,0 +1,141 @@
+"""Large networks: what they take in memory, and how large tensors are read."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx_models import model_of, node, refusal, runtime
+from processes import linux
+
+from dml_jax import load_onnx
+
+RANDOM = np.random.default_rng(0)
+SIZE = 2048  # of square matrices: 16 MB each
+
+MEASURING = """
+import json, sys
+import jax, numpy as np
+from dml_jax import load_onnx
+
+def held(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
+
+def peak(path, prepare):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the most that was held so far is forgotten
+    before = held("VmRSS")
+    network = load_onnx(path, prepare=prepare)
+    jax.block_until_ready(network(network.random_inputs()))
+    size = sum(weight.nbytes for weight in network.weights.values())
+    return (held("VmHWM") - before) / size
+
+small, *paths = sys.argv[1:]
+peak(small, True)
+print(json.dumps([peak(path, prepare) for path in paths for prepare in (True, False)]))
+"""
+
+
+def products(op_type: str, size: int, count: int, **attributes: Any) -> Any:
+    """Return a model of products, one after the other."""
+    weights = {f"w{k}": RANDOM.standard_normal((size, size), np.float32) for k in range(count)}
+    nodes = [node(op_type, f"y{k} w{k}", f"y{k + 1}", **attributes) for k in range(count)]
+    return model_of(nodes, {"y0": (np.float32, [4, size])}, [f"y{count}"], weights)
+
+
+def saved(model: Any, path: Path, is_external: bool) -> Path:
+    onnx.save(model, path, save_as_external_data=is_external, location=f"{path.name}.data")
+    return path
+
+
+@linux
+@pytest.mark.parametrize("is_external", [False, True], ids=["inline", "external"])
+def test_weights_are_in_memory_once_and_prepared_ones_once_more(is_external: bool, tmp_path: Path):
+    small = saved(products("Gemm", 8, 1, transB=1), tmp_path / "small.onnx", is_external)
+    plain = saved(products("MatMul", SIZE, 6), tmp_path / "plain.onnx", is_external)
+    turned = saved(products("Gemm", SIZE, 6, transB=1), tmp_path / "turned.onnx", is_external)
+    command = [sys.executable, "-c", MEASURING, small, plain, turned]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, capture_output=True, check=True, timeout=120, env=environment)
+    found = json.loads(done.stdout.splitlines()[-1])
+    for times, most in zip(found, (1.2, 1.2, 2.2, 1.2), strict=True):
+        assert 0.9 < times < most, found
+
+
+LARGE: Mapping[str, int] = {
+    "FLOAT": TensorProto.FLOAT,
+    "FLOAT16": TensorProto.FLOAT16,
+    "BFLOAT16": TensorProto.BFLOAT16,
+    "INT8": TensorProto.INT8,
+    "INT4": TensorProto.INT4,
+    "INT64": TensorProto.INT64,
+    "BOOL": TensorProto.BOOL,
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+@pytest.mark.parametrize("place", ["inline", "external", "bytes", "proto"])
+def test_large_initializers_of_each_type(kind: str, place: str, tmp_path: Path):
+    element, numbers = LARGE[kind], RANDOM.integers(-7, 8, (400, 500))
+    array = (numbers > 0 if kind == "BOOL" else numbers).astype(
+        helper.tensor_dtype_to_np_dtype(element)
+    )
+    nodes = [node("Cast", "w", "c", to=TensorProto.FLOAT), node("Mul", "x c", "y")]
+    model = model_of(nodes, {"x": (np.float32, [500])}, ["y"], opset=21)
+    model.graph.initializer.append(numpy_helper.from_array(array, "w"))
+    path = saved(model, tmp_path / "m.onnx", is_external=place == "external")
+    given = {"bytes": path.read_bytes(), "proto": model}.get(place, path)
+    x = RANDOM.standard_normal(500, np.float32)
+    network = load_onnx(given)
+    np.testing.assert_array_equal(network({"x": x})["y"], x * array.astype(np.float32))
+    network.save(tmp_path / "again.onnx")
+    again = numpy_helper.to_array(onnx.load(tmp_path / "again.onnx").graph.initializer[0])
+    assert again.dtype == array.dtype
+    np.testing.assert_array_equal(again, array)
+
+
+def test_large_initializers_between_small_ones(tmp_path: Path):
+    weights = {
+        "a": RANDOM.standard_normal((300, 200), np.float32),
+        "b": RANDOM.standard_normal(200, np.float32),
+        "c": RANDOM.standard_normal((200, 300), np.float32),
+    }
+    nodes = [node("MatMul", "x a", "p"), node("Add", "p b", "q"), node("MatMul", "q c", "y")]
+    model = model_of(nodes, {"x": (np.float32, [2, 300])}, ["y"], weights)
+    x = RANDOM.standard_normal((2, 300), np.float32)
+    (expected,) = runtime(model, {"x": x})
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    for given in (tmp_path / "m.onnx", model.SerializeToString(), model):
+        found = np.asarray(load_onnx(given)({"x": x})["y"])
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-3)
+
+
+@pytest.mark.parametrize("is_external", [False, True], ids=["inline", "external"])
+def test_a_large_initializer_with_too_few_bytes_is_named(is_external: bool, tmp_path: Path):
+    array = RANDOM.standard_normal((400, 500), np.float32)
+    model = model_of([node("Add", "x w", "y")], {"x": (np.float32, [500])}, ["y"], {"w": array})
+    model.graph.initializer[0].dims[0] = 401
+    path = saved(model, tmp_path / "m.onnx", is_external)
+    assert "the initializer 'w' cannot be read" in refusal(path)
+
+
+def test_a_file_that_ends_early_is_no_model(tmp_path: Path):
+    array = RANDOM.standard_normal((400, 500), np.float32)
+    model = model_of([node("Add", "x w", "y")], {"x": (np.float32, [500])}, ["y"], {"w": array})
+    data = model.SerializeToString()
+    for count in (len(data) - 1, 3000, 10):
+        (tmp_path / "m.onnx").write_bytes(data[:count])
+        assert "m.onnx" in refusal(tmp_path / "m.onnx")
+        assert "be an ONNX model" in refusal(data[:count])
