@@ -98,7 +98,7 @@ class Folder:
         Raises `DmlError` where it cannot be read, or lies outside of the folder.
         """
         path = self.path / name
-        self.files.expect_within(path, f"the file '{path}'")
+        self._whole.expect_within(path, f"the file '{path}'")
         try:
             return path.read_bytes()
         except OSError as error:
@@ -110,7 +110,11 @@ class Folder:
     def files(self) -> Files:
         """Return where the external data of the network are."""
         place = (self.path / str(self.decoder.get("filename") or "")).parent
-        return Files(place, (self.path / CONFIG).resolve().parent)
+        return Files(place, self._whole.true)
+
+    @property
+    def _whole(self) -> Files:
+        return Files(self.path, (self.path / self.config_name).resolve().parent)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
         """Return the folder with another network.
