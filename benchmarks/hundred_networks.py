@@ -140,7 +140,12 @@ def measured(case: Case) -> Row:
     results = call()
     first = CLOCK() - start
     answers = in_float64(path, feeds, names) if case.float64 else session.run(names, feeds)
-    pairs = zip(names, answers, strict=True)
+    pairs = list(zip(names, answers, strict=True))
+    for name, answer in pairs:
+        own, theirs = np.shape(results[name]), np.shape(answer)
+        if own != theirs:
+            text = f"output '{name}' has sizes {list(own)}, and ONNX Runtime's has {list(theirs)}"
+            return {"missing": text}
     top = case.top
     error = max(
         difference(np.asarray(results[n])[:, :top], np.asarray(a)[:, :top])
