@@ -4,7 +4,7 @@ The argument names the machine in the files of benchmarks/results. Each table go
 earlier run stopped; `--budget 480` ends after so many seconds, `--processes` says how often each
 cell is measured. `--at-once 4` measures four parts of a table at the same time, each on two cores
 of its own, and, where the machine has GPUs, on a GPU of its own. On a CPU the pictures of
-docs/benchmarks.md are drawn too. Operators come first, forward; then the limits, torch.compile for
+docs/benchmarks.md are drawn too. The limits come first, then operators, forward, torch.compile for
 the 40 slowest, and gradients.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from kept_pages import restart_with_kept_pages
 
+from dml_jax.bench.report import draw, header
 from dml_jax.bench.rows import Results
 
 ROOT = Path(__file__).parent.parent
@@ -75,7 +76,7 @@ class Tables:
                 whole.failed |= found.failed
                 for row in found.rows.values():
                     whole.add(row)
-        whole.options |= {"at_once": self.at_once}
+        whole.options = {"arguments": words, "at_once": self.at_once}
         whole.rows = {name: whole.rows[name] for name in names if name in whole.rows}
         whole.save(target)
 
@@ -117,8 +118,9 @@ def main() -> None:
             return
         table.measure(files[kind], words)
         if of_cpu and kind in PICTURES:
-            picture = ["--resume", str(files[kind]), "-o", f"docs/images/{PICTURES[kind]}"]
-            subprocess.run([*BENCH, *picture, "--budget", "1"], cwd=ROOT, check=True)
+            drawn = Results.load(files[kind])
+            title, *_ = header(drawn, f"{drawn.environment['cores']} cores").splitlines()
+            draw(title, [*drawn.rows.values()], ROOT / "docs" / "images" / PICTURES[kind])
         if kind == "operators" and torch:
             rows = sorted(Results.load(files[kind]).rows.values(), key=lambda row: row.speedup)
             names = folder / "slowest.txt"

@@ -7,7 +7,8 @@ By default it is a Llama of 1.1 billion weights. The graph is the one that
 `onnxruntime_genai.models.builder -e dml` writes: FLOAT16, or int4 weights in blocks of 32 between
 FLOAT16. `write` needs onnx and NumPy alone, `measure` also torch and transformers for the peer.
 Each row is a process of its own, which compiles all that it runs: it generates tokens greedily, as
-many as the prompt has, and the best of some rounds counts, the prompt's time included.
+many as the prompt has, and the best of some rounds counts, the prompt's time included. A row has a
+time limit, and so have all together: rows that do not fit into it are left out.
 """
 
 # pyright: reportMissingImports=false
@@ -202,8 +203,17 @@ def write(folder: Path, shape: Shape = Shape(), bits: int = 0) -> Path:
 
 
 FORMS = {"float16": 0, "int4": 4}
-CASES = (("float16", 1), ("int4", 1), ("float16", 32), ("int4", 32))
-ROUNDS, SECONDS = 4, 240
+OWN, COMPILED, EAGER = "dml_jax, {}", "transformers, compiled", "transformers, eager"
+CASES = (
+    (OWN.format("float16"), 1),
+    (COMPILED, 1),
+    (OWN.format("int4"), 1),
+    (OWN.format("float16"), 32),
+    (COMPILED, 32),
+    (OWN.format("int4"), 32),
+    (EAGER, 1),
+)
+ROUNDS, SECONDS, LEAST = 4, 90, 30
 
 
 def child(folder: Path, batch: int, length: int) -> dict[str, Any]:
@@ -266,28 +276,39 @@ def peer(shape: Shape, batch: int, length: int, is_compiled: bool) -> dict[str, 
     return {"tokens_s": round(batch * length / best)}
 
 
-def measure(root: Path, shape: Shape, length: int, output: Path | None) -> None:
-    """Measure all rows, print each, and write them to a file."""
+def measure(
+    root: Path, shape: Shape, length: int, output: Path | None, seconds: float = 250
+) -> None:
+    """Measure all rows, print each as it comes, and write those so far to a file.
+
+    Args:
+        root: where the folders of the decoders are, or are written.
+        shape: the sizes.
+        length: the tokens of the prompt, and of the answer.
+        output: the file.
+        seconds: the time for all rows.
+    """
+    end = time.time() + seconds
     for name, bits in FORMS.items():
         if not (root / name / "genai_config.json").exists():
             write(root / name, shape, bits)
     rows = list[dict[str, Any]]()
     sizes = [word for name, size in vars(shape).items() for word in (f"--{name}", str(size))]
-    peers = [("transformers, compiled", batch, True) for batch in (1, 32)]
-    wanted = [(f"dml_jax, {name}", batch, root / name, False) for name, batch in CASES]
-    wanted[3:3] = [(name, batch, root, how) for name, batch, how in peers]
-    wanted.append(("transformers, eager", 1, root, False))
-    for name, batch, folder, is_compiled in wanted:
-        command = [sys.executable, __file__, "peer" if "trans" in name else "child", str(folder)]
+    for name, batch in CASES:
+        limit = min(SECONDS, end - time.time())
+        if limit < LEAST:
+            break
+        is_peer, folder = name in (COMPILED, EAGER), root / name.rpartition(" ")[2]
+        command = [sys.executable, __file__, "peer" if is_peer else "child", str(folder)]
         command += ["--batch", str(batch), "--length", str(length), *sizes]
-        command += ["--compiled"] * is_compiled
+        command += ["--compiled"] * (name == COMPILED)
         own = {**os.environ, "STARTED": str(time.time()), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         try:
-            made = subprocess.run(command, env=own, capture_output=True, text=True, timeout=SECONDS)
+            made = subprocess.run(command, env=own, capture_output=True, text=True, timeout=limit)
             found = json.loads(made.stdout.splitlines()[-1]) if not made.returncode else None
             error = made.stderr[-600:]
         except subprocess.TimeoutExpired:
-            found, error = None, f"took more than {SECONDS} s"
+            found, error = None, f"took more than {limit:.0f} s"
         rows.append({"what": name, "batch": batch, **(found or {"error": error})})
         print(json.dumps(rows[-1]), flush=True)  # noqa: T201
         if output:
@@ -303,6 +324,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--seconds", type=float, default=250, help="for all rows")
     parser.add_argument("-o", "--output", type=Path)
     for name, default in vars(Shape()).items():
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -311,7 +333,7 @@ def main() -> None:
     if given.command == "write":
         write(given.folder, shape, given.bits)
     elif given.command == "measure":
-        measure(given.folder, shape, given.length, given.output)
+        measure(given.folder, shape, given.length, given.output, given.seconds)
     elif given.command == "child":
         print(json.dumps(child(given.folder, given.batch, given.length)))  # noqa: T201
     else:

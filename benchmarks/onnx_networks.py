@@ -43,7 +43,8 @@ class Source:
             files are parts of one, in this order.
         file: the end of the path of the file in the package.
         feeds: what inputs get, by name: sizes, or a dictionary of `shape` with `scale` (of normal
-            numbers), `ints` and `low` (integers from low on, below ints), `ones`, or `value`.
+            numbers), `ints` and `low` (integers from low on, below ints), `ones`, `letters` (an
+            image with lines of dark marks), or `value`.
             Others have the sizes in the file, with 1 for a free dimension.
         constants: the inputs whose values are fixed when the network is loaded.
         fallback: whether nodes beyond DirectML are computed too.
@@ -116,18 +117,30 @@ def _array(random: np.random.Generator, feed: Mapping[str, Any], dtype: np.dtype
         return np.array(feed["value"], dtype)
     if feed.get("ones"):
         return np.ones(feed["shape"], dtype)
+    if feed.get("letters"):
+        return _page(random, feed["shape"]).astype(dtype)
     if "ints" in feed or dtype.kind in "iu":
         return random.integers(feed.get("low", 0), feed.get("ints", 2), feed["shape"]).astype(dtype)
     return np.asarray(random.standard_normal(feed["shape"]) * feed.get("scale", 1), dtype)
 
 
-def milliseconds(*calls: Callable[[], Any]) -> list[float]:
-    """Return the median time of each of `calls`, which take turns.
+def _page(random: np.random.Generator, shape: list[int]) -> np.ndarray:
+    """Return a normalized image [batch, channels, height, width] of lines of marks like letters."""
+    page = np.full(shape, 2.0)
+    for top in range(20, shape[2] - 20, 40):
+        for left in range(20, shape[3] - 20, 6):
+            page[..., top : top + 16, left : left + 3] -= 4 * (random.random() < 0.8)
+            page[..., top + 6 : top + 9, left + 3 : left + 6] -= 4 * (random.random() < 0.5)
+    return page
+
+
+def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
+    """Return the median time of each of `calls`, which take turns, `rounds` of them.
 
     The calls of the first `SETTLING` seconds of a turn are not counted.
     """
     samples: list[list[float]] = [[] for _ in calls]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for call, times in zip(calls, samples, strict=True):
             begin = time.perf_counter()
             while time.perf_counter() - begin < SETTLING:

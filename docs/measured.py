@@ -88,15 +88,68 @@ def _machine(environment: Mapping[str, Any]) -> str:
 # The tables.
 
 
-def _of_all_operators() -> list[str]:
-    """Return the sections of all operators, a machine each."""
-    parts, gradients, compiled = [], runs("gradients"), runs("compiled")
-    for machine, run in runs("operators").items():
-        backward = [*gradients[machine].rows.values()] if machine in gradients else []
+def gains() -> str:
+    """Return the figures of the page "Performance": a line for each machine, and the worst."""
+    parts: list[str] = []
+    rows, gradients = [], runs("gradients")
+    for machine, run in _all_operators().items():
+        cells = [*run.rows.values()]
+        backward = gradients[machine].rows.values() if machine in gradients else ()
+        rows.append(
+            [
+                _machine(run.environment),
+                str(len({row.operator for row in cells})),
+                mean(row.of_roof for row in cells),
+                mean(
+                    row.time("jnp") / row.time("allocated") for row in cells if "jnp" in row.peers
+                ),
+                mean(row.speedup for row in cells),
+                mean(row.speedup for row in backward),
+            ]
+        )
+        low = worst(cells, "speedup")
+        found = [[f"`{r.name}`", f"{r.speedup:.2f}", _best(r), _ratio(r.of_roof)] for r in low]
+        head = [f"slowest on {_machine(run.environment)}", "speedup", "peer", "of the roof"]
+        parts.append(table(head, found))
+    head = ["", "operators", "of the roof", "over jax.numpy", "over the fastest peer"]
+    parts.insert(0, table([*head, "gradients over jax.numpy"], rows))
+    found = [
+        [
+            _machine(known),
+            str(len(networks)),
+            mean(one["peer_ms"] / one["ms"] for one in networks.values()),
+        ]
+        for known, networks in kept("networks")
+    ]
+    parts.append(table(["", "ONNX networks", "over ONNX Runtime"], found))
+    return "\n\n".join(parts)
+
+
+def _best(row: Row) -> str:
+    """Return the name of the fastest peer."""
+    return min(row.peers, key=row.time)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value else ""
+
+
+def _all_operators() -> dict[str, Results]:
+    """Return the runs of all operators, with the times of torch.compile."""
+    found, compiled = runs("operators"), runs("compiled")
+    for machine, run in found.items():
         for name, other in (compiled[machine].rows if machine in compiled else {}).items():
             if name in run.rows:
                 times = {k: v for k, v in other.seconds.items() if k in other.peers}
                 run.rows[name].seconds |= times
+    return found
+
+
+def _of_all_operators() -> list[str]:
+    """Return the sections of all operators, a machine each."""
+    parts, gradients = [], runs("gradients")
+    for machine, run in _all_operators().items():
+        backward = [*gradients[machine].rows.values()] if machine in gradients else []
         rows = [*run.rows.values()]
         head = ["", "cells", "of the roof", "speedup", *["gradient"] * bool(backward)]
 
@@ -184,6 +237,50 @@ def _networks() -> list[str]:
         head += ["ms", "ONNX Runtime, ms", "speedup"]
         parts += [f"### {_machine(known)}", table(head, rows)]
     return parts
+
+
+def _hundred() -> list[str]:
+    """Return the tables of `hundred_networks.py`: what runs, and what is missing."""
+    parts = []
+    for known, networks in kept("hundred-networks"):
+        ran = {name: row for name, row in networks.items() if "error" in row}
+        right = sum(row["is_right"] for row in ran.values())
+        packages = len({row["package"] for row in networks.values()})
+        rows = [
+            [
+                name,
+                row["what"],
+                f"`{row['package']}`",
+                row["license"],
+                str(row["nodes"]),
+                row["against"],
+                f"{row['error']:.0e}",
+                f"{row['first_s']:.1f}",
+                f"{row['ms']:.2f}",
+                f"{row['peer_ms']:.2f}",
+                "" if row["is_right"] else "the error is above the tolerance",
+            ]
+            for name, row in ran.items()
+        ]
+        rows += [
+            [name, row["what"], f"`{row['package']}`", row["license"], *[""] * 6, _reason(row)]
+            for name, row in networks.items()
+            if name not in ran
+        ]
+        speeds = (row["peer_ms"] / row["ms"] for row in ran.values())
+        head = ["", "what", "package", "licence", "nodes", "beside", "largest error"]
+        head += ["first answer, s", "ms", "ONNX Runtime, ms", "missing"]
+        said = (
+            f"{len(ran)} of {len(networks)} networks of {packages} packages run, and {right} are "
+            f"right within their tolerance. The mean speedup is {mean(speeds)}."
+        )
+        parts += [f"### {_machine(known)}", said, table(head, rows)]
+    return parts
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    """Return the first line of what is missing, without marks that break a table."""
+    return row["missing"].splitlines()[0].replace("|", "/").replace("<", "&lt;")
 
 
 def _networks_on_gpus() -> list[str]:
@@ -290,7 +387,7 @@ def page() -> str:
         "## All operators",
         "Every operator beside the plain `jax.numpy` expression and other libraries, outputs "
         "allocated by the call. *Of the roof* is the time that a copy's bandwidth or a product's "
-        "rate demands at least, divided by the time.",
+        "rate demands at least, divided by the time; products of integers have no such rate.",
         *_of_all_operators(),
         *_limits(),
         "## Single operators beside ONNX Runtime",
@@ -303,6 +400,11 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## A hundred ONNX networks",
+        "Networks that packages ship, by `benchmarks/hundred_networks.py`: at most two of a "
+        "package or of an architecture. Each is compared with ONNX Runtime, or with ONNX's own "
+        "evaluator in float64 where ONNX Runtime is less exact.",
+        *_hundred(),
         *_networks_on_gpus(),
         "## ONNX networks as files",
         "Files that dml_jax writes, computed by ONNX Runtime without its optimizations, beside "

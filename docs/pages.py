@@ -151,6 +151,8 @@ def written() -> Iterator[tuple[Path, str]]:
     readme = ROOT / "README.md"
     text = _filled(readme.read_text(), "families", family_line())
     yield readme, _filled(text, "figures", measured.figures())
+    performance = ROOT / "docs" / "performance.md"
+    yield performance, _filled(performance.read_text(), "figures", measured.gains())
     yield ROOT / "docs" / "measurements.md", measured.page()
     yield ROOT / "docs" / "platforms.md", measured.platforms()
 
@@ -159,7 +161,7 @@ def _filled(text: str, block: str, content: str) -> str:
     """Return `text` with `content` between `<!-- block -->` and `<!-- end of block -->`."""
     before, start, rest = text.partition(f"<!-- {block} -->\n")
     _, end, after = rest.partition(f"<!-- end of {block} -->")
-    assert start and end, f"the README has no block {block}"
+    assert start and end, f"the page has no block {block}"
     return f"{before}{start}{content}\n{end}{after}"
 
 

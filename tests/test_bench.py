@@ -1,12 +1,16 @@
 """The bench: what its cells are, what their times mean, what it prints; and the comparisons."""
 
 import csv
+import errno
 import importlib.util
 import json
 import math
+import os
 import random
 import re
+import shutil
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +23,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions
-from dml_jax.bench import compare, measure, memory, report, runs
+from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions, files
+from dml_jax.bench import compare, html, measure, memory, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import type_name
@@ -324,7 +328,8 @@ def row(seconds: float = 1.0, copy: float = 1.0, **changes: Any) -> Row:
     known = {"bytes_in": 2**20, "bytes_out": 2**20, "bytes": 2**21, "operations": 0.0}
     known |= {"copy_bytes": 2**21, "seconds": {"donated": [seconds], "copy": [copy]}}
     known |= {"spread": {"donated": [0.0]}} | changes
-    return Row("TILE FLOAT32[8]", "TILE", "", "arrangement", "FLOAT32", [8], **known)
+    name = known.pop("name", "TILE FLOAT32[8]")
+    return Row(name, "TILE", "", "arrangement", "FLOAT32", [8], **known)
 
 
 def test_small_cells_are_not_summed_up():
@@ -386,6 +391,67 @@ def test_an_interrupted_run_says_how_much_it_wrote(tmp_path: Path, monkeypatch: 
     assert json.loads(target.read_text())["interrupted"] is True
 
 
+@pytest.mark.parametrize("disk", ["during", "at the end"])
+def test_on_a_full_disk_the_other_files_are_written(disk: str, tmp_path: Path, monkeypatch: Any):
+    """One line; the table is printed, and what the file had before stays."""
+    full, other = tmp_path / "full.json", tmp_path / "other.csv"
+    full.write_text("before")
+    write, writes = files.write_whole, []
+
+    def filled(target: Path, *arguments: Any) -> None:
+        writes.append(target)
+        if target != full or (disk == "at the end" and len(writes) == 1):
+            return write(target, *arguments)
+        with files.beside(target, "the file"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dml_jax.bench.rows.write_whole", filled)
+    monkeypatch.setattr(Bench, "row", lambda self, cell: row())
+    words = ["--operator", "TILE", "--dtype", "FLOAT32", *QUICK, "--processes", "1"]
+    result = bench(*words, "-o", str(full), "-o", str(other))
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"expected the file '{full}' to be one that can be written, got No space left on device\n"
+    )
+    assert "TILE" in result.stdout and f"Written to '{other}'" in result.stdout
+    assert other.read_text().count("\nTILE") == 1
+    if disk == "during":
+        assert full.read_text() == "before"
+    else:
+        assert len(Results.load(full).rows) == 1  # what was kept during the run
+
+
+@pytest.mark.parametrize("error", [MemoryError(), jax.errors.JaxRuntimeError("device is busy")])
+def test_a_device_that_fails_is_one_line(error: Exception, monkeypatch: pytest.MonkeyPatch):
+    def fails(*arguments: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("dml_jax.bench.measure.Data", fails)
+    result = bench("--operator", "TILE", *QUICK)
+    assert result.exit_code == 1
+    assert result.stderr == f"The device failed: {str(error) or 'MemoryError'}\n"
+
+
+def test_a_process_that_ends_leaves_the_other_cells(tmp_path: Path):
+    """As one does that the system ends because memory does not suffice."""
+    program = (
+        "import json, sys\n"
+        "done = json.load(sys.stdin)\n"
+        "print(json.dumps({'names': ['large', 'TILE FLOAT32[8]']}), flush=True)\n"
+        "if 'large' not in done:\n"
+        "    print(json.dumps({'begun': 'large'}), flush=True)\n"
+        "    sys.exit(137)\n"
+        "if len(done) < 2:\n"
+        f"    print(json.dumps({{'row': {row().to_json()}}}))\n"
+    )
+    results = Results()
+    command = [sys.executable, "-c", program]
+    found = [*runs.in_processes(command, results, 2, 0.0, lambda *_: None)]
+    assert [one.name for one in found] == ["TILE FLOAT32[8]"] * 2
+    assert results.failed == {"large": "status 137"}
+    assert (results.complete, results.cells) == (1, 2)
+
+
 def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
     """Every five seconds where it is no terminal, with the time that is left."""
     seconds = iter(range(0, 1000, 3))
@@ -427,6 +493,38 @@ def test_the_command_writes_each_kind_of_file(tmp_path: Path):
     text = page.read_text()
     assert text.count("<circle") == len(lines) and text.count("<tr>") == len(lines) + 1
     assert "http" not in text  # one file
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+PROBE = """<script>
+const times = () => [...document.querySelectorAll("tbody tr")].map(row => row.cells[4].textContent);
+const before = times(), found = [before];
+for (const _ of "12") { document.querySelectorAll("th")[4].click(); found.push(times()); }
+document.title = JSON.stringify(found);
+console.error("the end");
+</script></body>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed (apt-get install chromium)")
+def test_a_browser_opens_the_page_without_an_error(tmp_path: Path):
+    page, times = tmp_path / "x.html", ["2 s", "300 us", "40 ms"]
+    works = {"operations": 1e6, "peak": 1e9}
+    kept = [row(t, name=n, **works) for t, n in ((2.0, "a"), (3e-4, "b"), (0.04, "c"))]
+    page.write_text(
+        html.page(Results(rows={r.name: r for r in kept}), "x").replace("</body>", PROBE)
+    )
+    own = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'own'}"]
+    command = [str(BROWSER), *own, "--enable-logging=stderr", "--virtual-time-budget=1000"]
+    command += ["--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert len(said) == 1 and '"the end"' in said[0]
+    title = re.search("<title>(.*)</title>", done.stdout)
+    assert title is not None
+    before, down, up = ([t.split(" ±")[0] for t in column] for column in json.loads(title[1]))
+    assert before == times
+    assert down == [times[0], times[2], times[1]] and up == down[::-1]
+    assert done.stdout.count("<circle") == 3
 
 
 def test_cells_are_chosen_by_words_and_sizes():

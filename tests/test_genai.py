@@ -237,7 +237,9 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     params, tokenizer = og.GeneratorParams(model), og.Tokenizer(model)
     made = generator(model, max_length=8)
     options = params.set_search_options
-    yield "'num_beams' to be 1 (it is not carried out), got 4", lambda: options(num_beams=4)
+    yield "'num_beams' to be in [1, 32], got 40", lambda: options(num_beams=40)
+    yield "be in [1, 2], as there are", lambda: options(num_beams=2, num_return_sequences=3)
+    yield "be 1 where do_sample is true", lambda: options(num_beams=2, do_sample=True)
     yield "be an option of the search (did you mean 'top_k'?)", lambda: options(topk=4)
     yield "in [1, 512], the model's context_length", lambda: options(max_length=CONTEXT + 1)
     yield "'top_p' to be in [0, 1], got 3.0", lambda: options(top_p=3)
@@ -334,6 +336,9 @@ def test_a_tokenizer_that_its_package_breaks_on_is_refused(tmp_path: Path):
     text["model"]["continuing_subword_prefix"] = "a" * 14
     (folder / "tokenizer.json").write_text(json.dumps(text))
     with pytest.raises(og.GenAIError, match=r"tokenizer\.json' to be a tokenizer"):
+
+
+with pytest.raises(og.GenAIError, match="to be a tokenizer"):
         og.Tokenizer(og.Config(folder))
 
 

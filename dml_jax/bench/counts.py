@@ -95,7 +95,7 @@ def _of_operator(op: Any) -> float:
 
 def _of_attention(op: Any) -> float:
     """Return the operations of the products of queries and keys, and of weights and values."""
-    heads, _ = op.head_counts
+    heads = op.query_head_count
     *_, batch, queries, width = op.output_tensor.sizes
     of_value = width // heads
     if op.query_tensor is not None:

@@ -20,11 +20,12 @@ table {{ border-collapse: collapse; width: 100% }}
 th {{ cursor: pointer; text-align: right; border-bottom: 1px solid #888; white-space: nowrap }}
 td {{ text-align: right; padding: 2px 8px; font-variant-numeric: tabular-nums }}
 th:first-child, td:first-child {{ text-align: left }}
+td:nth-child(n+3) {{ white-space: nowrap }}
 tr:hover {{ background: #8882 }} circle:hover {{ stroke: currentColor; stroke-width: 2 }}
 svg {{ width: 100%; height: auto }} text {{ font-size: 11px; fill: currentColor }}
 pre {{ white-space: pre-wrap }} :root {{ color-scheme: light dark }}
 </style></head><body>
-<h1>{title}</h1><pre>{head}</pre>
+<h1>dml-jax bench</h1><pre>{head}</pre>
 {chart}
 <table><thead><tr>{names}</tr></thead><tbody>
 {rows}
@@ -68,7 +69,7 @@ def page(results: Results, title: str, verbose: bool = False) -> str:
 def _td(text: str) -> str:
     """Return a cell of the table, with the number by which it is sorted."""
     number = text.split(" ")[0].replace(",", "").rstrip("%")
-    factor = {"ms": 1e-3, "us": 1e-6}.get(text.split(" ")[1] if " " in text else "", 1.0)
+    factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6}.get(text.partition(" ")[2].partition(" ")[0], 1.0)
     try:
         value = f' data-value="{float(number) * factor}"'
     except ValueError:
@@ -97,10 +98,10 @@ def _chart(rows: Sequence[Row]) -> str:
     parts = [*_axis(x, is_x=True), *_axis(y, is_x=False)]
     low, high = min(xs) / 2, max(xs) * 2
     for name, rate in rates.items():
-        ridge = top.get(name, math.inf) / rate if is_roofline else low
-        level = top.get(name, rate * high) if is_roofline else rate
-        corners = [(low, min(low * rate, level))] if is_roofline else []
-        corners += [(min(max(ridge, low), high), level), (high, level)]
+        level = top.get(name, max(tops)) if is_roofline else rate
+        corners = [(low, min(low * rate, level))] if is_roofline else [(low, level)]
+        corners += [(min(max(level / rate, low), high), level)] if is_roofline else []
+        corners += [(high, level)] if name in top or not is_roofline else []
         line = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in corners)
         words = f"{name}: copy {shown(rate)} GB/s"
         words += f", product {shown(top[name])} GFLOP/s" if name in top else ""

@@ -132,7 +132,8 @@ class Bench:
                     if is_queued(self.device):
                         group[way] = all_at_once(function, inputs, self.device)
                 _add(row, interleaved(group, sets, seconds=self.seconds, keep={"copy"}))
-        row.peak = self.peak(row.data_type, dtype) if self.roofline else 0.0
+        if self.roofline and all(tensor.dtype == dtype for tensor in function.inputs[:1]):
+            row.peak = self.peak(row.data_type, dtype)  # integers are multiplied at another rate
         return row
 
     def _beside(self, cell: Cell, made: Any, inputs: Any, row: Row) -> dict[str, Contender]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import statistics
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,7 +44,9 @@ def shown(value: float, digits: int = 3) -> str:
 
 
 def shown_time(seconds: float) -> str:
-    """Show a time with three digits, in us or ms."""
+    """Show a time with three digits, in us, ms or s."""
+    if seconds >= 1:
+        return f"{shown(seconds)} s"
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
@@ -83,7 +86,7 @@ def cells_of(row: Row, names: Sequence[str], total: float) -> list[str]:
         "GFLOP/s": lambda: shown(row.operations / row.time() / 1e9) if row.operations else "",
         "Copy": lambda: shown(row.copy / 1e9),
         "Of copy": lambda: f"{row.share:.2f}",
-        "Of roof": lambda: f"{row.of_roof:.2f}",
+        "Of roof": lambda: f"{row.of_roof:.2f}" if row.of_roof else "",
         "Count": lambda: str(row.count),
         "Share": lambda: "" if row.operator == PROGRAM else f"{row.count * row.time() / total:.1%}",
         "Fastest": lambda: f"{row.speedup:.2f}" if row.peers else "",
@@ -258,27 +261,52 @@ def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
             ridge = top[name] / rate
             words += f", product {shown(top[name])} GFLOP/s, ridge {shown(ridge)} FLOP/B"
             points = [low, ridge, high]
+        elif top:  # no roof is known beyond
+            points = [low, min(high, max(low, max(top.values()) / rate))]
         roof = [min(x * rate, top.get(name, float("inf"))) for x in points]
         axes.plot(points, roof, color=COLOURS[name], label=words)
     places = {row.name: (row.intensity, row.operations / row.time() / 1e9) for row in drawn}
-    named = {row.name for row in worst(drawn, "of_roof", NAMED)}
     for row in drawn:
         axes.scatter(*places[row.name], s=22, color=COLOURS[row.data_type], alpha=0.7, zorder=3)
-        if row.name in named:
-            text = row.label.replace("$", r"\$")[:40]
-            axes.annotate(text, places[row.name], (4, -3), textcoords="offset points", fontsize=6)
     axes.set(xscale="log", yscale="log", xlim=(low, high))
     axes.set(xlabel="operations for each byte that must move", ylabel="GFLOP/s")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
     axes.grid(which="major", lw=0.3)
     figure.legend(loc="outside lower center", ncols=1, fontsize=8)
+    named = {row.label: places[row.name] for row in worst(drawn, "of_roof", NAMED)}
+    _name_dots(figure, axes, named)
+
+
+def _name_dots(figure: Any, axes: Any, named: Mapping[str, tuple[float, float]]) -> None:
+    """Write names beside their dots: each at the nearest place that is free."""
+    figure.draw_without_rendering()  # places the axes
+    point = figure.dpi / 72
+    inside, dots = axes.bbox, [axes.transData.transform(at) / point for at in named.values()]
+    taken = [(x - 2, y - 2, x + 2, y + 2) for x, y in dots]
+    for (name, place), (at_x, at_y) in zip(named.items(), dots, strict=True):
+        text = textwrap.shorten(name.replace("$", r"\$"), 40, placeholder="")
+        width, height = 3.9 * len(text), 7.0
+        shifts = [step * sign for step in range(0, 400, 4) for sign in (-1, 1)]
+        for shift, dx in ((y, x) for y in shifts for x in (6.0, -6.0 - width)):
+            left, low = at_x + dx, at_y + shift - 2
+            box = left, low, left + width, low + height
+            within = inside.x0 < left * point and box[2] * point < inside.x1
+            if within and all(
+                box[0] > b[2] or b[0] > box[2] or box[1] > b[3] or b[1] > box[3] for b in taken
+            ):
+                break
+        else:
+            continue
+        taken.append(box)
+        line = {"arrowstyle": "-", "lw": 0.4, "shrinkA": 0, "shrinkB": 2} if shift else None
+        axes.annotate(
+            text, place, (dx, shift - 2), textcoords="offset points", fontsize=6, arrowprops=line
+        )
 
 
 def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
     """Draw the rates of memory and of products as bars, and caches and collectives as curves."""
-    from matplotlib.ticker import FuncFormatter
-
     kinds = ("copy", "read", "write", "add")
     bars = [row for row in rows if row.operator in kinds]
     products = [row for row in rows if row.operator == "product"]
@@ -301,8 +329,11 @@ def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
             (float(r.variant.split(" ")[0]), r.rate / 1e9) for r in rows if r.operator == kind
         ]
         third.plot(*zip(*points, strict=True), "o-", ms=3, label=kind)
-    third.set(xscale="log", xlabel="KiB", ylabel="GB/s")
-    third.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
+    third.set(xscale="log", xlabel="size", ylabel="GB/s", ylim=(0, None))
+    sizes = sorted({float(r.variant.split(" ")[0]) for r in rows if r.operator in curves})[::2]
+    words = [f"{n / 1024:g} MiB" if n >= 1024 else f"{n:g} KiB" for n in sizes]
+    third.set_xticks(sizes, words, fontsize=7)
+    third.minorticks_off()
     if curves:
         third.legend(fontsize=7)
 

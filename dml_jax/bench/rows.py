@@ -23,6 +23,7 @@ from dml_jax.errors import DmlError, Fault
 from dml_jax.files import write_whole
 from dml_jax.host import cores, last_cache_bytes
 
+MOST_UNKNOWN = 10.0  # operations a byte up to which memory limits, where no peak is known
 FORMAT = 1  # of the file; a reader refuses another one
 
 
@@ -163,7 +164,12 @@ class Row:
 
     @property
     def of_roof(self) -> float:
-        """Return the least time that memory or arithmetic takes, as a part of the time."""
+        """Return the least time that memory or arithmetic takes, as a part of the time.
+
+        0 if the operations could be what limits, and no peak of their type is known.
+        """
+        if not self.peak and self.intensity > MOST_UNKNOWN:
+            return 0.0
         arithmetic = self.operations / self.peak / self.time() if self.peak else 0.0
         return max(self.share, arithmetic)
 
@@ -181,13 +187,25 @@ class Row:
 
 @dataclass
 class Results:
-    """A run: where and how it measured, and its rows."""
+    """A run: where and how it measured, and its rows.
+
+    Attributes:
+        environment: the machine, the versions and the flags.
+        options: the words of the command line.
+        rows: by the names of their cells.
+        failed: why cells have no row, by their names.
+        interrupted: whether it ended before its time.
+        cells: how many cells it was to measure.
+        complete: how many of them have all their times.
+    """
 
     environment: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    cells: int = 0
+    complete: int = 0
 
     def add(self, row: Row) -> None:
         """Add a row, or the times of another process to it."""
@@ -231,16 +249,20 @@ class Results:
 
 def copies(rows: Iterable[Row], of: Any = statistics.median) -> dict[str, float]:
     """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
-    rates: dict[str, list[float]] = {}
-    for row in rows:
-        if row.copy:
-            rates.setdefault(row.data_type, []).append(row.copy / 1e9)
-    return {name: of(found) for name, found in rates.items()}
+    return _by_type(((row.data_type, row.copy) for row in rows), of)
 
 
 def peaks(rows: Iterable[Row]) -> dict[str, float]:
-    """Return the GFLOP/s of a product of each type that has one."""
-    return {row.data_type: row.peak / 1e9 for row in rows if row.peak}
+    """Return the GFLOP/s of a product of each type that has one: the median over the cells."""
+    return _by_type(((row.data_type, row.peak) for row in rows), statistics.median)
+
+
+def _by_type(rates: Iterable[tuple[str, float]], of: Any) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for name, rate in rates:
+        if rate:
+            found.setdefault(name, []).append(rate / 1e9)
+    return {name: of(values) for name, values in found.items()}
 
 
 def environment(device: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def here(
     bench: Bench, cells: Sequence[Cell], results: Results, tell: Tell = lambda *_: None
 ) -> Generator[Row, None, None]:
     """Measure cells in this process, and yield each row; a cell that fails is kept as failed."""
+    results.cells = len(cells)
     for number, cell in enumerate(cells):
         tell(number, len(cells), cell.name)
         try:
@@ -36,6 +37,7 @@ def here(
             results.failed[cell.name] = lines[0][:200]
             continue
         results.add(row)
+        results.complete += 1
         yield row
 
 
@@ -84,7 +86,8 @@ def in_processes(
                 case "environment":
                     results.environment = results.environment or value
                 case "names":
-                    names = value
+                    names, results.cells = value, len(value)
+                    results.complete = len({*value} & {*skipped})
                     left = [processes - _count(results, name) for name in value]
                     total = done + sum(max(n, 1 if narrow else 0) for n in left)
                 case "begun":
@@ -94,6 +97,7 @@ def in_processes(
                     row = Row.from_json(value)
                     results.add(row)
                     rows, done = rows + 1, done + 1
+                    results.complete += _is_done(results.rows[row.name], processes, narrow)
                     yield row
                 case "failed":
                     results.failed |= value

@@ -386,7 +386,7 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
         results.interrupted = interrupted = True
     finally:
         tell.end()
-    _say(options, results, tell)
+    _say(options, results)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -412,12 +412,12 @@ class _Progress:
 
     def __init__(self) -> None:
         self.live, self.begin = sys.stderr.isatty(), time.monotonic()
-        self.last, self.left, self.total = self.begin, 0, 0
+        self.last, self.left = self.begin, 0
 
     def __call__(self, done: int, total: int, name: str) -> None:
         from dml_jax.bench.runs import time_left
 
-        self.left, self.total, moment = total - done - 1, total, time.monotonic()
+        self.left, moment = total - done - 1, time.monotonic()
         if self.live or moment > self.last + 5:
             words = f"[{done + 1}/{total}{time_left(self.begin, done, total)}] {name}"
             self.last = moment
@@ -433,7 +433,7 @@ def _save(options: _Options, results: "Results") -> None:
         results.save(target)
 
 
-def _say(options: _Options, results: "Results", tell: _Progress) -> None:
+def _say(options: _Options, results: "Results") -> None:
     """Print the table, and write the files; an earlier file is worth more than an empty one."""
     from dml_jax.bench import report
 
@@ -453,12 +453,20 @@ def _say(options: _Options, results: "Results", tell: _Progress) -> None:
             click.echo(f"{name}: {said}")
     if not options.to_stdout:
         click.echo(json.dumps(results.to_json(), indent=1))
-    part = f" ({len(rows)} of {tell.total} cells)" if tell.left > 0 or results.interrupted else ""
+    is_part = results.interrupted or results.complete + len(results.failed) < results.cells
+    part = f" ({results.complete} of {results.cells} cells)" if is_part else ""
+    faults: list[Fault] = []
     for target in dict.fromkeys([*options.outputs, *options.kept]) if rows else ():
         new = new_folder(target)
-        _write(target, results, title[0], options.verbose)
+        try:
+            _write(target, results, title[0], options.verbose)
+        except DmlError as error:  # the other files may lie elsewhere
+            faults += error.faults
+            continue
         verb = "Drawn" if target.suffix.lower() in (".svg", ".png") else "Written"
         click.echo(f"{verb} to '{target}'{part}{new}", err=not options.to_stdout)
+    if faults:
+        raise DmlError(faults)
     if results.failed and not rows:
         raise Failure("No cell was measured.")
 

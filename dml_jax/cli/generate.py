@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dml_jax.cli.terminal import json_option, reporting, say_json
+from dml_jax.errors import DmlError, Fault, Unquoted
 
 _FOLDER = click.Path(readable=False, path_type=Path)
 
@@ -23,7 +24,10 @@ _FOLDER = click.Path(readable=False, path_type=Path)
 @click.option("--top_k", type=int, help="Draw from so many tokens.")
 @click.option("--top_p", type=float, help="Draw from tokens that have this probability together.")
 @click.option("--seed", type=int, help="Draw the same tokens each time.")
+@click.option("--num_beams", type=int, help="Search with so many sequences for the likeliest.")
+@click.option("--length_penalty", type=float, help="Of beams: more than 0 prefers long ones.")
 @click.option("--repetition_penalty", type=float, help="More than 1 repeats less.")
+@click.option("--features", type=_FOLDER, help="A .npy of log-mel values, for a model of sound.")
 @click.option("--keep-int4", is_flag=True, help="Unpack int4 weights at each step: less memory.")
 @click.option("--adapter", type=_FOLDER, help="A folder of PEFT's: adapter_model.safetensors.")
 @click.option("--devices", type=click.IntRange(1), default=1, help="Divide it among devices.")
@@ -34,6 +38,7 @@ def generate(
     prompt: str | None,
     chat: bool,
     seed: int | None,
+    features: Path | None,
     keep_int4: bool,
     adapter: Path | None,
     devices: int,
@@ -41,8 +46,9 @@ def generate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Generate text with the language model in FOLDER, one that ONNX Runtime GenAI's builder wrote.
+    """Generate text with the language model in FOLDER.
 
+    FOLDER is what ONNX Runtime GenAI's builder wrote, or optimum: config.json beside ONNX networks.
     Words come as they are made. Options that are left out are those of FOLDER/genai_config.json.
     With --chat, each line of stdin is a message, and the end of stdin ends the conversation.
 
@@ -52,7 +58,7 @@ def generate(
     dml-jax generate FOLDER --chat --stats
     dml-jax generate FOLDER --prompt "Once" --adapter ADAPTER --devices 2
     """  # noqa: D301
-    if prompt is None and not chat:
+    if prompt is None and not chat and features is None:
         raise click.UsageError("Give a text with --prompt, or talk with --chat.")
     given = {n: v for n, v in options.items() if v is not None and v is not False}
     given |= {} if seed is None else {"random_seed": seed}
@@ -67,12 +73,26 @@ def generate(
         if model.decoder.note:
             click.echo(model.decoder.note, err=True)
         talk: Any = Talk(model, {"do_sample": False, **given})
+        if features is not None:
+            _say(talk, talk.heard(_array(features)), stats, as_json)
         if prompt == "-":
             prompt = sys.stdin.read()
         if prompt is not None:
-            _say(talk, prompt, chat, stats, as_json)
+            _say(talk, talk.said(prompt, chat), stats, as_json)
         for line in _lines(as_json) if chat else ():
-            _say(talk, line, True, stats, as_json)
+            _say(talk, talk.said(line, True), stats, as_json)
+
+
+def _array(path: Path) -> Any:
+    """Return the array in a file. Raises `DmlError` where it cannot be read."""
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        what = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        rule = "be an array of NumPy's, .npy, that can be read"
+        raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
 
 
 def _lines(as_json: bool) -> Iterator[str]:
@@ -88,12 +108,12 @@ def _lines(as_json: bool) -> Iterator[str]:
             yield line.rstrip("\n")
 
 
-def _say(talk: Any, text: str, is_chat: bool, stats: bool, as_json: bool) -> None:
-    """Print the answer to a text."""
+def _say(talk: Any, answer: Iterator[str], stats: bool, as_json: bool) -> None:
+    """Print an answer."""
     pieces = []
     is_open = False
     try:
-        for piece in talk.said(text, is_chat):
+        for piece in answer:
             pieces.append(piece)
             if not as_json:
                 is_open = True

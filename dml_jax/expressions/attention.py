@@ -7,7 +7,7 @@ import jax
 
 
 def _attention(op: Any) -> Callable[..., Any]:
-    heads, key_heads = op.head_counts
+    heads, key_heads = op.query_head_count, op.key_value_head_count
 
     def call(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         q, k, v = (

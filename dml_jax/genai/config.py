@@ -9,9 +9,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from dml_jax.genai.ahead import STEPS, steps_of
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.growing import decoder_of
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.operator.callable import are_refused
@@ -19,7 +21,8 @@ from dml_jax.operator.callable import are_refused
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
 
-# A graph of kernels would be recorded again at each step, since arrays lie at other addresses.
+# A graph of kernels would be recorded again at each step, since arrays lie at other addresses. A
+# program of several steps has such a graph: XLA records it once for all of them.
 _GPU_OPTIONS = {"xla_gpu_enable_command_buffer": ""}
 # Of one sequence the long products are no products of matrices to XLA: nothing is to be tuned.
 _SOON = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
@@ -82,16 +85,27 @@ class Model:
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each step. Else
             a CPU unpacks them once, into up to eight times their memory.
         devices: how many devices compute it together; the first ones that JAX has.
+        ahead: how many tokens one program computes, before a generator hands them out one by one.
+            None: 16 on one GPU, else 1.
     """
 
     def __init__(
-        self, config: "Config | str | Path", *, keeps_int4: bool = False, devices: int = 1
+        self,
+        config: "Config | str | Path",
+        *,
+        keeps_int4: bool = False,
+        devices: int = 1,
+        ahead: int | None = None,
     ):
+        if ahead is not None and ahead < 1:
+            raise refusal("the number of tokens ahead", "be at least 1", ahead)
+        is_quick = jax.default_backend() == "gpu" and devices == 1
+        self.ahead = ahead or (STEPS if is_quick else 1)
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
-        self.decoder = Decoder(self.folder, keeps_int4, mesh_of(devices))
         with raised():
-            _ = self.folder.proto, self.decoder.note
+            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices))
+            _ = self.decoder.note
 
     @property
     def type(self) -> str:
@@ -119,10 +133,36 @@ class Model:
             logits, after = self.decoder.step(held, cache, tokens, counts, width)
             return logits, most_likely(logits)[:, None], after
 
-        many = _known(_GPU_OPTIONS) if jax.default_backend() == "gpu" else {}
-        one = {**many, **_known(_SOON)} if many else {}
         names = {"static_argnames": "width", "donate_argnames": "cache"}
-        return tuple(jax.jit(step, compiler_options=own or None, **names) for own in (one, many))  # pyright: ignore
+        return self._compiled(step, _GPU_OPTIONS, names)
+
+    def steps(self, batch: int) -> Any:
+        """Return the compiled program of `ahead` steps, which takes over the cache's memory.
+
+        It gives what `steps_of` gives.
+        """
+        return self._several[batch > 1]
+
+    @functools.cached_property
+    def _several(self) -> tuple[Any, Any]:
+        """Return the programs of several steps of one sequence, and of more."""
+
+        def steps(held: Any, cache: Any, state: Any, numbers: Any, **static: Any) -> Any:
+            return steps_of(self.decoder, held, cache, state, numbers, count=self.ahead, **static)
+
+        names = {"static_argnames": ("width", "draws", "top_k"), "donate_argnames": "cache"}
+        return self._compiled(steps, {}, names)
+
+    def _compiled(self, function: Any, options: dict[str, Any], names: Any) -> tuple[Any, Any]:
+        """Return a function compiled for one sequence, and for more: XLA's options differ."""
+        many, one = options, {**options, **_SOON}
+        if jax.default_backend() == "gpu":
+            many, one = _known(many), _known(one)
+        else:
+            many, one = {}, {}
+        return tuple(
+            jax.jit(function, compiler_options=own or None, **names) for own in (one, many)
+        )  # pyright: ignore
 
     def adapted(self, adapter: Adapter) -> "Model":
         """Return the model with an adapter, whose weights are among those of its decoder.
@@ -131,6 +171,7 @@ class Model:
         """
         with raised():
             other = Model.__new__(Model)  # which has no programs yet
+            other.ahead = self.ahead
             other.config = self.config
             other.folder = self.folder.having(adapter.applied())
             other.decoder = self.decoder.having(other.folder)
@@ -154,6 +195,8 @@ class Model:
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of XLA; none where this version of it refuses them."""
+    if not options:
+        return {}
     try:
         jax.jit(lambda: 0, compiler_options=options).lower().compile()
     except (ValueError, RuntimeError) as error:

@@ -54,6 +54,9 @@ class Decoder:
         weights: the weights of the file, by name.
     """
 
+    is_encoding = False
+    """Whether an encoder reads the prompt, or features of sound."""
+
     def __init__(self, folder: Folder, keeps_int4: bool = False, mesh: Mesh | None = None):
         self.folder, self.mesh, self._keeps_int4 = folder, mesh, keeps_int4
         self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
@@ -63,7 +66,7 @@ class Decoder:
 
     def having(self, folder: Folder) -> "Decoder":
         """Return the decoder of another network, with the weights that both have."""
-        other = Decoder(folder, self._keeps_int4, self.mesh)
+        other = type(self)(folder, self._keeps_int4, self.mesh)
         other._weights = self._weights
         return other
 
@@ -182,16 +185,21 @@ class Decoder:
                 self._networks[key] = self._loaded(*key)
         return self._networks[key]
 
-    def _loaded(
-        self, batch: int, length: int, rows: int, width: int, is_last: bool
-    ) -> Network | ShardedNetwork:
-        names, dims = self.folder.names, self._dims
-        heads, size = self.heads
+    def _shapes(self, batch: int, length: int, rows: int, width: int) -> dict[str, Sequence[int]]:
+        """Return the sizes of the inputs of a network."""
+        names, (heads, size) = self.folder.names, self.heads
         shapes: dict[str, Sequence[int]] = {
             past: (batch, heads, rows, size) for past, _ in self.folder.caches
         }
         sizes = {"input_ids": length, "attention_mask": width, "position_ids": length}
-        shapes |= {names[n]: (batch, count) for n, count in sizes.items() if names[n] in dims}
+        there = {n: count for n, count in sizes.items() if names[n] in self._dims}
+        return {**shapes, **{names[n]: (batch, count) for n, count in there.items()}}
+
+    def _loaded(
+        self, batch: int, length: int, rows: int, width: int, is_last: bool
+    ) -> Network | ShardedNetwork:
+        names = self.folder.names
+        shapes = self._shapes(batch, length, rows, width)
         proto = self.folder.proto
         if is_last:
             proto = _of_one_token(proto, names["logits"], batch)
@@ -235,7 +243,7 @@ class Decoder:
         tables = {
             n.input[0] for n in self.folder.proto.graph.node if n.op_type.startswith("Gather")
         }
-        network = next(n for key, n in self._networks.items() if key[1] == 1)
+        _, network = min(self._networks.items(), key=lambda item: item[0][1])  # one token
         names, _ = network.prepared_from
         read = [*(self._weights[n] for n in names if n not in tables), *(self._made or ())]
         weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)
@@ -265,6 +273,18 @@ class Decoder:
     def _after(self, results: Mapping[str, Any], cache: Cache, counts: Any) -> Cache:
         buffers = [results[present] for _, present in self.folder.caches]
         return {"length": cache["length"] + counts, "buffers": buffers}
+
+    def cut(self, cache: Cache, length: int) -> Cache:
+        """Return a cache of the first tokens, `length` of each sequence."""
+        return {**cache, "length": jnp.full_like(cache["length"], length)}
+
+    def encoded(self, cache: Cache, source: np.ndarray) -> Cache:
+        """Return a cache with what an encoder made of a source; this decoder has none."""
+        raise NotImplementedError
+
+    def filled(self, buffer: np.ndarray, length: int) -> np.ndarray:
+        """Return the rows of a buffer that are filled, [batch, heads, length, size]."""
+        return buffer[:, :, :length]
 
     def decode(self, weights: Mapping[str, Any], cache: Cache, tokens: Any) -> tuple[Any, Cache]:
         """Return the logits of each token, [batch, length, vocabulary], and the cache after them.

@@ -11,6 +11,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.files import parse_text, similar_file
+from dml_jax.genai.exports import PLAIN, of_export, unbranched
 from dml_jax.onnx.external import Folder as Files
 
 CONFIG = "genai_config.json"
@@ -71,6 +72,9 @@ class Folder:
 
     def __init__(self, path: str | Path, overlay: Mapping[str, Any] | None = None):
         self.path = Path(path)
+        if not (self.path / CONFIG).exists() and (self.path / PLAIN).exists():
+            self.config = merged(of_export(self.path), overlay or {})
+            return
         text = self.read(CONFIG)
 
         def parse(data: bytes) -> dict[str, Any]:
@@ -105,7 +109,8 @@ class Folder:
     @functools.cached_property
     def files(self) -> Files:
         """Return where the external data of the network are."""
-        return Files(self.path, (self.path / CONFIG).resolve().parent)
+        place = (self.path / str(self.decoder.get("filename") or "")).parent
+        return Files(place, (self.path / CONFIG).resolve().parent)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
         """Return the folder with another network.
@@ -117,6 +122,11 @@ class Folder:
         other = copy.copy(self)
         other.proto, other.files = proto, files or self.files
         return other
+
+    @property
+    def config_name(self) -> str:
+        """Return the name of the file that says what the folder is."""
+        return CONFIG if (self.path / CONFIG).exists() else PLAIN
 
     @property
     def model(self) -> Mapping[str, Any]:
@@ -162,6 +172,12 @@ class Folder:
         return (self.eos_token_ids or [0])[0] if found is None else found
 
     @property
+    def start_token_ids(self) -> list[int]:
+        """Return the tokens that a decoder with an encoder starts with."""
+        start = self.model.get("decoder_start_token_id", self.model.get("bos_token_id", 0))
+        return [int(start), *(int(i) for i in self.model.get("decoder_prompt_ids") or ())]
+
+    @property
     def layers(self) -> int:
         """Return the number of layers, each of which has keys and values."""
         return _number(self.decoder, "num_hidden_layers", _LAYERS_MAX) or 0
@@ -183,6 +199,19 @@ class Folder:
         layers = [str(k) for k in range(self.layers)]
         return [(a.replace("%d", k), b.replace("%d", k)) for k in layers for a, b in named]
 
+    def network_of(self, name: str) -> onnx.ModelProto:
+        """Return the network in a file, without its external data.
+
+        Raises `DmlError` where it cannot be read.
+        """
+        proto, data = onnx.ModelProto(), self.read(name)
+        try:
+            proto.ParseFromString(data)
+        except Exception as error:  # the package's own
+            rule = Sentence(f"the file '{self.path / name}' is no ONNX model: {error}")
+            raise DmlError([Fault("", "", rule, "")]) from None
+        return proto
+
     @functools.cached_property
     def proto(self) -> onnx.ModelProto:
         """Return the decoder's network, without its external data.
@@ -190,12 +219,7 @@ class Folder:
         Raises `DmlError` where it cannot be read, or lacks a tensor that the config names.
         """
         name = str(self.decoder.get("filename") or "model.onnx")
-        proto, data = onnx.ModelProto(), self.read(name)
-        try:
-            proto.ParseFromString(data)
-        except Exception as error:  # the package's own
-            rule = Sentence(f"the file '{self.path / name}' is no ONNX model: {error}")
-            raise DmlError([Fault("", "", rule, "")]) from None
+        proto = unbranched(self.network_of(name), bool(self.layers))
         inputs = {value.name for value in proto.graph.input}
         outputs = {value.name for value in proto.graph.output}
         faults = []
@@ -205,10 +229,10 @@ class Folder:
         for tensor, known in wanted:
             if tensor not in known:
                 rule = f"be a tensor of '{name}'{nearest(tensor, known)}"
-                faults.append(Fault("", f"a name in {CONFIG}", rule, tensor))
-        if not self.layers:
+                faults.append(Fault("", f"a name in {self.config_name}", rule, tensor))
+        if not self.layers and "encoder" not in self.model:
             rule = "be 1 or more"
-            faults.append(Fault("", f"num_hidden_layers in {CONFIG}", rule, self.layers))
+            faults.append(Fault("", f"num_hidden_layers in {self.config_name}", rule, self.layers))
         if faults:
             raise DmlError(faults)
         return proto

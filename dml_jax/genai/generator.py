@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.genai.adapters import Adapters
+from dml_jax.genai.ahead import Block, Numbers, State
+from dml_jax.genai.beams import Beams, continued, reordered
 from dml_jax.genai.config import Model, as_tokens
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
@@ -64,15 +66,18 @@ class Generator:
         self._options = params.options
         self._options.check(model.folder.context_length)
         self._decoder, self._key = model.decoder, key_of(self._options.random_seed)
-        batch = self._options.batch_size
+        self._batch = self._options.batch_size * self._options.num_beams
         with raised():
             rows = self._decoder.rows(self._options.max_length)
-            self._rows, self._cache = rows, self._decoder.cache(batch, rows)
+            self._rows, self._cache = rows, self._decoder.cache(self._batch, rows)
         self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
         self._start(0)
 
     def _start(self, length: int) -> None:
-        batch = self._options.batch_size
+        batch, folder = self._batch, self._model.folder
+        self._beams: Beams | None = None
+        if self._options.num_beams > 1:
+            self._beams = Beams(self._options, folder.eos_token_ids, folder.pad_token_id)
         self._tokens: list[Any] = []  # columns, [batch, n]: arrays of NumPy or of JAX
         self._count = length
         self._filled = [0] * batch  # rows of the cache, of each sequence
@@ -82,12 +87,16 @@ class Generator:
         self._seen: jax.Array | None = None
         self._next = np.zeros(batch, np.int32)
         self._has_ended = np.zeros(batch, bool)
+        self._blocks: list[Block] = []  # what a device computes ahead: two at most
+        self._state: State | None = None  # after the last one of them
+        self._used = 0  # tokens of the first one that were handed out
+        self._keys: jax.Array | None = None  # of the last one that was handed out as a whole
 
     @property
     def _sequences(self) -> np.ndarray:
         """Return the tokens, [batch, length]."""
         if not self._tokens:
-            return np.zeros((self._options.batch_size, 0), np.int32)
+            return np.zeros((self._batch, 0), np.int32)
         parts = [np.asarray(part) for part in self._tokens]
         self._tokens = [np.concatenate(parts, 1)] if len(parts) > 1 else parts
         return self._tokens[0]
@@ -101,8 +110,20 @@ class Generator:
 
         Raises `GenAIError` where there are none, too many, or some that the model has not.
         """
-        batch = self._options.batch_size
-        array = as_tokens(tokens, batch)
+        if self._beams is not None and self._count:
+            raise refusal(
+                "append_tokens", "be called once where num_beams is more than 1", "another"
+            )
+        array = as_tokens(tokens, self._options.batch_size)
+        if self._decoder.is_encoding and not self._count:
+            array = self._encoded(array)
+        self._appended(array)
+
+    append_token_sequences = append_tokens
+
+    def _appended(self, array: np.ndarray) -> None:
+        """Append tokens, [batch_size, length], to the sequences of the decoder."""
+        array, batch = array.repeat(self._options.num_beams, 0), self._batch
         most, vocabulary = self._options.max_length, self._model.folder.vocab_size
         if self._count + array.shape[1] > most:
             rule = f"be at most {most - self._count}, so that sequences have at most max_length"
@@ -110,37 +131,46 @@ class Generator:
             raise refusal("the number of tokens", rule, array.shape[1])
         if array.min() < 0 or (vocabulary and array.max() >= vocabulary):
             raise refusal("the tokens", f"be in [0, {vocabulary - 1}]", array)
+        self._forget_ahead()
         for row in range(batch):
             added = (
-                _unpadded(array[row], self._model.folder.pad_token_id) if batch > 1 else array[0]
+                _unpadded(array[row], self._model.folder.pad_token_id)
+                if self._options.batch_size > 1
+                else array[row]
             )
             self._waiting[row] = np.concatenate([self._waiting[row], added])
         self._tokens.append(array)
         self._count += array.shape[1]
         self._see(array)
         self._has_ended[:] = False
-        self._compute()
+        self._compute(1 if self._steps > 1 else 2)
 
-    append_token_sequences = append_tokens
+    def _encoded(self, source: np.ndarray) -> np.ndarray:
+        """Let the encoder read tokens or features; return the tokens that a decoder starts with."""
+        folder, beams = self._model.folder, self._options.num_beams
+        with raised():
+            self._cache = self._decoder.encoded(self._cache, source.repeat(beams, 0))
+        return np.array([folder.start_token_ids] * self._options.batch_size, np.int32)
 
     def _see(self, tokens: Any) -> None:
         """Take note of tokens that occur, where they are counted."""
         if self._options.repetition_penalty == 1 or not self._model.folder.vocab_size:
             return
-        batch = self._options.batch_size
+        batch = self._batch
         if self._seen is None:
             self._seen = jnp.zeros((batch, self._model.folder.vocab_size), bool)
         rows = jnp.arange(batch, dtype=np.int32)[:, None]
         self._seen = self._seen.at[rows, jnp.asarray(tokens)].set(True)
 
-    def _compute(self) -> None:
-        """Run the tokens that wait through the model."""
-        batch = self._options.batch_size
+    def _compute(self, least: int = 2) -> None:
+        """Run the tokens that wait through the model: `least` of them or more as a chunk."""
+        batch = self._batch
         total = max(f + len(w) for f, w in zip(self._filled, self._waiting, strict=True))
         width = self._decoder.width(self._rows, total)
         while any(map(len, self._waiting)):
             longest = max(map(len, self._waiting))
-            length = _chunk(longest, max(self._filled), width)
+            most = CHUNKS[1] * (4 if batch > 1 or self._steps == 1 else 1)
+            length = _chunk(longest, width - max(self._filled), least, most)
             counts = np.array([min(length, len(w)) for w in self._waiting], np.int32)
             tokens = np.full((batch, length), self._model.folder.pad_token_id, np.int32)
             for row, count in enumerate(counts):
@@ -183,7 +213,14 @@ class Generator:
         if self.is_done():
             self._next = np.full_like(self._next, self._model.folder.pad_token_id)
             return
+        if self._goes_ahead():
+            self._hand_out()
+            return
+        self._forget_ahead()
         self._compute()
+        if self._beams is not None:
+            self._advance(self._beams)
+            return
         column: Any = self._chosen()
         if self._has_ended.any():
             pad = np.int32(self._model.folder.pad_token_id)
@@ -193,16 +230,125 @@ class Generator:
         self._see(column)
         is_last = self._count >= self._options.max_length
         width = self._decoder.width(self._rows, max(self._filled) + 1)
-        is_known = (1, width) in self._held
+        is_known = self._steps == 1 and (1, width) in self._held  # else others come ahead
         if is_known and not is_last:  # the device goes on before the token is read
             self._run(column, np.ones(len(self._filled), np.int32), width)
         self._next = np.asarray(column)[:, 0]
-        if not is_known and not is_last:  # the token is there before that program is compiled
+        if not is_known or is_last:  # the token is there before that program is compiled
             self._waiting = [*self._next[:, None]]
         self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
 
-    def _chosen(self) -> jax.Array:
-        """Return the next token of each sequence, [batch, 1]."""
+    @property
+    def _steps(self) -> int:
+        """Return how many tokens a program computes."""
+        is_single = self._options.no_repeat_ngram_size or self._beams is not None
+        return 1 if is_single else self._model.ahead
+
+    @property
+    def _planned(self) -> int:
+        """Return how many tokens sequences have with those that are computed ahead."""
+        return self._count + self._steps * len(self._blocks) - self._used
+
+    def _width_ahead(self) -> int | None:
+        """Return the size of the mask of the next steps; None where it is not one for all."""
+        start = max(self._filled) + self._planned - self._count
+        end = min(start + self._steps, self._options.max_length)
+        widths = {self._decoder.width(self._rows, total) for total in (start + 1, end)}
+        return widths.pop() if len(widths) == 1 else None
+
+    def _goes_ahead(self) -> bool:
+        """Return whether the next token is one of several that a program computes."""
+        if self._blocks:
+            return True
+        is_next = self._steps > 1 and all(len(w) == 1 for w in self._waiting)
+        return is_next and self._width_ahead() is not None
+
+    def _hand_out(self) -> None:
+        """Append the next one of the tokens that are computed ahead.
+
+        A device computes the block after it at the same time.
+        """
+        while len(self._blocks) < 2 and self._planned < self._options.max_length:
+            width = self._width_ahead()
+            if width is None:
+                break
+            self._go_ahead(width)
+        block = self._blocks[0]
+        if not self._used:
+            self._blocks[0] = block = Block(np.asarray(block.tokens), block.keys)
+        self._next = block.tokens[self._used]
+        self._used += 1
+        self._tokens.append(self._next[:, None])
+        self._count += 1
+        self._filled = [f + 1 for f in self._filled]
+        self._waiting = [*self._next[:, None]]
+        self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
+        if self._used == self._steps:
+            self._blocks, self._used, self._keys = self._blocks[1:], 0, block.keys
+
+    def _go_ahead(self, width: int) -> None:
+        """Let the device compute the next block."""
+        options, batch = self._options, self._options.batch_size
+        if self._state is None:
+            tokens, ended = jnp.asarray(np.stack(self._waiting)), jnp.array(self._has_ended)
+            count = jnp.asarray(np.int32(self._count))
+            self._state = State(tokens, count, ended, self._key, self._seen)
+            self._logits = self._best = None
+        with raised():
+            if (1, width) not in self._held:
+                network = self._decoder.network(batch, 1, self._rows, width, True)
+                self._held[1, width] = self._decoder.held(network)
+            block, self._cache, self._state = self._model.steps(batch)(
+                self._held[1, width],
+                self._cache,
+                self._state,
+                Numbers.of(options),
+                width=width,
+                draws=options.draws,
+                top_k=max(options.top_k, 0) if options.draws else 0,
+            )
+        block.tokens.copy_to_host_async()
+        self._blocks.append(block)
+
+    def _forget_ahead(self) -> None:
+        """Leave out tokens that are computed and not handed out: the last one waits again."""
+        if self._state is None:
+            return
+        keys = self._blocks[0].keys if self._used else self._keys
+        if keys is not None:
+            self._key = keys[self._used - 1]
+        self._blocks, self._state, self._used, self._keys = [], None, 0, None
+        self._cache["length"] = jnp.asarray(np.array(self._filled, np.int32))
+        self._seen = None
+        self._see(self._sequences)
+
+    def _advance(self, beams: Beams) -> None:
+        """Append the next token to each beam, which takes over the rows of the one before it."""
+        options, logits, sequences = self._options, self._logits, self._sequences
+        penalty = np.float32(options.repetition_penalty)
+        ways = continued(
+            logits,  # pyright: ignore[reportArgumentType]
+            self._seen,
+            self._banned(),
+            beams.sums,
+            penalty=penalty,
+            beams=options.num_beams,
+        )
+        best, tokens, places = (np.asarray(way) for way in ways)
+        self._next, order = beams.advance((best, tokens, places), sequences)
+        self._tokens = [np.concatenate([sequences[order], self._next[:, None]], 1)]
+        self._count += 1
+        kept = {"cache": self._cache, "seen": self._seen}
+        kept = reordered(kept, order)
+        self._cache, self._seen = kept["cache"], kept["seen"]
+        self._filled = [self._filled[row] for row in order]
+        self._see(self._next[:, None])
+        self._has_ended = beams.done
+        if not self.is_done():
+            self._waiting = [*self._next[:, None]]
+
+    def _banned(self) -> np.ndarray | None:
+        """Return which tokens may not come next, [batch, vocabulary]; None: all may."""
         options, logits = self._options, self._logits
         assert logits is not None
         banned = None
@@ -211,9 +357,17 @@ class Generator:
         if self._count < options.min_length:
             banned = np.zeros(logits.shape, bool) if banned is None else banned
             banned[:, self._model.folder.eos_token_ids] = True
+        return banned
+
+    def _chosen(self) -> jax.Array:
+        """Return the next token of each sequence, [batch, 1]."""
+        options, logits, banned = self._options, self._logits, self._banned()
+        assert logits is not None
         if not options.draws and self._seen is None and banned is None and self._best is not None:
             return self._best
-        self._key, key = jax.random.split(self._key)
+        key = self._key
+        if options.draws:
+            self._key, key = jax.random.split(self._key)
         chosen = picked(
             logits,
             self._seen,
@@ -232,14 +386,16 @@ class Generator:
         return bool(self._has_ended.all()) or self._count >= self._options.max_length
 
     def get_next_tokens(self) -> np.ndarray:
-        """Return the token that was appended last to each sequence, [batch]."""
+        """Return the token that was appended last to each sequence, [batch * num_beams]."""
         return self._next
 
     def get_sequence(self, index: int) -> np.ndarray:
-        """Return the tokens of a sequence."""
-        batch = self._options.batch_size
-        if not 0 <= index < batch:
-            raise refusal("the index", f"be in [0, {batch - 1}]", index)
+        """Return the tokens of a sequence: of beams the answers of each prompt, best one first."""
+        count = self._options.batch_size * self._options.num_return_sequences
+        if not 0 <= index < count:
+            raise refusal("the index", f"be in [0, {count - 1}]", index)
+        if self._beams is not None and self._count:
+            return self._beams.sequence(index, self._sequences)
         return self._sequences[index].copy()
 
     def token_count(self) -> int:
@@ -248,6 +404,7 @@ class Generator:
 
     def get_logits(self) -> np.ndarray:
         """Return the logits of the next token, [batch, 1, vocabulary]."""
+        self._forget_ahead()
         self._compute()
         if self._logits is None:
             raise refusal("get_logits", "be called after append_tokens", "a call without tokens")
@@ -255,6 +412,7 @@ class Generator:
 
     def set_logits(self, logits: Any) -> None:
         """Put logits in place of those of the next token, [batch, 1, vocabulary]."""
+        self._forget_ahead()
         self._compute()
         array = np.asarray(logits, np.float32)
         wanted = (0,) if self._logits is None else self._logits.shape
@@ -270,18 +428,31 @@ class Generator:
         """
         if not 0 <= length <= self._count:
             raise refusal("the length", f"be in [0, {self._count}]", length)
-        if length and self._options.batch_size > 1:
-            raise refusal("the length", "be 0 where batch_size is more than 1", length)
+        if length and self._batch > 1:
+            rule = "be 0 where batch_size or num_beams is more than 1"
+            raise refusal("the length", rule, length)
+        self._forget_ahead()
         kept = self._sequences[:, :length]
         self._start(length)
-        self._cache["length"] = jnp.full(len(self._filled), max(length - 1, 0), np.int32)
+        self._cache = self._decoder.cut(self._cache, max(length - 1, 0))
         if length:  # the last one is computed again, for its logits
             self._tokens, self._filled = [kept], [length - 1]
             self._waiting = [kept[0, -1:]]
             self._see(kept)
 
     def set_inputs(self, inputs: Mapping[str, Any]) -> None:
-        """Append the tokens that are the input `input_ids`."""
+        """Append the tokens that are the input `input_ids`.
+
+        A decoder with an encoder of sound also takes `input_features`, [batch, channels, times] or
+        those of one sound: log-mel values.
+        """
+        inputs = dict(inputs)
+        if self._decoder.is_encoding and "input_features" in inputs and not self._count:
+            given = inputs.pop("input_features")
+            features = np.asarray(given.as_numpy() if hasattr(given, "as_numpy") else given)
+            starts = self._encoded(features.reshape(-1, *features.shape[-2:]))
+            inputs.setdefault("input_ids", starts)
+            self._appended(as_tokens(inputs.pop("input_ids"), self._options.batch_size))
         others = [name for name in inputs if name != "input_ids"]
         if others:
             raise refusal("the inputs", "be input_ids alone", ", ".join(others))
@@ -295,9 +466,11 @@ class Generator:
             return self.get_logits()
         if name not in outputs:
             raise refusal("the output", "be one of the model", name)
+        self._forget_ahead()
+        self._compute()
         buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
         copies = buffer.shape[1] // self._decoder.heads[0]  # of each head, on several devices
-        return buffer[:, ::copies, : max(self._filled)]
+        return self._decoder.filled(buffer[:, ::copies], max(self._filled))
 
     def get_input(self, name: str) -> np.ndarray:
         """Return the tokens that the model read last, `input_ids`."""
@@ -320,6 +493,7 @@ class Generator:
         """
         if adapters.model.decoder is not self._of.decoder:
             raise refusal("the adapters", "be those of the generator's model", "others")
+        self._forget_ahead()
         self._model = adapters.adapted(name)
         self._decoder, self._held = self._model.decoder, {}
 
@@ -336,11 +510,16 @@ def _unpadded(tokens: np.ndarray, pad: int) -> np.ndarray:
     return tokens[places[0] : places[-1] + 1] if places.size else tokens[:1]
 
 
-def _chunk(count: int, filled: int, width: int) -> int:
-    """Return the length of the next chunk of `count` tokens, of which `width` fit in all."""
+def _chunk(count: int, room: int, least: int, most: int) -> int:
+    """Return the length of the next chunk of `count` tokens.
+
+    Args:
+        count: the tokens that wait.
+        room: how many rows of a buffer are left.
+        least: less tokens go one by one.
+        most: more tokens go by the longest chunk.
+    """
     for length in CHUNKS:
-        if filled + length <= width and (
-            count > CHUNKS[1] * 4 if length == CHUNKS[0] else count > 1
-        ):
+        if length <= room and (count > most if length == CHUNKS[0] else count >= least):
             return length
     return 1

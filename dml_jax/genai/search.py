@@ -22,13 +22,14 @@ class SearchOptions:
         chunk_size: is taken, and changes nothing: prompts are cut into chunks of their own.
         diversity_penalty: has to be 0.
         do_sample: whether the next token is drawn; else it is the most likely one.
-        early_stopping: of beams, which are not carried out.
-        length_penalty: of beams, likewise.
+        early_stopping: whether a beam search is done once it has num_beams answers; else once none
+            of its beams can become better than these.
+        length_penalty: the power of its length that the score of an answer of beams is divided by.
         max_length: the most tokens of a sequence, the prompt included.
         min_length: the tokens before which no sequence ends.
         no_repeat_ngram_size: the size of the groups of tokens that occur once; 0 allows all.
-        num_beams: has to be 1.
-        num_return_sequences: has to be 1.
+        num_beams: the number of sequences that a beam search keeps; 1 is no beam search.
+        num_return_sequences: how many of its answers can be read.
         past_present_share_buffer: is taken, and changes nothing: buffers are always shared.
         random_seed: the seed of the draws; -1 stands for another one each time.
         repetition_penalty: divides logits of tokens that occurred, if positive; else multiplies.
@@ -81,8 +82,11 @@ class SearchOptions:
             expect(holds, f"the option '{name}'", rule, getattr(self, name))
 
         not_done = "(it is not carried out)"
-        option("num_beams", self.num_beams == 1, f"be 1 {not_done}")
-        option("num_return_sequences", self.num_return_sequences == 1, f"be 1 {not_done}")
+        option("num_beams", 1 <= self.num_beams <= 32, "be in [1, 32]")
+        rule = "be 1 where do_sample is true"
+        option("num_beams", self.num_beams <= 1 or not self.draws, rule)
+        rule = f"be in [1, {self.num_beams}], as there are beams"
+        option("num_return_sequences", 1 <= self.num_return_sequences <= self.num_beams, rule)
         option("diversity_penalty", self.diversity_penalty == 0, f"be 0 {not_done}")
         option("batch_size", self.batch_size >= 1, "be at least 1")
         rule = f"be in [1, {context_length}], the model's context_length"
@@ -113,6 +117,25 @@ def most_likely(logits: jax.Array) -> jax.Array:
     return jnp.min(jnp.where(is_most, places, np.int32(count - 1)), -1)
 
 
+def adjusted(
+    logits: jax.Array, seen: jax.Array | None, banned: jax.Array | None, penalty: Any
+) -> jax.Array:
+    """Return logits after a penalty, [batch, vocabulary].
+
+    Args:
+        logits: likewise.
+        seen: which tokens occurred, likewise; None where no penalty counts them.
+        banned: which tokens may not come, likewise; None allows all.
+        penalty: divides positive logits of tokens that occurred, and multiplies negative ones.
+    """
+    if seen is not None:
+        scaled = jnp.where(logits > 0, logits / penalty, logits * penalty)
+        logits = jnp.where(seen, scaled, logits)
+    if banned is not None:
+        logits = jnp.where(banned, jnp.finfo(logits.dtype).min, logits)
+    return logits
+
+
 @functools.partial(jax.jit, static_argnames=("draws", "top_k"))
 def picked(
     logits: jax.Array,
@@ -139,11 +162,7 @@ def picked(
         draws: whether a token is drawn; else it is the first of the most likely ones.
         top_k: the number of tokens that a draw is among; 0 allows all.
     """
-    if seen is not None:
-        scaled = jnp.where(logits > 0, logits / penalty, logits * penalty)
-        logits = jnp.where(seen, scaled, logits)
-    if banned is not None:
-        logits = jnp.where(banned, jnp.finfo(logits.dtype).min, logits)
+    logits = adjusted(logits, seen, banned, penalty)
     if not draws:
         return most_likely(logits)
     count = min(top_k, logits.shape[-1]) if top_k > 0 else logits.shape[-1]
@@ -179,4 +198,5 @@ def key_of(seed: int) -> jax.Array:
         seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
     if not 0 <= seed < 2**31:
         raise refusal("the option 'random_seed'", "be -1, or in [0, 2**31)", seed)
-    return jax.random.key(seed, impl="threefry2x32")
+    data = jnp.asarray(np.array([0, seed], np.uint32))  # as jax.random.key makes it of a seed
+    return jax.random.wrap_key_data(data, impl="threefry2x32")

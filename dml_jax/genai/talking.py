@@ -63,6 +63,7 @@ class Talk:
         params = GeneratorParams(model)
         params.set_search_options(**options)
         self._generator = Generator(model, params)
+        self._has_beams = params.options.num_beams > 1
         self._limit, self._messages = params.options.max_length, list[dict[str, str]]()
         self._told = ""  # the text that the generator has read
         self.answer = Answer()
@@ -83,11 +84,29 @@ class Talk:
         prompt = self._filled(text) if is_chat else text
         tokens = self.tokenizer.encode(prompt)
         room = self._limit - self._generator.token_count()
+        if self.model.decoder.is_encoding:
+            room = self.model.folder.context_length + 1  # of the encoder, which starts anew
+            self._generator.rewind_to(0)
         if len(tokens) >= room:
             rule = f"have less than {room} tokens (max_length is {self._limit})"
             raise refusal("the prompt", rule, len(tokens))
         self._generator.append_tokens(tokens)
         yield from self._streamed(start, len(tokens))
+
+    def heard(self, features: np.ndarray) -> Iterator[str]:
+        """Yield the text of a sound, piece by piece.
+
+        Args:
+            features: its log-mel values, [channels, times].
+
+        Raises `GenAIError` where the model reads none, or others.
+        """
+        start = time.perf_counter()
+        if not self.model.decoder.is_encoding:
+            raise refusal("features", "be given to a model with an encoder", self.model.type)
+        self._generator.rewind_to(0)
+        self._generator.set_inputs({"input_features": features})
+        yield from self._streamed(start, self._generator.token_count())
 
     def _filled(self, text: str) -> str:
         """Return what a message adds to the conversation, by the template."""
@@ -102,16 +121,21 @@ class Talk:
         self.answer = Answer(count)
         stream, made, shown = self.tokenizer.create_stream(), list[int](), 0
         ends = self.model.folder.eos_token_ids
+        before = self._generator.token_count()
         while not self._generator.is_done():
             self._generator.generate_next_token()
             token = int(self._generator.get_next_tokens()[0])
             self.answer.seconds.append(time.perf_counter() - start)
+            if self._has_beams:
+                continue
             if token in ends:
                 break
             made.append(token)
             piece = stream.decode(token)
             shown += len(piece)
             yield piece
+        if self._has_beams:  # the answer is known at the end
+            made = self._generator.get_sequence(0)[before:].tolist()
         yield self.tokenizer.decode(made)[shown:]  # of a character that has not come to its end
         self.answer.token_bytes = self.model.decoder.step_bytes(self._generator.token_count())
         if self._messages:
@@ -120,7 +144,7 @@ class Talk:
                 json.dumps(self._messages), add_generation_prompt=False
             )
             told = self._read()
-            self._told = told if kept.startswith(told) else ""
+            self._told = told if kept.startswith(told) and not self._has_beams else ""
 
     def _read(self) -> str:
         """Return the text of all tokens, the special ones included."""

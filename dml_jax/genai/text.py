@@ -48,6 +48,8 @@ class Tokenizer:
     def __init__(self, model: Model | Config):
         self._folder: Folder = model.folder
         self._options = dict(_OPTIONS)
+        if "encoder" in self._folder.model:  # whose texts end as they did in training
+            self._options["add_special_tokens"] = "true"
         with raised():
             _need("tokenizers", "read tokenizers")
             data = self._folder.read("tokenizer.json")

@@ -214,16 +214,18 @@ def gelu(x: jax.Array) -> jax.Array:
     """Return `0.5 * x * erfc(-x / sqrt(2))`.
 
     The tail `0.5 * erfc(a / sqrt(2))` of a = |x| is `exp(-a^2 / 2)` times a polynomial. Of a^2 the
-    part `whole^2` is exact, so that `exp` gets no rounded square, which it would magnify.
+    part `whole^2` is exact; what a rounding of the exponent loses is added to the result of `exp`,
+    which would magnify it.
     """
     if x.dtype.itemsize == 8:
         return 0.5 * x * lax.erfc(-x * np.sqrt(0.5))
     a = jnp.where(jnp.abs(x) > 16, 16, jnp.abs(x))
     whole = jnp.floor(a * 16) / 16
-    tail = _tail(a)
-    tail *= lax.exp((whole - a) * (whole + a) / 2)
-    end = lax.exp(-whole * whole / 2)
-    return jnp.where(x < 0, x * tail * end, x * (1 - tail * end))
+    most, rest = -whole * whole / 2, (whole - a) * (whole + a) / 2
+    exponent = most + rest
+    bell, tail = lax.exp(exponent), _tail(a)
+    bell += bell * (rest - (exponent - most))
+    return jnp.where(x < 0, x * tail * bell, x * (1 - tail * bell))
 
 
 def shrink(x: jax.Array, bias: float, threshold: float) -> jax.Array:

@@ -1,6 +1,7 @@
-"""Run programs that import `onnxruntime`."""
+"""Run programs that import `onnxruntime`, or `onnxruntime_genai`."""
 
 import importlib
+import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from dml_jax import running
+from dml_jax.errors import DmlError
 from dml_jax.onnxruntime.errors import OnnxRuntimeError
 from dml_jax.onnxruntime.version import VERSION
 
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _is_usage(error: BaseException) -> bool:
-    return isinstance(error, OnnxRuntimeError)
+    return isinstance(error, (OnnxRuntimeError, DmlError))
 
 
 def install() -> None:
@@ -41,6 +43,8 @@ class _Finder(metadata.DistributionFinder):
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
         """Return where a module of onnxruntime is: in the package that is installed."""
+        if fullname == "onnxruntime_genai":
+            return importlib.machinery.ModuleSpec(fullname, _GenAI())
         package, _, rest = fullname.partition(".")
         if package != "onnxruntime" or not rest:
             return None
@@ -58,6 +62,16 @@ class _Finder(metadata.DistributionFinder):
         name = getattr(context, "name", None)
         if name is None or name.lower() == "onnxruntime":
             yield _Distribution()
+
+
+class _GenAI(importlib.abc.Loader):
+    """Puts `dml_jax.genai` in place of onnxruntime_genai."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import it; the import takes what lies under the module's name after that."""
+        import dml_jax.genai
+
+        sys.modules[module.__name__] = dml_jax.genai
 
 
 class _Distribution(metadata.Distribution):

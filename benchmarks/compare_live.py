@@ -1,0 +1,73 @@
+"""Shows the verdicts of `dml-jax bench --compare` on this machine while it is disturbed.
+
+`python benchmarks/compare_live.py` takes about five minutes. Two processes spin half of the time
+while it measures five cells, the same ones again, and the same ones with a tenth more to do. The
+first two runs must have no changed cell, and each cell of the third must be slower. The exit status
+is 1 if a verdict is wrong. `--processes 5` is quicker, and finds less.
+"""
+
+import argparse
+import functools
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import jax
+
+from dml_jax.bench import compare, runs
+from dml_jax.bench.cells import Cell, cells
+from dml_jax.bench.measure import Bench
+from dml_jax.bench.rows import Results, environment
+
+LENGTHS = {"first": 20, "second": 20, "slower": 22}  # of the first axis
+SPIN = "import time\nwhile True:\n end = time.monotonic() + 0.05\n"
+SPIN += " while time.monotonic() < end: pass\n time.sleep(0.05)"
+
+
+def chosen(length: int) -> list[Cell]:
+    """Return five cells whose work grows with the length of their first axis."""
+    names = ("ELEMENT_WISE_CLIP", "ELEMENT_WISE_ADD", "ELEMENT_WISE_TANH", "REDUCE", "TILE")
+    sizes = {"": (length, 32, 64, 64)}
+    return [cells([name], ["FLOAT32"], variants=1, sizes=sizes)[0] for name in names]
+
+
+def measured(name: str, processes: int) -> Results:
+    """Measure a run in processes of their own."""
+    results, begin = Results(), time.monotonic()
+    command = [sys.executable, __file__, "--child", name]
+    for _ in runs.in_processes(command, results, processes, 0.0, lambda *_: None):
+        pass
+    results.rows = {row.label: replace(row, name=row.label) for row in results.rows.values()}
+    print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)  # noqa: T201
+    return results
+
+
+def main() -> bool:
+    """Print the verdicts; return whether they are right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=12)
+    parser.add_argument("--child")
+    options = parser.parse_args()
+    if options.child:
+        device, say = jax.devices()[0], functools.partial(print, flush=True)
+        runs.child(Bench(device, 0.1), chosen(LENGTHS[options.child]), environment(device), say)
+        return True
+    spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2)]
+    try:
+        first, second, slower = (measured(name, options.processes) for name in LENGTHS)
+    finally:
+        for process in spinning:
+            process.kill()
+    right = True
+    for new, wanted in ((second, {"same", "undecided"}), (slower, {"slower"})):
+        found = compare.compare(first, new)
+        for verdict in found:
+            print(f"{verdict.ratio:.3f}  {verdict.verdict:10}{verdict.name}")  # noqa: T201
+        print(compare.summary(found))  # noqa: T201
+        right &= {verdict.verdict for verdict in found} <= wanted
+    return right
+
+
+if __name__ == "__main__":
+    sys.exit(not main())

@@ -1,0 +1,133 @@
+"""Beam search: the sequences that are most likely as a whole, as ONNX Runtime GenAI finds them.
+
+Each prompt has `num_beams` sequences at a time. A step looks at twice as many of the most likely
+ways to go on; those that end are kept as answers, the others are the beams of the next step.
+"""
+
+import copy
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.genai.search import SearchOptions, adjusted
+
+
+@functools.partial(jax.jit, donate_argnames="cache")
+def reordered(cache: Any, order: Any) -> Any:
+    """Return a cache, or other arrays [sequences, ...], with their sequences in another order.
+
+    Args:
+        cache: the arrays, whose memory is taken over.
+        order: which sequence each one is after it, [sequences].
+    """
+    return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip"), cache)
+
+
+@functools.partial(jax.jit, static_argnames="beams")
+def continued(
+    logits: jax.Array, seen: Any, banned: Any, sums: Any, *, penalty: Any, beams: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return the 2 * beams most likely ways to go on, each [prompts, 2 * beams].
+
+    They are the sums of the logarithms of their tokens' probabilities, the tokens, and the beams
+    that they go on with.
+
+    Args:
+        logits: [prompts * beams, vocabulary].
+        seen: which tokens occurred, likewise, or None, as `adjusted` takes them.
+        banned: which tokens may not come, likewise.
+        sums: the sums of the beams, [prompts * beams].
+        penalty: of tokens that occurred.
+        beams: the number of beams of a prompt.
+    """
+    chances = jax.nn.log_softmax(adjusted(logits, seen, banned, penalty), -1)
+    count = logits.shape[-1]
+    whole = (chances + sums[:, None]).reshape(-1, beams * count)
+    best, places = jax.lax.top_k(whole, min(2 * beams, beams * count))
+    return best, places % count, places // count
+
+
+class Beams:
+    """The beams of a batch of prompts, and the answers that have ended.
+
+    Args:
+        options: the options of the search.
+        ends: the tokens that end a sequence.
+        pad: the token of prompts whose search is done.
+
+    Attributes:
+        sums: the sums of the logarithms of the beams' probabilities, [prompts * num_beams].
+        done: which prompts' searches are done, [prompts].
+    """
+
+    def __init__(self, options: SearchOptions, ends: list[int], pad: int):
+        self._options, self._ends, self._pad = options, frozenset(ends), pad
+        prompts, beams = options.batch_size, options.num_beams
+        first = np.arange(beams) == 0  # all beams are equal at first: one of them counts
+        self.sums = np.tile(np.where(first, 0, -1e9), prompts).astype(np.float32)
+        self.done = np.zeros(prompts, bool)
+        self._answers: list[list[tuple[float, np.ndarray]]] = [[] for _ in range(prompts)]
+
+    def _kept(self, prompt: int, tokens: np.ndarray, total: float) -> None:
+        """Keep an answer, if it is among the best; the first one of equals stays before others."""
+        score = np.float32(total) / np.float32(len(tokens)) ** np.float32(
+            self._options.length_penalty
+        )
+        answers = self._answers[prompt]
+        answers.append((float(score), tokens.copy()))
+        answers.sort(key=lambda answer: -answer[0])  # a stable sort
+        del answers[self._options.num_beams :]
+
+    def advance(
+        self, ways: tuple[np.ndarray, np.ndarray, np.ndarray], sequences: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the next token of each beam, and the sequence that it goes on with.
+
+        Args:
+            ways: what `continued` returns.
+            sequences: the tokens of the beams, [prompts * num_beams, length].
+        """
+        beams, length = self._options.num_beams, sequences.shape[1]
+        tokens = np.full(len(sequences), self._pad, np.int32)
+        order = np.arange(len(sequences), dtype=np.int32)
+        for prompt in np.flatnonzero(~self.done).tolist():
+            start, place = prompt * beams, 0
+            for k, (total, token, beam) in enumerate(zip(*(w[prompt] for w in ways), strict=True)):
+                if int(token) in self._ends:
+                    if k < beams:
+                        self._kept(prompt, sequences[start + beam], total)
+                    continue
+                row = start + place
+                self.sums[row], tokens[row], order[row] = total, token, start + beam
+                place += 1
+                if place == beams:
+                    break
+            self.done[prompt] = self._is_done(prompt, ways[0][prompt].max(), length)
+        return tokens, order
+
+    def _is_done(self, prompt: int, best: float, length: int) -> bool:
+        """Return whether a prompt has its answers: enough, and none of its beams gets better."""
+        answers = self._answers[prompt]
+        if len(answers) < self._options.num_beams:
+            return False
+        return self._options.early_stopping or not (
+            answers[-1][0] < best / length**self._options.length_penalty
+        )
+
+    def sequence(self, index: int, sequences: np.ndarray) -> np.ndarray:
+        """Return an answer: of each prompt num_return_sequences, the best one first.
+
+        Args:
+            index: counts the answers.
+            sequences: the tokens of the beams, which are answers where a search is not done.
+        """
+        prompt, place = divmod(index, self._options.num_return_sequences)
+        found, beams = copy.copy(self), self._options.num_beams
+        found._answers = [list(answers) for answers in self._answers]
+        if not self.done[prompt]:
+            for row in range(prompt * beams, (prompt + 1) * beams):
+                found._kept(prompt, sequences[row], float(self.sums[row]))
+        return found._answers[prompt][place][1]

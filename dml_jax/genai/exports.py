@@ -1,0 +1,108 @@
+"""Folders of optimum and of torch.onnx: config.json beside networks whose caches grow."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.files import parse_text
+
+PLAIN = "config.json"
+
+_FILES = ("model.onnx", "decoder_model_merged.onnx", "decoder_with_past_model.onnx")
+_SEQUENCES = ("decoder_model.onnx", "decoder_model_merged.onnx")  # of decoders with an encoder
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_target_positions", "seq_length")
+_LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
+_DEFAULT_LENGTH = 2048
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    def parse(data: bytes) -> Mapping[str, Any]:
+        value = json.loads(data)
+        if not isinstance(value, dict):
+            raise DmlError([Fault("", "the file", "hold an object", Unquoted("another value"))])
+        return value
+
+    return parse_text(path.read_bytes(), f"the file '{path}'", parse) if path.exists() else {}
+
+
+def _first(values: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
+    return next((values[name] for name in names if values.get(name) is not None), default)
+
+
+def of_export(path: Path) -> dict[str, Any]:
+    """Return what genai_config.json would say of a folder with a config.json.
+
+    Args:
+        path: the folder, whose networks lie in it or in its folder 'onnx'.
+
+    Raises `DmlError` where a file is broken, or there is no network.
+    """
+    config, chosen = _read(path / PLAIN), _read(path / "generation_config.json")
+    tokens = {**config, **{k: v for k, v in chosen.items() if v is not None}}
+    inside = [path, path / "onnx"]
+    encoder = next((f for f in inside if (f / "encoder_model.onnx").exists()), None)
+    names = _FILES if encoder is None else _SEQUENCES
+    found = next((f / n for n in names for f in inside if (f / n).exists()), None)
+    if found is None:
+        rule = f"have one of the files {', '.join(names)}"
+        raise DmlError([Fault("", f"the folder '{path}'", rule, Unquoted("none of these"))])
+    decoder = {
+        "filename": found.relative_to(path).as_posix(),
+        "num_hidden_layers": 0 if encoder else _first(config, _LAYERS, 0),
+        "hidden_size": _first(config, ("hidden_size", "n_embd", "d_model")),
+    }
+    model = {
+        "type": str(config.get("model_type", "")),
+        "vocab_size": config.get("vocab_size", 0),
+        "context_length": _first(config, _LENGTHS, _DEFAULT_LENGTH),
+        "decoder": decoder,
+    }
+    ids = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    model |= {name: tokens[name] for name in ids if tokens.get(name) is not None}
+    if encoder is not None:
+        model["encoder"] = {
+            "filename": (encoder / "encoder_model.onnx").relative_to(path).as_posix()
+        }
+        if config.get("max_source_positions"):  # of sound: two times are one result
+            model["source_length"] = int(config["max_source_positions"])
+            model["features"] = [config.get("num_mel_bins", 80), 2 * model["source_length"]]
+        forced = tokens.get("forced_decoder_ids") or []
+        model["decoder_prompt_ids"] = [token for _, token in forced if token is not None]
+    return {"model": model, "search": {"max_length": int(model["context_length"])}}
+
+
+def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
+    """Return a merged decoder with the branch that it needs in place of its If.
+
+    Args:
+        proto: the network; one that has no input 'use_cache_branch' is returned as it is.
+        is_cached: whether it reads keys and values of earlier tokens.
+    """
+    graph = proto.graph
+    if not any(value.name == "use_cache_branch" for value in graph.input):
+        return proto
+    node = next(n for n in graph.node if n.op_type == "If")
+    branch = next(
+        a.g for a in node.attribute if a.name == ("then_branch" if is_cached else "else_branch")
+    )
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    del made.graph.node[:], made.graph.input[:], made.graph.output[:], made.graph.value_info[:]
+    made.graph.node.extend(branch.node)
+    made.graph.initializer.extend(branch.initializer)
+    is_past = re.compile(r"past_key_values\.").match
+    made.graph.input.extend(
+        v
+        for v in graph.input
+        if v.name != "use_cache_branch" and (is_cached or not is_past(v.name))
+    )
+    for value, outer, name in zip(branch.output, graph.output, node.output, strict=True):
+        if value.name != name:
+            made.graph.node.append(onnx.helper.make_node("Identity", [value.name], [name]))
+        made.graph.output.append(outer)
+    return made

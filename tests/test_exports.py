@@ -1,0 +1,154 @@
+"""Folders of optimum's form: `dml_jax.genai` gives the tokens of ONNX Runtime's loop."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+import onnxruntime
+from click.testing import CliRunner
+from exported_folders import (
+    CHANNELS,
+    HEADS,
+    LAYERS,
+    SIZE,
+    SOURCE,
+    write_config,
+    write_decoder,
+    write_encoder,
+)
+
+import dml_jax.genai as og
+from dml_jax.cli import cli
+
+PROMPT = [5, 77, 130, 201, 9]
+
+
+def session(path: Path) -> Any:
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def greedy(path: Path, prompt: list[int], count: int) -> list[int]:
+    """Return the tokens of ONNX Runtime, whose keys and values grow."""
+    run, tokens, new = session(path), list(prompt), list(prompt)
+    names = [f"{k}.{part}" for k in range(LAYERS) for part in ("key", "value")]
+    past = {f"past_key_values.{n}": np.zeros((1, HEADS, 0, SIZE), np.float32) for n in names}
+    for _ in range(count):
+        given = {
+            "input_ids": np.array([new]),
+            "attention_mask": np.ones((1, len(tokens)), np.int64),
+            "position_ids": np.arange(len(tokens) - len(new), len(tokens))[None],
+        }
+        there = {value.name for value in run.get_inputs()}
+        feeds = {n: x for n, x in given.items() if n in there}
+        logits, *after = run.run(["logits", *(f"present.{n}" for n in names)], feeds | past)
+        past = dict(zip(past, after, strict=True))
+        new = [int(logits[0, -1].argmax())]
+        tokens += new
+    return tokens
+
+
+def generated(model: og.Model, tokens: Any, length: int, **options: Any) -> og.Generator:
+    params = og.GeneratorParams(model)
+    params.set_search_options(max_length=length, **options)
+    made = og.Generator(model, params)
+    made.append_tokens(tokens)
+    while not made.is_done():
+        made.generate_next_token()
+    return made
+
+
+FORMS: dict[str, tuple[dict[str, Any], str]] = {
+    "places are given": ({}, "fixed size"),
+    "places are summed of the mask": ({"positions": "mask"}, "fixed size"),
+    "places are counted by the size": ({"positions": "size"}, "powers of two"),
+    "no mask": ({"mask": False, "positions": "size"}, "powers of two"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tokens_are_those_of_onnx_runtime(form: str, tmp_path: Path):
+    options, said = FORMS[form]
+    write_decoder(tmp_path / "model.onnx", **options)
+    model = og.Model(write_config(tmp_path, eos_token_id=[]))
+    assert said in model.decoder.note and "\n" not in model.decoder.note
+    made = generated(model, PROMPT, 40)
+    wanted = greedy(tmp_path / "model.onnx", PROMPT, 35)
+    assert made.get_sequence(0).tolist() == wanted
+    made.rewind_to(12)
+    made.append_tokens([7, 8])
+    made.generate_next_token()
+    changed = [*wanted[:12], 7, 8]
+    assert made.get_sequence(0).tolist() == greedy(tmp_path / "model.onnx", changed, 1)
+
+
+def test_prompts_of_a_batch_are_those_alone(tmp_path: Path):
+    write_decoder(tmp_path / "onnx" / "model.onnx")
+    model = og.Model(write_config(tmp_path, eos_token_id=[]))
+    prompts = np.array([PROMPT, [250, 4, 11, 0, 0]])
+    made = generated(model, prompts, 12, batch_size=2)
+    for k, prompt in enumerate((PROMPT, [250, 4, 11])):
+        wanted = greedy(tmp_path / "onnx" / "model.onnx", prompt, 7)
+        assert made.get_sequence(k).tolist()[5:] == wanted[len(prompt) :]
+
+
+@pytest.mark.parametrize("is_sound", [False, True])
+def test_encoders_are_read_once(is_sound: bool, tmp_path: Path):
+    decoder = tmp_path / "decoder_model.onnx"
+    source = "plain" if is_sound else "mask"
+    write_decoder(decoder, positions="size", mask=False, past=False, source=source)
+    write_encoder(tmp_path / "encoder_model.onnx", is_sound)
+    values: dict[str, Any] = {"decoder_start_token_id": 3, "eos_token_id": []}
+    values |= {"max_source_positions": SOURCE, "num_mel_bins": CHANNELS} if is_sound else {}
+    folder = write_config(tmp_path, **values)
+    model = og.Model(folder)
+    features = np.random.default_rng(0).standard_normal((CHANNELS, 2 * SOURCE), np.float32)
+    tokens = og.Tokenizer(model).encode("the quick fox")
+    given: dict[str, Any] = {"input_features": features[None]}
+    if not is_sound:
+        ids = tokens[None].astype(np.int64)
+        given = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    (states,) = session(tmp_path / "encoder_model.onnx").run(None, given)
+    run, wanted = session(decoder), [3]
+    feeds = {"encoder_hidden_states": states}
+    if not is_sound:
+        feeds["encoder_attention_mask"] = given["attention_mask"]
+    for _ in range(19):
+        (logits,) = run.run(["logits"], {**feeds, "input_ids": np.array([wanted])})
+        wanted.append(int(logits[0, -1].argmax()))
+    np.save(tmp_path / "x.npy", features)
+    words = ["--features", str(tmp_path / "x.npy")] if is_sound else ["-p", "the quick fox"]
+    result = CliRunner().invoke(cli, ["generate", str(folder), *words, "--max_length", "20"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == og.Tokenizer(model).decode(wanted[1:]) + "\n"
+    assert result.stderr.count("\n") == 1
+    if not is_sound:
+        assert generated(model, tokens, 20).get_sequence(0).tolist() == wanted
+
+
+def test_what_does_not_fit_is_said_in_a_line(tmp_path: Path):
+    folder = write_config(tmp_path)
+
+    def said(*words: str) -> str:
+        result = CliRunner().invoke(cli, ["generate", str(folder), *words])
+        assert (result.exit_code, result.stdout) == (1, "")
+        *notes, line = result.stderr.splitlines()
+        assert not notes or notes == [og.Model(folder).decoder.note]
+        return line
+
+    assert "to have one of the files model.onnx, " in said("-p", "a")
+    write_decoder(tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", np.zeros((3, 4), np.float32))
+    assert "be given to a model with an encoder" in said("--features", str(tmp_path / "x.npy"))
+    assert "that can be read" in said("--features", str(tmp_path / "none.npy"))
+    write_decoder(tmp_path / "decoder_model.onnx", mask=False, past=False, source="plain")
+    write_encoder(tmp_path / "encoder_model.onnx", is_sound=True)
+    write_config(tmp_path, max_source_positions=SOURCE, num_mel_bins=CHANNELS)
+    assert "expected the shape of the features to be [1, 4, 16]" in said(
+        "--features", str(tmp_path / "x.npy")
+    )
+    assert "expected what the encoder reads to be features of sound" in said("-p", "a")

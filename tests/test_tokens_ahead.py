@@ -1,0 +1,141 @@
+"""Tokens that one program computes ahead are those of a program for each token."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from language_folders import Reference, write_folder
+
+import dml_jax.genai as og
+
+AHEAD = 4
+PROMPT = [5, 77, 130, 201, 9]
+DRAWN: dict[str, Any] = {"do_sample": True, "top_k": 20, "temperature": 2.0, "random_seed": 3}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "drawn": DRAWN,
+    "drawn of the likely ones": {**DRAWN, "top_k": 0, "top_p": 0.9},
+    "a penalty": {"repetition_penalty": 1.3},
+    "a penalty, drawn": {**DRAWN, "repetition_penalty": 1.3},
+    "a least length": {"min_length": 25},
+    "no group twice": {"no_repeat_ngram_size": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("models") / "float")
+
+
+@pytest.fixture(scope="module")
+def models(folder: Path) -> list[og.Model]:
+    """Return a model of one token a program, and another one; at many tokens a sequence ends."""
+    config = og.Config(folder)
+    config.overlay(json.dumps({"model": {"eos_token_id": [*range(2, 22)]}}))
+    return [og.Model(config, ahead=ahead) for ahead in (1, AHEAD)]
+
+
+def started(model: og.Model, batch: int = 1, **options: Any) -> og.Generator:
+    params = og.GeneratorParams(model)
+    params.set_search_options(**{"max_length": 43, "batch_size": batch, **options})
+    made = og.Generator(model, params)
+    made.append_tokens(np.array([PROMPT, [8, 0, 0, 0, 0], [250, 4, 11, 0, 0]][:batch], np.int32))
+    return made
+
+
+def assert_same_steps(made: list[og.Generator], count: int, batch: int) -> None:
+    for _ in range(count):
+        for one in made:
+            one.generate_next_token()
+        one, other = made
+        np.testing.assert_array_equal(other.get_next_tokens(), one.get_next_tokens())
+        assert (other.token_count(), other.is_done()) == (one.token_count(), one.is_done())
+    for row in range(batch):
+        np.testing.assert_array_equal(made[1].get_sequence(row), made[0].get_sequence(row))
+
+
+def assert_same_logits(made: list[og.Generator]) -> None:
+    one, other = (each.get_logits() for each in made)
+    np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_tokens_are_those_of_one_token_a_program(name: str, batch: int, models: list[og.Model]):
+    """Between the tokens a program reads logits, appends tokens and goes back."""
+    made = [started(model, batch, **OPTIONS[name]) for model in models]
+    assert_same_steps(made, 7, batch)
+    assert_same_logits(made)
+    assert_same_steps(made, 3, batch)
+    for one in made:
+        one.append_tokens(np.array([[33, 44]] * batch))
+    assert_same_steps(made, 6, batch)
+    length = 9 if batch == 1 else 0
+    for one in made:
+        one.rewind_to(length)
+    if not length:
+        for one in made:
+            one.append_tokens(np.array([PROMPT] * batch))
+    assert_same_steps(made, 2, batch)
+    for one in made:
+        one.set_logits(-one.get_logits())
+    assert_same_steps(made, 43, batch)
+    assert made[1].is_done()
+    assert_same_logits(made)
+
+
+def test_keys_of_the_cache_are_those_of_the_tokens(models: list[og.Model]):
+    made = [started(model, min_length=40) for model in models]
+    assert_same_steps(made, 6, 1)
+    one, other = (each.get_output("present.0.key") for each in made)
+    np.testing.assert_allclose(other, one, atol=1e-5)
+
+
+def test_the_last_tokens_are_less_than_a_program(folder: Path):
+    model, reference = og.Model(folder, ahead=AHEAD), Reference(folder)
+    for length in (len(PROMPT) + 1, len(PROMPT) + 2, len(PROMPT) + AHEAD + 3):
+        made = started(model, max_length=length)
+        while not made.is_done():
+            made.generate_next_token()
+        wanted = reference.greedy(PROMPT, length - len(PROMPT))
+        assert made.get_sequence(0).tolist() == wanted[:length]
+
+
+def test_three_programs_serve_every_length(folder: Path):
+    model = og.Model(folder, ahead=AHEAD)
+    for length in (300, 20, 1, 33):
+        made = started(model, max_length=400)
+        made.rewind_to(0)
+        made.append_tokens(np.random.default_rng(0).integers(30, 200, length))
+        for _ in range(11):
+            made.generate_next_token()
+    assert (model.step(1)._cache_size(), model.steps(1)._cache_size()) == (2, 1)
+
+
+def test_several_devices_go_ahead(folder: Path):
+    models = [og.Model(folder, devices=2, ahead=ahead) for ahead in (1, AHEAD)]
+    assert_same_steps([started(model, min_length=40) for model in models], 11, 1)
+
+
+def test_no_turn_copies_a_buffer(tmp_path: Path):
+    """XLA's program writes keys and values in place: no instruction of it copies a buffer."""
+    made = started(og.Model(write_folder(tmp_path, layers=1), ahead=AHEAD), max_length=400)
+    texts = list[str]()
+    run = made._model.steps(1)
+
+    def compiled(*given: Any, **static: Any) -> Any:
+        texts.append(run.lower(*given, **static).compile().as_text())
+        return run(*given, **static)
+
+    made._model.steps = lambda batch: compiled  # pyright: ignore[reportAttributeAccessIssue]
+    made.generate_next_token()
+    made.generate_next_token()
+    sizes = ",".join(map(str, made._cache["buffers"][0].shape))
+    assert f"[{sizes}]" in texts[0] and "while(" in texts[0]
+    assert not re.findall(rf"\[{sizes}\]\S* copy\(", texts[0])
