@@ -335,10 +335,8 @@ def test_a_tokenizer_that_its_package_breaks_on_is_refused(tmp_path: Path):
     text = json.loads((folder / "tokenizer.json").read_text())
     text["model"]["continuing_subword_prefix"] = "a" * 14
     (folder / "tokenizer.json").write_text(json.dumps(text))
-
-
-with pytest.raises(og.GenAIError, match="to be a tokenizer"):
-    og.Tokenizer(og.Config(folder))
+    with pytest.raises(og.GenAIError, match="to be a tokenizer"):
+        og.Tokenizer(og.Config(folder))
 
 
 @pytest.mark.parametrize(
