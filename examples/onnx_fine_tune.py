@@ -77,8 +77,8 @@ def mirrored(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         place = tuple(random.integers(0, 60, 2).tolist())
         colour = tuple((random.choice([0, 192]) + random.integers(0, 64, 3)).tolist())
         draw = ImageDraw.Draw(picture)
-        _, _, *ends = draw.multiline_textbbox((0, 0), text, font)
-        place = tuple(max(0, min(at, SIDE - int(end))) for at, end in zip(place, ends, strict=True))
+        _, _, right, bottom = draw.multiline_textbbox((0, 0), text, font)  # all of it within
+        place = max(0, min(place[0], SIDE - right)), max(0, min(place[1], SIDE - bottom))
         draw.multiline_text(place, text, colour, font)
         pictures.append(np.rot90(np.asarray(picture), -turn)[:, ::-1])
     return np.stack(pictures).transpose(0, 3, 1, 2).astype(np.float32) / 255, turns

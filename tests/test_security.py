@@ -117,7 +117,8 @@ def test_no_file_of_a_language_model_lies_outside_of_its_folder(location: str, t
 def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
     """As downloads are kept: links, all of which lead to one folder elsewhere."""
     folder, cache = tmp_path / "model", tmp_path / "cache"
-    cache.mkdir(), folder.mkdir()
+    cache.mkdir()
+    folder.mkdir()
     (cache / "1").write_text(json.dumps({"model": {"type": "own"}}))
     (cache / "2").write_bytes(b"text")
     for name, target in (("genai_config.json", "1"), ("tokenizer.json", "2")):

@@ -42,7 +42,7 @@ def network(text: str, turns: int | None):
 
 
 def inputs(most: float) -> dict[str, np.ndarray]:
-    return {"x": np.float32(0), "most": np.float32(most)}
+    return {"x": np.array(0, np.float32), "most": np.array(most, np.float32)}
 
 
 @pytest.mark.parametrize("text", [LOOP.format(step=1.0), NESTED])

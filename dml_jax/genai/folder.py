@@ -98,7 +98,7 @@ class Folder:
         Raises `DmlError` where it cannot be read, or lies outside of the folder.
         """
         path = self.path / name
-        self._whole.expect_within(path, f"the file '{path}'")
+        self._own.expect_within(path, f"the file '{path}'")
         try:
             return path.read_bytes()
         except OSError as error:
@@ -109,11 +109,13 @@ class Folder:
     @functools.cached_property
     def files(self) -> Files:
         """Return where the external data of the network are."""
-        place = (self.path / str(self.decoder.get("filename") or "")).parent
-        return Files(place, self._whole.true)
+        place = (self.path / str(self.decoder.get("filename") or "model.onnx")).parent
+        self._own.expect_within(place, f"the folder '{place}'")
+        return Files(place, self._own.true)
 
     @property
-    def _whole(self) -> Files:
+    def _own(self) -> Files:
+        """Return this folder, and where its config lies once symbolic links are followed."""
         return Files(self.path, (self.path / self.config_name).resolve().parent)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
