@@ -13,7 +13,7 @@ from rapidocr import RapidOCR  # pyright: ignore[reportMissingImports]
 from timed import report
 
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-SCIENCE, SKLEARN = (Path(package.__file__).parent for package in (skimage, sklearn))
+SCIENCE, SKLEARN = (Path(str(package.__file__)).parent for package in (skimage, sklearn))
 PHOTOGRAPHS: dict[Path, tuple[str, str, int]] = {  # the words, their font, their direction
     SCIENCE / "data/astronaut.png": ("Eileen Collins", "DejaVuSans.ttf", 0),
     SCIENCE / "data/coffee.png": ("Two cups of coffee, 3.50 EUR", "DejaVuSerif.ttf", 0),
