@@ -508,7 +508,9 @@ def test_inputs_of_files_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert command("run", path, "--input", "x=flat.npy").exit_code == 0
     assert command("run", path, "--input", "x").exit_code == 2
     model = of_network(tmp_path, LAYER, {}, {})
-    assert command("run", model, "--input", "x=x.bin").exit_code == 2
+    done = command("run", model, "--input", "x=x.bin")
+    assert done.exit_code == 1
+    assert "expected --input to name one of the model's resources, got 'x'" in done.stderr
 
 
 def test_an_input_of_booleans(tmp_path: Path):
