@@ -30,10 +30,12 @@ def _is_matrix_turned(node: Found) -> bool:
 
 
 def _with_turned_matrix(node: Found) -> Expression:
-    b = node["b_tensor"]
+    """Return the product with its second matrix in the other order."""
+    is_turned, b = node.operator.trans_b == MatrixTransform.TRANSPOSE, node["b_tensor"]
     rank = len(b.sizes)
     b = turned(b, (*range(rank - 2), rank - 1, rank - 2))
-    operator = node.operator.replace(b_tensor=b.desc, trans_b=MatrixTransform.NONE)
+    after = MatrixTransform.NONE if is_turned else MatrixTransform.TRANSPOSE
+    operator = node.operator.replace(b_tensor=b.desc, trans_b=after)
     return operator(node["a_tensor"], b, *node.inputs[2:])
 
 
@@ -41,14 +43,6 @@ def _is_half_matrix(node: Found) -> bool:
     is_half = node.operator.b_tensor.data_type == TensorDataType.FLOAT16
     is_plain = node.operator.trans_b == MatrixTransform.NONE and is_half
     return is_plain and node.is_fixed("b_tensor") and node["b_tensor"].desc.is_packed
-
-
-def _with_rows(node: Found) -> Expression:
-    b = node["b_tensor"]
-    rank = len(b.sizes)
-    b = turned(b, (*range(rank - 2), rank - 1, rank - 2))
-    operator = node.operator.replace(b_tensor=b.desc, trans_b=MatrixTransform.TRANSPOSE)
-    return operator(node["a_tensor"], b, *node.inputs[2:])
 
 
 class Recurrences:
@@ -85,5 +79,5 @@ def _is_recurrent(node: Any) -> bool:
 
 RECURRENCES = Recurrences()
 MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _is_matrix_turned)
-ROWS = Rewrite("matrices as rows", ("GEMM",), _with_rows, _is_half_matrix)
+ROWS = Rewrite("matrices as rows", ("GEMM",), _with_turned_matrix, _is_half_matrix)
 """Turns FLOAT16 matrices {K, N} to {N, K}, as a GPU multiplies one row by them fastest."""

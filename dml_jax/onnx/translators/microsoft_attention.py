@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -286,17 +287,21 @@ def _past_lengths(node: Node, batch: int, before: int) -> Expression:
     return dml.if_(packed(spread(is_prompt, (batch,))), 0, past)
 
 
+def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
+    """Return queries, keys and values: three inputs, or the parts of the first one."""
+    if node.has(1):
+        return [node[k] for k in range(3)]
+    size = node.shape()[2] // (heads + 2 * groups)
+    return dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
+
+
 @translates("GroupQueryAttention", domain=DOMAIN)
 def _grouped(node: Node) -> Any:
     _refuse(node, causal=1, qk_output=0)
     _refuse_inputs(node, 16)
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
-    batch, sequence, width = node.shape()
-    if node.has(1):
-        query, key, value = (node[k] for k in range(3))
-    else:  # one tensor of all
-        size = width // (heads + 2 * groups)
-        query, key, value = dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
+    batch, sequence, _ = node.shape()
+    query, key, value = of_queries(node, heads, groups)
     size = query.sizes[2] // heads
     query, key = (_normed(node, x, size, k) for k, x in enumerate((query, key)))
     kind = node[5].desc.data_type

@@ -10,18 +10,20 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
-from dml_jax.onnx.translators.microsoft_attention import angles, of_heads, rotated, sequence_of
+from dml_jax.onnx.translators.microsoft_attention import (
+    angles,
+    of_heads,
+    of_queries,
+    rotated,
+    sequence_of,
+)
 
 
 @translates("SparseAttention", domain=DOMAIN)
 def _sparse(node: Node) -> Any:
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
-    batch, sequence, width = node.shape()
-    if node.has(1):
-        query, key, value = (node[k] for k in range(3))
-    else:  # one tensor of all
-        size = width // (heads + 2 * groups)
-        query, key, value = dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
+    batch, sequence, _ = node.shape()
+    query, key, value = of_queries(node, heads, groups)
     size, keys = query.sizes[2] // heads, node.shape(3)[2]
     ends = node[8]  # the number of keys of each batch, the new ones included
     kind = ends.desc.data_type
