@@ -344,27 +344,7 @@ def _own(dml_jax: Any, folder: Path, kind: str, first_alone: bool) -> dict[str, 
     return row
 
 
-# The table.
-
-
-def shown(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table of speeds, the mean of each type last."""
-    lines = [f"{'':24}" + "".join(f"{kind:>28}" for kind in KINDS)]
-    for name, row in found.items():
-        parts = [f"{name:24}"]
-        for kind in KINDS:
-            cell, text = row.get(kind), ""
-            if cell:
-                text = f"{speed(cell):.2f} ({cell['ms']:.2f} ms, {cell['first_s']:.0f} s"
-                text += f", {cell['kept_s']:.0f} s)" if "kept_s" in cell else ")"
-            parts.append(f"{text:>28}")
-        lines.append("".join(parts))
-    for kind in KINDS:
-        speeds = [speed(row[kind]) for row in found.values() if row.get(kind)]
-        if speeds:
-            mean, low = statistics.geometric_mean(speeds), min(speeds)
-            lines.append(f"{kind}: mean {mean:.2f}, lowest {low:.2f}, {len(speeds)} networks")
-    return "\n".join(lines)
+# The results.
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -421,7 +401,6 @@ def main() -> None:
     if given.join:
         whole["networks"] = {name: found[name] for name in CASES if name in found}
         given.results.write_text(json.dumps(whole, indent=1) + "\n")
-        print(shown(whole["networks"]))  # noqa: T201
         return
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import torch
@@ -447,7 +426,6 @@ def main() -> None:
                     if kind in found[name]:
                         found[name][kind]["kept_s"] = row["first_s"]
                 given.results.write_text(json.dumps(whole, indent=1) + "\n")
-    print(shown(found))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Rates of YNNPACK's and Eigen's kernels on a CPU, over shapes: what `onnx/kernels.py` chooses by.
 
 `taskset -c 0 python benchmarks/kernels.py` prints a row for each convolution and product: its
-sizes, both rates in GFLOP/s, and the rate of Eigen's by that of YNNPACK's. Calls of both alternate.
+sizes, both rates in GFLOP/s, and the rate of Eigen's by that of YNNPACK's. Calls of both alternate,
+and times are processor time.
 """
 
-import time
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.bench.timing import interleaved, jax_contender
 from dml_jax.onnx.kernels import YNNPACK
 
-TURNS, CALLS = 3, 5
 CONVOLUTIONS = [
     *((size, channels) for size in (160, 112) for channels in (16, 32, 64)),
     *((size, channels) for size in (56, 28, 14) for channels in (32, 64, 128, 256)),
@@ -43,24 +44,18 @@ def cases() -> Iterator[tuple[str, Callable[..., Any], tuple[jax.Array, ...], fl
         yield f"{m}x{k} by {k}x{n}", lax.dot, (_random(m, k), _random(k, n)), 2 * m * k * n
 
 
-def seconds(*programs: Callable[[], Any]) -> list[float]:
-    """Return the least processor time of each program; they take turns."""
-    least = [float("inf")] * len(programs)
-    for _ in range(TURNS):
-        for index, program in enumerate(programs):
-            for _ in range(CALLS):
-                start = time.process_time()
-                jax.block_until_ready(program())
-                least[index] = min(least[index], time.process_time() - start)
-    return least
-
-
 def main() -> None:
     """Print the table."""
     for name, function, arrays, work in cases():
         lowered = jax.jit(function).lower(*arrays)
-        programs = [lowered.compile(), lowered.compile(compiler_options={YNNPACK: ""})]
-        ynnpack, eigen = seconds(*(lambda p=p, a=arrays: p(*a) for p in programs))
+        programs = {"eigen": lowered.compile(compiler_options={YNNPACK: ""})}
+        programs["ynnpack"] = lowered.compile()
+        calls = {
+            kind: jax_contender(lambda index, p=p, xs=arrays: p(*xs), jax.devices()[0])
+            for kind, p in programs.items()
+        }
+        times = interleaved(calls, seconds=0.3, give_up=math.inf)
+        ynnpack, eigen = (times[kind].processor for kind in ("ynnpack", "eigen"))
         rates = f"{work / ynnpack / 1e9:8.1f} {work / eigen / 1e9:8.1f} {ynnpack / eigen:6.2f}"
         print(f"{name:<28}{rates}", flush=True)  # noqa: T201
 

@@ -2,15 +2,11 @@
 
     python benchmarks/language_models.py make FOLDERS [ARCHITECTURE ...]
     python benchmarks/language_models.py compare FOLDERS [--steps 120] [-o table.json]
-    python benchmarks/language_models.py gpu FOLDERS [-o table.json]
 
-The first two need onnxruntime-genai, transformers, torch, tokenizers and onnx-ir. Weights are
+Both need onnxruntime-genai, transformers, torch, tokenizers and onnx-ir. Weights are
 random. Both programs read the same tokens, those of ONNX Runtime GenAI, so that each step is
 compared: a step is right if the most likely token is the same, and near if the reference's two best
 logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16).
-
-`gpu` makes a decoder of 1.1 billion weights, and measures it beside transformers
-(`large_decoder.py`, which takes other sizes).
 """
 
 # pyright: reportMissingImports=false
@@ -150,7 +146,7 @@ def compare(folder: Path, steps: int) -> dict[str, Any]:
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["make", "compare", "gpu"])
+    parser.add_argument("command", choices=["make", "compare"])
     parser.add_argument("folders", type=Path)
     parser.add_argument("architectures", nargs="*", help="by default all")
     parser.add_argument("--steps", type=int, default=120)
@@ -158,11 +154,6 @@ def main() -> None:
     given = parser.parse_args()
     if given.command == "make":
         make(given.folders, given.architectures)
-        return
-    if given.command == "gpu":
-        from large_decoder import Shape, measure
-
-        measure(given.folders, Shape(), 128, given.output)
         return
     rows = []
     for path in sorted(given.folders.glob("*/genai_config.json")):

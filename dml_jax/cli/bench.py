@@ -295,8 +295,8 @@ def _check_files(options: _Options) -> None:
     from dml_jax.show.figures import check_picture
 
     for target in [*options.outputs, *options.kept]:
-        if target.suffix.lower() in (".svg", ".png"):
-            check_picture(target)
+        if target.suffix.lower() in (".svg", ".png", ".html"):
+            check_picture(target.with_suffix(".svg"))
         check_writable(target)
 
 
