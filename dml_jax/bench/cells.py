@@ -137,10 +137,9 @@ class Choice:
     def _transformed(self, cell: Cell, narrow: bool) -> Iterator[Cell]:
         op = cell.function
         with suppress(DmlError):  # an operator of integers has no gradient
-            function = (
-                Gradient(op) if self.gradient else Mapped(op, self.batch) if self.batch else op
-            )
-            function = Narrow(op) if narrow else function
+            function: Any = Narrow(op) if narrow else op
+            function = Gradient(function) if self.gradient else function
+            function = Mapped(function, self.batch) if self.batch else function
             words = f"gradient {cell.variant}" if self.gradient else cell.variant
             words = f"vmap {self.batch} {words}" if self.batch else words
             yield replace(cell, function=function, variant=words.strip())

@@ -79,9 +79,14 @@ class Plain:
 
 @dataclass(frozen=True, eq=False)
 class Transformed(ABC):
-    """A function that is made of an operator."""
+    """A function that is made of an operator, or of one that is transformed itself."""
 
-    operator: Operator
+    operator: "Operator | Transformed"
+
+    @property
+    def c_name(self) -> str:
+        """Return the name of the operator."""
+        return self.operator.c_name
 
     @property
     @abstractmethod
@@ -122,7 +127,7 @@ class Gradient(Transformed):
         ends = [*self.operator.inputs], [*self.operator.outputs]
         found = [[i for i, t in enumerate(ts) if _is_floating(t)] for ts in ends]
         if not all(found):
-            value = self.operator.inputs[0].data_type.shown() if self.operator.inputs else ""
+            value = shown(self.operator.inputs[0]) if self.operator.inputs else ""
             raise DmlError([Fault(self.operator.c_name, "the tensors", "be floats", value)])
         object.__setattr__(self, "floating", found[0])
 
@@ -170,7 +175,7 @@ class Mapped(Transformed):
     def outputs(self) -> Sequence[Edge]:
         return tuple(map(self._with_axis, self.operator.outputs))
 
-    def _with_axis(self, tensor: TensorDesc) -> Edge:
+    def _with_axis(self, tensor: Edge) -> Edge:
         return ArrayType(tensor.dtype, (self.size, *tensor.sizes))
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from dml_jax.bench import measure
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.functions import BFLOAT16, Plain
 from dml_jax.bench.timing import is_queued
+from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType
 
 TYPES = {
@@ -35,10 +36,14 @@ def limits(device: Any, types: Sequence[str] = (), devices: int = 0) -> list[Cel
         device: the first device.
         types: of `TYPES`; none stands for all.
         devices: over so many of them collectives work; 0 stands for all of the platform.
+
+    Raises `DmlError` for other types, or if there are fewer devices.
     """
-    chosen = [d for d in jax.devices() if d.platform == device.platform]
-    chosen = chosen[: devices or None]
-    kinds = {name: TYPES[name] for name in types or TYPES if name in TYPES}
+    chosen = measure.devices_of(device, devices)
+    for name in types:
+        if name not in TYPES:
+            raise DmlError([Fault("", "--dtype", f"be of {', '.join(TYPES)} with --limits", name)])
+    kinds = {name: TYPES[name] for name in types or TYPES}
     queued = is_queued(device)
     return [
         *_of_memory(kinds, measure.COPIED_QUEUED if queued else measure.COPIED),

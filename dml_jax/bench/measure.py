@@ -25,6 +25,7 @@ from dml_jax.bench.memory import (
 from dml_jax.bench.peers import UnsupportedError, difference, peer_named
 from dml_jax.bench.rows import Row
 from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
+from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType, Edge
 
 COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copied array, the second on a GPU
@@ -171,13 +172,23 @@ def _add(row: Row, times: dict[str, Times]) -> None:
             row.processor[name] = [found.processor]
 
 
+def devices_of(device: Any, count: int) -> list[Any]:
+    """Return so many devices of a device's platform, or all for 0. Raises `DmlError` if they lack."""
+    found = device.client.local_devices()
+    if count > len(found):
+        more = f" (JAX_NUM_CPU_DEVICES={count} makes more)" if device.platform == "cpu" else ""
+        rule = f"be at most {len(found)}, the {device.platform} devices of this machine{more}"
+        raise DmlError([Fault("", "--devices", rule, count)])
+    return found[: count or None]
+
+
 def _precision(name: str | None) -> Any:
     return jax.default_matmul_precision(name) if name else contextlib.nullcontext()
 
 
 def _sharding(device: Any, count: int) -> Callable[[Sequence[int]], NamedSharding]:
     """Return the sharding of arrays of some sizes: by the first axis, if it divides."""
-    chosen = [d for d in jax.devices() if d.platform == device.platform][:count]
+    chosen = devices_of(device, count)
     mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType.Auto,), devices=chosen)
 
     def place(sizes: Sequence[int]) -> NamedSharding:

@@ -34,19 +34,19 @@ class UnsupportedError(Exception):
     """The library has no such operator."""
 
 
-def of_cell(cell: Cell, of: Callable[[Operator], Callable[..., Any]]) -> Callable[..., Any]:
+def made_of(function: Any, of: Callable[[Operator], Callable[..., Any]]) -> Callable[..., Any]:
     """Return the function of a cell, made of the functions of its operators.
 
     Raises `UnsupportedError` where an operator has none.
     """
-    match cell.function:
-        case Operator() as op:
-            return of(op)
-        case Transformed() as function:
-            return function.of(of(function.operator))
-        case Graph() as graph if not graph.constants:
-            return _of_graph(graph, of)
-    raise UnsupportedError(cell.name)
+    match function:
+        case Operator():
+            return of(function)
+        case Transformed():
+            return function.of(made_of(function.operator, of))
+        case Graph() if not function.constants:
+            return _of_graph(function, of)
+    raise UnsupportedError(str(function))
 
 
 def _of_graph(graph: Graph, of: Callable[[Operator], Callable[..., Any]]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def _jnp(device: Any) -> Peer:
     """Return the peer of plain `jax.numpy` expressions in a `jax.jit`."""
 
     def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
-        function = of_cell(cell, expression)
+        function = made_of(cell.function, expression)
         program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
         results = program(*inputs[0])
         if is_queued(device):
@@ -98,7 +98,7 @@ def _like_numpy(library: str) -> Callable[[Any], Peer]:
         def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
             if isinstance(cell.function, Transformed):
                 raise UnsupportedError(cell.name)
-            function = of_cell(cell, lambda op: expression(op, xp))
+            function = made_of(cell.function, lambda op: expression(op, xp))
             views = [tuple(map(xp.asarray if xp is np else xp.from_dlpack, xs)) for xs in inputs]
             call = _calling(function, views, mark=mark if xp is not np else None)
             return call, function(*views[0])
@@ -208,11 +208,16 @@ PEERS: dict[str, Callable[[Any], Peer]] = {
 }
 
 
-def peer_named(name: str, device: Any) -> Peer:
-    """Return the peer of a name on a device. Raises `DmlError` if the machine has it not."""
+def check_peer(name: str) -> None:
+    """Raise `DmlError` if there is no peer of this name."""
     if name not in PEERS:
         rule = f"be of {', '.join(PEERS)}{nearest(name, PEERS)}"
         raise DmlError([Fault("", "--peers", rule, name)])
+
+
+def peer_named(name: str, device: Any) -> Peer:
+    """Return the peer of a name on a device. Raises `DmlError` if the machine has it not."""
+    check_peer(name)
     try:
         return PEERS[name](device)
     except ImportError as error:

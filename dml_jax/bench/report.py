@@ -6,7 +6,7 @@ import itertools
 import statistics
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,14 +152,20 @@ def csv_text(rows: Sequence[Row]) -> str:
     """Return one line a cell: what it is, the median seconds of each contender, the shares."""
     contenders = list(dict.fromkeys(name for row in rows for name in row.seconds))
     facts = ["operator", "variant", "family", "data_type", "sizes", "bytes", "operations", "count"]
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*facts, *(f"{c}_seconds" for c in contenders), "of_copy", "of_roof"])
+    head = [*facts, *(f"{c}_seconds" for c in contenders), "of_copy", "of_roof"]
+    lines = list[Sequence[Any]]()
     for row in rows:
         times = [f"{row.time(c):.6g}" if c in row.seconds else "" for c in contenders]
         known = [getattr(row, fact) for fact in facts]
         known[4] = "x".join(map(str, row.sizes))
-        writer.writerow([*known, *times, f"{row.share:.4f}", f"{row.of_roof:.4f}"])
+        lines.append([*known, *times, f"{row.share:.4f}", f"{row.of_roof:.4f}"])
+    return csv_of([head, *lines])
+
+
+def csv_of(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
     return file.getvalue()
 
 

@@ -18,9 +18,14 @@ from dml_jax.errors import UNSAID, DmlError, Fault, Sentence
 
 PROCESSES = 5  # of a run that is kept
 MOST_PROCESSES = 25  # of a cell that is measured until its interval is narrow
+WRONG_USAGE = 2  # the status of a command whose words are wrong
 
 Tell = Callable[[int, int, str], None]
 """Takes the number of rows that are done, that of all, and the name of the next cell."""
+
+
+class WrongUsageError(Exception):
+    """A process of the bench says that the words of its command line are wrong."""
 
 
 def here(
@@ -72,7 +77,7 @@ def in_processes(
         narrow: a cell gets more processes until its interval is this narrow; 0 asks for none.
         tell: shows the progress.
 
-    Raises `DmlError` if a process says nothing but an error.
+    Raises `DmlError` or `WrongUsageError` if a process says nothing but an error.
     """
     total = done = 0
     names: list[str] | None = None
@@ -80,7 +85,7 @@ def in_processes(
         skipped = [n for n in results.rows if _is_done(results.rows[n], processes, narrow)]
         if names is not None and {*names} <= {*skipped, *results.failed}:
             return
-        begun, rows, said = "", 0, ""
+        begun, rows, said, status = "", 0, "", 0
         for kind, value in _lines(command, [*skipped, *results.failed]):
             match kind:
                 case "environment":
@@ -103,10 +108,12 @@ def in_processes(
                     results.failed |= value
                     begun = ""
                 case "error":
-                    said = value
+                    status, said = value
         if begun:  # the process has ended within this cell
             results.failed[begun] = said or "the process ended"
         elif not rows:
+            if status == WRONG_USAGE:
+                raise WrongUsageError(said.removeprefix("Error: "))
             if said:
                 raise DmlError([Fault("", "", Sentence(said), UNSAID)])
             return
@@ -125,7 +132,7 @@ def _is_done(row: Row, processes: int, narrow: float) -> bool:
 
 
 def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield what a child process says; then ("error", its last line), if it ends with an error."""
+    """Yield what a child process says; then its status and last line, if it ends with an error."""
     with tempfile.TemporaryFile("w+") as errors:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with subprocess.Popen(command, **pipes, stderr=errors, text=True) as process:
@@ -145,7 +152,8 @@ def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str
         if process.returncode:
             errors.seek(0)
             words = errors.read().strip().splitlines()
-            yield "error", words[-1] if words else f"status {process.returncode}"
+            line = words[-1] if words else f"status {process.returncode}"
+            yield "error", (process.returncode, line)
 
 
 def time_left(begin: float, done: int, total: int) -> str:

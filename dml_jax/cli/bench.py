@@ -1,7 +1,9 @@
 """`dml-jax bench`: the limits of a device, and the share of them that operators reach."""
 
 import contextlib
+import itertools
 import json
+import math
 import re
 import shutil
 import sys
@@ -27,7 +29,7 @@ from dml_jax.cli.terminal import (
     reporting,
     usage_errors,
 )
-from dml_jax.enums import TensorDataType
+from dml_jax.enums import PRECISIONS, TensorDataType
 from dml_jax.errors import DmlError, Fault, nearest, printable, refused
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 from dml_jax.show.names import search
@@ -39,6 +41,16 @@ if TYPE_CHECKING:
 QUICK_SECONDS = 20  # after these `--quick` begins no further cell, however long the table is
 KINDS = (".json", ".csv", ".md", ".html", ".svg", ".png")
 SAVED = 2.0  # seconds after which a run is written again
+_OF_CELLS = ("operators", "families", "mebibytes", "sizes", "gradient", "batch")
+_WITHOUT = {  # options, and those that would be ignored beside them
+    "limits": (*_OF_CELLS, "model", "network", "roofline", "peers", "precision"),
+    "model": (*_OF_CELLS, "types", "network"),
+    "network": (*_OF_CELLS, "types"),
+    "sizes": ("mebibytes",),
+    "profile": ("outputs", "json_file", "resume", "peers", "roofline", "devices", "narrow"),
+}
+_NEEDS = {"profile": ("network", "model"), "fail_above": ("compare",)}
+_COMPARING = ("compare", "fail_above", "outputs", "json_file")
 
 
 def _families() -> list[str]:
@@ -90,18 +102,42 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
         pairs = (part.rpartition("=") for part in parts)
         return {name: tuple(int(n) for n in sizes.split(",")) for name, _, sizes in pairs}
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not sizes, as 8,64,256,256.") from None
+        text = f"{value!r} is not sizes, as 8,64,256,256 or input=8,64,256,256,filter=64,64,3,3."
+        raise click.BadParameter(text) from None
 
 
 def _percent(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float:
     try:
-        return float((value or "0").rstrip("%")) / 100
+        percent = float((value or "0").rstrip("%"))
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not a percentage, as 5%.") from None
+        percent = math.nan
+    if value is not None and not 0 < percent < 100:
+        raise click.BadParameter(f"{value!r} is not a percentage, as 5%.")
+    return percent / 100
 
 
 def _peers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    return [name for name in value.split(",") if name]
+    names = [name for name in value.split(",") if name]
+    if names:
+        from dml_jax.bench.peers import check_peer
+
+        with usage_errors():
+            for name in names:
+                check_peer(name)
+    return names
+
+
+def _precision(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        import jax
+
+        try:
+            with jax.default_matmul_precision(value):
+                pass
+        except ValueError:
+            names = ", ".join(("default", "high", "highest", *PRECISIONS))
+            raise click.BadParameter(f"{value!r} is not one of JAX's: {names}.") from None
+    return value
 
 
 class _Output(click.Path):
@@ -120,11 +156,13 @@ class _Command(click.Command):
     """Keeps the words of the command line; `--resume` puts those of the earlier run before them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--resume" in args[:-1]:
+        files = [word.removeprefix("--resume=") for word in args if word.startswith("--resume=")]
+        files += [after for word, after in itertools.pairwise(args) if word == "--resume"]
+        if files:
             from dml_jax.bench.rows import Results
 
             with reporting():
-                kept = Results.load(Path(args[args.index("--resume") + 1])).options
+                kept = Results.load(Path(files[-1])).options
             args = [*kept.get("arguments", ()), *args]
         ctx.meta["words"] = [*args]
         return super().parse_args(ctx, args)
@@ -174,7 +212,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
 @click.option("--family", "families", metavar="FAMILY", help="All of a family.", **FAMILIES)
 @click.option("--filter", "words", default="", help="Only cells whose name has these words.")
-@click.option("--cells", "named", type=INPUT, help="Only cells whose names are lines of a file.")
+@click.option("--cells", "named", type=click.File(errors="replace"), help="Only cells whose names are lines of a file.")
 @click.option("--list", "listing", is_flag=True, help="Print the names of the cells.")
 @click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
 @click.option("--mb", "mebibytes", **MIB, help="MiB of the largest tensor. Default: 8 and 64.")
@@ -186,7 +224,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--limits", is_flag=True, help="Measure the limits of the device alone.")
 @click.option("--roofline", is_flag=True, help=_ROOF)
 @click.option("--peers", default="", callback=_peers, help=_PEERS)
-@click.option("--precision", help=_PRECISION)
+@click.option("--precision", callback=_precision, help=_PRECISION)
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
 @click.option("--devices", type=click.IntRange(1), help="Shard first axes over so many devices.")
 @click.option("--quick", is_flag=True, help="One variant of each in FLOAT32: half a minute.")
@@ -197,7 +235,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("-o", "--output", "outputs", type=_Output(), multiple=True, help=_OUT)
 @click.option("--resume", type=FILE, help="Go on where the run of this .json stopped.")
 @click.option("--compare", type=TWO, metavar="OLD NEW", help="Compare two .json files.")
-@click.option("--fail-above", type=Finite(0), help="Status 1 if a cell is slower by this factor.")
+@click.option("--fail-above", type=Finite(1), help="Status 1 if a cell is slower by this factor.")
 @click.option("--profile", type=FILE, help="Write a trace of the model or network to this folder.")
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
@@ -245,14 +283,11 @@ def bench(
     from dml_jax.bench.memory import WAYS
     from dml_jax.bench.rows import environment
 
+    _check_together(ctx)
     if compare is not None:
         with reporting(json_file == "-"):
             _compare(*compare, fail_above, outputs, json_file)
         return
-    sources = chosen["model"], chosen["network"]
-    if any(sources) and any(chosen[k] for k in ("operators", "types", "mebibytes", "families")):
-        name = "--model" if chosen["model"] else "--network"
-        raise click.UsageError(f"{name} stands without --operator, --family, --dtype and --mb.")
     kept = any(p.suffix.lower() == ".json" for p in outputs) or resume is not None
     several = kept and not quick and chosen["model"] != STDIN
     count = processes or (5 if several or narrow else 1)
@@ -271,15 +306,16 @@ def bench(
             click.echo("\n".join(cell.name for cell in made))
             return
         short = chosen["network"] or chosen["limits"]
-        run = Bench(
-            device,
-            min(seconds, 0.1) if short else seconds,
-            WAYS if verbose else WAYS[:1],
-            chosen["roofline"],
-            peers,
-            1 if chosen["limits"] else devices or 1,
-            precision,
-        )
+        with usage_errors():
+            run = Bench(
+                device,
+                min(seconds, 0.1) if short else seconds,
+                WAYS if verbose else WAYS[:1],
+                chosen["roofline"],
+                peers,
+                1 if chosen["limits"] else devices or 1,
+                precision,
+            )
         if child:
             known = {**environment(device), "name": name_of(device)}
             runs.child(run, made, known, click.echo)
@@ -287,6 +323,23 @@ def bench(
             _profile(made, profile, device)
         else:
             _run(options, (run, made))
+
+
+def _check_together(ctx: click.Context) -> None:
+    """Raise a usage error for options of which one would be ignored."""
+    flags = {p.name or "": max(p.opts, key=len) for p in ctx.command.params}
+    source = click.core.ParameterSource.COMMANDLINE
+    given = [name for name in flags if ctx.get_parameter_source(name) is source]
+    wrong = {name: {*given} & {*_WITHOUT[name]} for name in given if name in _WITHOUT}
+    wrong |= {"compare": {*given} - {*_COMPARING}} if "compare" in given else {}
+    for name, others in wrong.items():
+        if others:
+            listed = " and ".join(flags[other] for other in given if other in others)
+            raise click.UsageError(f"{flags[name]} stands without {listed}.")
+    for name, wanted in _NEEDS.items():
+        if name in given and not {*wanted} & {*given}:
+            listed = " or ".join(flags[other] for other in wanted)
+            raise click.UsageError(f"{flags[name]} needs {listed}.")
 
 
 def _check_files(options: _Options) -> None:
@@ -308,11 +361,12 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
     if chosen["limits"]:
         from dml_jax.bench.limits import limits
 
-        made = limits(device, types, devices)
+        with usage_errors():
+            made = limits(device, types, devices)
     elif chosen["model"] is not None:
         from dml_jax.bench.networks import cells_of
 
-        found = load(chosen["model"]).dispatchables.items()
+        found = load(chosen["model"], chosen["options"]).dispatchables.items()
         made = [c for name, one in found for c in cells_of(one.operator, printable(name))]
     elif chosen["network"] is not None:
         from dml_jax.bench.networks import cells_of_network
@@ -324,7 +378,7 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
         wanted = families or _families()
         all_of = [name for name, facts in catalogue().items() if facts["family"] in wanted]
         usual = MEBIBYTES[:1] if chosen["roofline"] or whole else MEBIBYTES[-1:] if quick else ()
-        made = Choice(
+        choice = Choice(
             [*(all_of if whole else ()), *operators],
             types,
             chosen["mebibytes"] or usual,
@@ -333,16 +387,22 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
             chosen["sizes"],
             chosen["gradient"],
             chosen["batch"] or 0,
-        ).cells()
+        )
+        with usage_errors():
+            made = choice.cells()
     words, named = chosen["words"], chosen["named"]
     pattern = re.compile(rf"(?<![A-Z_0-9]){re.escape(_plain(words))}")
     kept = [cell for cell in made if pattern.search(_plain(cell.name))]
     if named is not None:
-        with named.open() as file:
-            lines = {line.strip() for line in file}
+        lines = {line.strip() for line in named}
         kept = [cell for cell in kept if cell.name in lines]
     if not kept:
-        raise DmlError([Fault("", "--filter", "be words of a cell's name (--list)", words)])
+        fault = Fault("", "--filter", "be words of a cell's name (--list)", words)
+        if named is not None:
+            rule = "have a line that is the name of a cell (--list)"
+            fault = Fault("", "--cells", rule, named.name)
+        with usage_errors():
+            raise DmlError([fault])
     return kept
 
 
@@ -382,6 +442,8 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
                     tell.end()
                     click.echo(f"Time is up; not measured: {tell.left} cells", err=True)
                     break
+    except runs.WrongUsageError as error:
+        raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:  # what is measured is reported
         results.interrupted = interrupted = True
     finally:
@@ -506,17 +568,25 @@ def _compare(
     from dml_jax.bench.rows import Results
     from dml_jax.files import write_whole
 
+    for target in outputs:
+        if target.suffix.lower() not in (".json", ".md", ".csv"):
+            raise click.UsageError(f"--compare writes .json, .md or .csv, not '{target}'.")
     verdicts = compare.compare(Results.load(old), Results.load(new))
     head, texts = compare.table(verdicts)
+    made = {
+        ".json": json.dumps([asdict(v) for v in verdicts], indent=1),
+        ".md": report.markdown(head, texts),
+        ".csv": report.csv_of([head, *texts]),
+    }
     if json_file == "-":
-        click.echo(json.dumps([asdict(v) for v in verdicts], indent=1))
+        click.echo(made[".json"])
     else:
         _print(report.rich_table(head, texts), report.COLUMNS)
         click.echo(compare.summary(verdicts))
-    for target in outputs:
-        if target.suffix.lower() == ".md":
-            text = report.markdown(head, texts) + "\n"
-            write_whole(target, lambda file, text=text: file.write(text.encode()))
+    named = [Path(json_file)] if json_file not in (None, "-") else []
+    for target in (*outputs, *named):
+        text = made.get(target.suffix.lower(), made[".json"]).rstrip() + "\n"
+        write_whole(target, lambda file, text=text: file.write(text.encode()))
     if fail_above and any(v.verdict == "slower" and v.ratio > fail_above for v in verdicts):
         sys.exit(1)
 
@@ -529,8 +599,7 @@ def _profile(made: "list[Cell]", folder: Path, device: Any) -> None:
 
     cell = next((c for c in made if c.family == "program"), made[0])
     graph = getattr(cell.function, "graph", cell.function)
-    graph = graph if isinstance(graph, Graph) else None
-    if graph is None:
+    if not isinstance(graph, Graph):
         raise click.UsageError("--profile needs --network, or a --model with a graph.")
     found = profile(cell, graph, folder, device)
     text = json.dumps(found, indent=1) + "\n"
