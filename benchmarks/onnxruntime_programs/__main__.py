@@ -1,7 +1,7 @@
 """Programs for ONNX Runtime that other people wrote, beside ONNX Runtime: answers and times.
 
 `python benchmarks/onnxruntime_programs FOLDER results.json [NAME ...]` makes a virtual environment
-in FOLDER, fetches the packages by pip, and runs the programs of this folder, which call them: by
+in FOLDER, fetches the packages by pip, and runs the programs of `programs.py`, which call them: by
 ONNX Runtime, and by `python -m dml_jax.onnxruntime`. The packages are not changed.
 `--python PATH` takes an environment that has the packages.
 """
@@ -47,7 +47,7 @@ def fetched(folder: Path, names: list[str]) -> Path:
 
 
 def run(command: list[Any]) -> dict[str, Any]:
-    """Return what a program of this folder reports."""
+    """Return what a program reports."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"answers"')]
     if done.returncode or not lines:
@@ -78,9 +78,9 @@ def main() -> None:
     if given.results.exists():
         found["programs"] = json.loads(given.results.read_text())["programs"]
     for name in names:
-        program = HERE / f"{name}.py"
-        peer = run([python, program])
-        own = run([python, "-m", "dml_jax.onnxruntime", program])
+        program = [HERE / "programs.py", name]
+        peer = run([python, *program])
+        own = run([python, "-m", "dml_jax.onnxruntime", *program])
         error = difference(own["answers"], peer["answers"])
         found["programs"][name] = row = {
             "packages": PROGRAMS[name],
