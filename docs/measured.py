@@ -55,7 +55,10 @@ def mean(values: Iterable[float | None]) -> str:
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:
     """Return a table in Markdown; columns of figures are aligned at the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    rows = [*rows]
+    figures = (any(cell[:1].isdigit() for cell in column) for column in zip(*rows, strict=True))
+    marks = ["---:" if are_figures else "---" for are_figures in figures]
+    lines = [head, ["---", *marks[1:]], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -381,8 +384,8 @@ def page() -> str:
         PROSE.rstrip(),
         "## All operators",
         "Every operator beside the plain `jax.numpy` expression and other libraries, outputs "
-        "allocated by the call. *Of the roof* is the time that a copy's bandwidth or a product's "
-        "rate demands at least, divided by the time; products of integers have no such rate.",
+        "allocated by the call. *Of the roof* is the shortest time that a copy's bandwidth and a "
+        "product's rate allow, divided by the measured time. Products of integers have none.",
         *_of_all_operators(),
         *_limits(),
         "## Single operators beside ONNX Runtime",
