@@ -56,7 +56,8 @@ def mean(values: Iterable[float | None]) -> str:
 def table(head: list[str], rows: Iterable[list[str]]) -> str:
     """Return a table in Markdown; columns of figures are aligned at the right."""
     rows = [*rows]
-    figures = (any(cell[:1].isdigit() for cell in column) for column in zip(*rows, strict=True))
+    columns = zip(*(rows or [head]), strict=True)
+    figures = (any(cell[:1].isdigit() for cell in column) for column in columns)
     marks = ["---:" if are_figures else "---" for are_figures in figures]
     lines = [head, ["---", *marks[1:]], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

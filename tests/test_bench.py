@@ -3,6 +3,7 @@
 import csv
 import errno
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -369,6 +371,25 @@ def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.
     assert places == pytest.approx(column, rel=0.01)
 
 
+def test_names_beside_dots_cover_nothing():
+    """Neither each other, nor a dot, though the dots lie close together."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    rows = [
+        replace(row(1 + k / 50, operations=1e9, peak=1e10), name=f"{k}", operator=f"GATHER_ND_{k}")
+        for k in range(40)
+    ]
+    figure = report.chart("", rows)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    boxes = [Text.get_window_extent(text) for text in axes.texts]
+    dots = [axes.transData.transform(dots.get_offsets())[0] for dots in axes.collections]
+    assert [text.get_text() for text in axes.texts] == [f"GATHER_ND_{k}" for k in range(39, 29, -1)]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+
+
 def test_a_busy_machine_is_called_so():
     copies = [row(copy=2**21 / rate / 1e9) for rate in (4, 8)]
     assert report.busy(copies) == "The FLOAT32 copy varied from 4 to 8 GB/s: the machine is busy."
@@ -543,7 +564,15 @@ def test_cells_are_chosen_by_words_and_sizes():
     assert "GEMM gradient NONE" in family.stdout
 
 
-@pytest.mark.parametrize("words", [["--gradient"], ["--vmap", "3"], ["--dtype", "BFLOAT16"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--gradient"],
+        ["--vmap", "3"],
+        ["--dtype", "BFLOAT16"],
+        ["--gradient", "--vmap", "3", "--dtype", "BFLOAT16"],
+    ],
+)
 def test_transformed_operators_are_beside_their_expressions(words: list[str]):
     words += [] if "--dtype" in words else ["--dtype", "FLOAT32"]
     words += ["--operator", "REDUCE", "--filter", "L2", "--peers", "jnp,numpy", *QUICK, "--json"]
@@ -551,6 +580,8 @@ def test_transformed_operators_are_beside_their_expressions(words: list[str]):
     assert found
     for cell in found:
         assert {"allocated", "jnp"} <= set(cell["seconds"])
+        for word in ("gradient", "vmap"):
+            assert (f"--{word}" in words) == (word in cell["name"])
         assert "differs" not in cell
 
 
@@ -706,19 +737,32 @@ def test_equal_operators_of_a_graph_are_one_cell():
         (["--dtype", "float33"], 2, "got 'float33'"),
         (["--mb", "16GB"], 2, "expected a number without a unit, such as 16, got '16GB'"),
         (["--mb", "0"], 2, "0.0 is not in the range"),
-        (["--operator", "TILE", "--dtype", "UINT4"], 1, "have one that TILE accepts"),
+        (["--operator", "TILE", "--dtype", "UINT4"], 2, "have one that TILE accepts"),
         (["--device", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["-a", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["--model", "nowhere.json"], 1, "nowhere.json"),
         (["--network", "nowhere.onnx"], 1, "nowhere.onnx"),
-        (["--model", "m.json", "--dtype", "INT8"], 2, "stands without --operator"),
+        (["--model", "m.json", "--dtype", "INT8"], 2, "--model stands without --dtype."),
+        (["--network", "n.onnx", "--gradient"], 2, "--network stands without --gradient."),
+        (["--limits", "--mb", "8", "--vmap", "2"], 2, "--limits stands without --mb and --vmap."),
+        (["--sizes", "8,8", "--mb", "8"], 2, "--sizes stands without --mb."),
+        (["--compare", "a.json", "b.json", "--quick"], 2, "--compare stands without --quick."),
+        (["--compare", "a.json", "b.json", "-o", "c.svg"], 2, "--compare writes .json, .md or .csv"),
+        (["--fail-above", "1.1"], 2, "--fail-above needs --compare."),
+        (["--profile", "x"], 2, "--profile needs --network or --model."),
+        (["--precision", "half"], 2, "'half' is not one of JAX's: default, high"),
+        (["--devices", "99"], 2, "expected --devices to be at most"),
+        (["--limits", "--dtype", "UINT8"], 2, "expected --dtype to be of FLOAT32, BFLOAT16"),
+        (["--cells", "nowhere.txt"], 2, "nowhere.txt"),
+        (["--filter", "nonsense", "--processes", "2"], 2, "expected --filter to be words"),
         (["-o", "chart.gif"], 2, "end in .json, .csv, .md, .html, .svg or .png"),
         (["--seconds", "0"], 2, "0.0 is not in the range"),
         (["--sizes", "8x8"], 2, "'8x8' is not sizes, as 8,64,256,256"),
-        (["--filter", "nonsense"], 1, "expected --filter to be words of a cell's name"),
+        (["--filter", "nonsense"], 2, "expected --filter to be words of a cell's name"),
         (["--resume", "nowhere.json"], 1, "expected the file 'nowhere.json' to be readable"),
         (["--compare", "a.json", "b.json"], 1, "expected the file 'a.json' to be readable"),
         (["--repeat-until", "x"], 2, "'x' is not a percentage"),
+        (["--repeat-until", "nan"], 2, "'nan' is not a percentage, as 5%."),
     ],
 )
 def test_what_is_wrong_is_said(words: list[str], status: int, message: str):
@@ -816,6 +860,9 @@ def test_the_comparison_is_a_table_with_an_exit_status(tmp_path: Path):
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1] == "3 slower, 0 faster, 0 same, 0 undecided"
     assert bench("--compare", str(old), str(new), "--fail-above", "2").exit_code == 0
+    sheet = tmp_path / "x.csv"
+    bench("--compare", str(new), str(old), "-o", str(sheet))
+    assert [line[-1] for line in csv.reader(sheet.open())] == ["verdict", *["faster"] * 3]
     assert (
         json.loads(bench("--compare", str(new), str(old), "--json").stdout)[0]["verdict"]
         == "faster"

@@ -173,7 +173,7 @@ def _add(row: Row, times: dict[str, Times]) -> None:
 
 
 def devices_of(device: Any, count: int) -> list[Any]:
-    """Return so many devices of a device's platform, or all for 0. Raises `DmlError` if they lack."""
+    """Return so many devices of a platform, or all for 0. Raises `DmlError` if there are fewer."""
     found = device.client.local_devices()
     if count > len(found):
         more = f" (JAX_NUM_CPU_DEVICES={count} makes more)" if device.platform == "cpu" else ""

@@ -291,11 +291,11 @@ def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
         axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
     axes.grid(which="major", lw=0.3)
     figure.legend(loc="outside lower center", ncols=2, fontsize=8)
-    named = {row.label: places[row.name] for row in worst(drawn, "of_roof", NAMED)}
-    _name_dots(figure, axes, named)
+    lowest = worst(drawn, "of_roof", NAMED)
+    _name_dots(figure, axes, [(row.label, places[row.name]) for row in lowest])
 
 
-def _name_dots(figure: Any, axes: Any, named: Mapping[str, tuple[float, float]]) -> None:
+def _name_dots(figure: Any, axes: Any, named: Sequence[tuple[str, Any]]) -> None:
     """Write names beside their dots: each at the nearest place without a dot, a line or a name."""
     from matplotlib.textpath import TextPath
 
@@ -312,7 +312,7 @@ def _name_dots(figure: Any, axes: Any, named: Mapping[str, tuple[float, float]])
     inside = axes.bbox.extents * 72 / figure.dpi
     every = itertools.product((0, 8, 20, 40, 80, 120, 160), range(-160, 161, 4), (True, False))
     shifts = sorted(every, key=lambda shift: shift[0] + abs(shift[1]))
-    for name, place in named.items():
+    for name, place in named:
         text = textwrap.shorten(name, 44, placeholder="").replace("$", r"\$")
         size = np.array([TextPath((0, 0), text, size=7).get_extents().width, 7])
         at = points(place)
