@@ -1,8 +1,8 @@
 """Networks that are written as files, by `network.save` and `dml_jax.onnx.export`.
 
-`python benchmarks/onnx_files.py results.json [NAME ...]` gives each timed network of `networks.json`
-other weights and saves it. It exports the gradient by all weights, and a batch by `jax.vmap`, of
-some. ONNX Runtime computes each file, and the results are compared with JAX's. Programs of
+`python benchmarks/onnx_files.py results.json [NAME ...]` gives each timed network of
+`networks.json` other weights and saves it. It exports the gradient by all weights, and a batch by
+`jax.vmap`, of some. ONNX Runtime computes each file, and the results are compared with JAX's. Programs of
 saved networks are compiled quickly, since each runs once.
 """
 
@@ -45,7 +45,9 @@ def computed(function: Callable[..., Any], *arguments: Any) -> Any:
     return jax.jit(function).lower(*arguments).compile(QUICK)(*arguments)
 
 
-def answers(model: Path | bytes, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
+def answers(
+    model: Path | bytes, names: Sequence[str] | None, feeds: Mapping[str, Any]
+) -> list[Any]:
     """Return ONNX Runtime's answers, of the nodes as the file has them."""
     session = session_of(model, optimized=False)
     read = {value.name for value in session.get_inputs()}

@@ -747,7 +747,11 @@ def test_equal_operators_of_a_graph_are_one_cell():
         (["--limits", "--mb", "8", "--vmap", "2"], 2, "--limits stands without --mb and --vmap."),
         (["--sizes", "8,8", "--mb", "8"], 2, "--sizes stands without --mb."),
         (["--compare", "a.json", "b.json", "--quick"], 2, "--compare stands without --quick."),
-        (["--compare", "a.json", "b.json", "-o", "c.svg"], 2, "--compare writes .json, .md or .csv"),
+        (
+            ["--compare", "a.json", "b.json", "-o", "c.svg"],
+            2,
+            "--compare writes .json, .md or .csv",
+        ),
         (["--fail-above", "1.1"], 2, "--fail-above needs --compare."),
         (["--profile", "x"], 2, "--profile needs --network or --model."),
         (["--precision", "half"], 2, "'half' is not one of JAX's: default, high"),

@@ -43,7 +43,10 @@ def frspell_lemmas() -> Answers:
     """Find lemmas and forms of French words by pyfrspell: int8 networks, letter by letter."""
     from pyfrspell import FrSpell
 
-    words, loaded = ("mangeons", "chevaux", "belles", "finissaient", "yeux"), functools.cache(FrSpell)
+    words, loaded = (
+        ("mangeons", "chevaux", "belles", "finissaient", "yeux"),
+        functools.cache(FrSpell),
+    )
 
     def answers() -> Any:
         found = [loaded().lemma(word) for word in words]

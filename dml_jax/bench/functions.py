@@ -81,7 +81,7 @@ class Plain:
 class Transformed(ABC):
     """A function that is made of an operator, or of one that is transformed itself."""
 
-    operator: "Operator | Transformed"
+    operator: Any
 
     @property
     def c_name(self) -> str:

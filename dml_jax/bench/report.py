@@ -317,7 +317,8 @@ def _name_dots(figure: Any, axes: Any, named: Sequence[tuple[str, Any]]) -> None
         size = np.array([TextPath((0, 0), text, size=7).get_extents().width, 7])
         at = points(place)
         for away, rise, is_right in shifts:
-            start = at + (6 + away if is_right else -6 - away - size[0], rise - 3)
+            beside = 6 + away if is_right else -6 - away - size[0]
+            start = at + np.array([beside, rise - 3])
             box = np.concatenate([start, start + size])
             within = (box[:2] > inside[:2]).all() and (box[2:] < inside[2:]).all()
             apart = (taken[:, :2] > box[2:]) | (taken[:, 2:] < box[:2])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from dml_jax.cli.models import load
 from dml_jax.cli.networks import load_network, network_options
@@ -212,7 +213,12 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
 @click.option("--family", "families", metavar="FAMILY", help="All of a family.", **FAMILIES)
 @click.option("--filter", "words", default="", help="Only cells whose name has these words.")
-@click.option("--cells", "named", type=click.File(errors="replace"), help="Only cells whose names are lines of a file.")
+@click.option(
+    "--cells",
+    "named",
+    type=click.File(errors="replace"),
+    help="Only cells whose names are lines of a file.",
+)
 @click.option("--list", "listing", is_flag=True, help="Print the names of the cells.")
 @click.option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
 @click.option("--mb", "mebibytes", **MIB, help="MiB of the largest tensor. Default: 8 and 64.")
@@ -328,8 +334,8 @@ def bench(
 def _check_together(ctx: click.Context) -> None:
     """Raise a usage error for options of which one would be ignored."""
     flags = {p.name or "": max(p.opts, key=len) for p in ctx.command.params}
-    source = click.core.ParameterSource.COMMANDLINE
-    given = [name for name in flags if ctx.get_parameter_source(name) is source]
+    typed = ParameterSource.COMMANDLINE
+    given = [name for name in flags if ctx.get_parameter_source(name) is typed]
     wrong = {name: {*given} & {*_WITHOUT[name]} for name in given if name in _WITHOUT}
     wrong |= {"compare": {*given} - {*_COMPARING}} if "compare" in given else {}
     for name, others in wrong.items():
