@@ -2,8 +2,8 @@
 
 `python benchmarks/onnx_files.py results.json [NAME ...]` gives each timed network of
 `networks.json` other weights and saves it. It exports the gradient by all weights, and a batch by
-`jax.vmap`, of some. ONNX Runtime computes each file, and the results are compared with JAX's. Programs of
-saved networks are compiled quickly, since each runs once.
+`jax.vmap`, of some. ONNX Runtime computes each file, and the results are compared with JAX's.
+Programs of saved networks are compiled quickly, since each runs once.
 """
 
 import sys

@@ -112,13 +112,14 @@ class Choice:
         found = [cell for cls in classes for cell in self._of(cls)]
         if not found:
             names = " or ".join(self.operators) or "an operator of the table"
-            what = "with gradients " if self.gradient else ""
-            rule = f"have one that {names} accepts {what}(`dml-jax operators NAME` lists them)"
-            fault = Fault("", "the types", rule, Unquoted(", ".join(self.types)))
-            refused = self.types or self.gradient
-            raise DmlError(
-                [fault if refused else Fault(names, "typical", "describe a use", NOTHING)]
-            )
+            types = Unquoted(", ".join(self.types))
+            fault = Fault(names, "typical", "describe a use", NOTHING)
+            if self.gradient:
+                fault = Fault("", names, "have inputs and outputs of floats (--gradient)", types)
+            elif self.types:
+                rule = f"have one that {names} accepts (`dml-jax operators NAME` lists them)"
+                fault = Fault("", "the types", rule, types)
+            raise DmlError([fault])
         return found
 
     def _of(self, cls: type[Operator]) -> Iterator[Cell]:

@@ -14,7 +14,6 @@ import numpy as np
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType, Edge
-from dml_jax.operator import Operator
 
 Bounds = tuple[float, float]
 FLOATS: Bounds = (-1.0, 1.0)

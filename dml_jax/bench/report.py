@@ -309,7 +309,7 @@ def _name_dots(figure: Any, axes: Any, named: Sequence[tuple[str, Any]]) -> None
         ends = itertools.pairwise(points(line.get_xydata()))
         marks += [np.linspace(*pair, num=200) for pair in ends]
     taken = np.hstack([np.concatenate(marks) - 3, np.concatenate(marks) + 3])
-    inside = axes.bbox.extents * 72 / figure.dpi
+    inside = axes.bbox.extents * 72 / figure.dpi + np.array([4, 4, -4, -4])
     every = itertools.product((0, 8, 20, 40, 80, 120, 160), range(-160, 161, 4), (True, False))
     shifts = sorted(every, key=lambda shift: shift[0] + abs(shift[1]))
     for name, place in named:

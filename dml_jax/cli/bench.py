@@ -73,10 +73,11 @@ def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[
 
 
 def _type(word: str) -> str:
-    if word.upper() == "BFLOAT16":
-        return "BFLOAT16"
-    upper = word.upper() in TensorDataType.__members__
-    return TensorDataType.of(word.upper() if upper else word).name
+    name = word.upper().removeprefix("DML_TENSOR_DATA_TYPE_")
+    known = [*(n for n in TensorDataType.__members__ if n != "UNKNOWN"), "BFLOAT16"]
+    if name not in known:
+        raise refused(f"be one of {', '.join(known)}{nearest(name, known)}", word)
+    return name
 
 
 def _operator(word: str) -> str:
