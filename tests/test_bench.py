@@ -767,6 +767,8 @@ def test_equal_operators_of_a_graph_are_one_cell():
         (["--compare", "a.json", "b.json"], 1, "expected the file 'a.json' to be readable"),
         (["--repeat-until", "x"], 2, "'x' is not a percentage"),
         (["--repeat-until", "nan"], 2, "'nan' is not a percentage, as 5%."),
+        (["--shape", "8,8"], 2, "No such option '--shape'. Did you mean '--sizes'?"),
+        (["--network", "n.onnx", "--profile", __file__], 2, "is a file"),
     ],
 )
 def test_what_is_wrong_is_said(words: list[str], status: int, message: str):

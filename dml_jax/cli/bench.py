@@ -52,6 +52,14 @@ _WITHOUT = {  # options, and those that would be ignored beside them
 }
 _NEEDS = {"profile": ("network", "model"), "fail_above": ("compare",)}
 _COMPARING = ("compare", "fail_above", "outputs", "json_file")
+_ELSEWHERE = {  # names of options that other benches have
+    "--shape": "--sizes",
+    "--size": "--sizes",
+    "--csv": "--output x.csv",
+    "--baseline": "--compare",
+    "--iterations": "--seconds",
+    "--repeat": "--processes",
+}
 
 
 def _families() -> list[str]:
@@ -167,7 +175,12 @@ class _Command(click.Command):
                 kept = Results.load(Path(files[-1])).options
             args = [*kept.get("arguments", ()), *args]
         ctx.meta["words"] = [*args]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in _ELSEWHERE:
+                error.possibilities = [_ELSEWHERE[error.option_name]]
+            raise
 
 
 @dataclass
@@ -203,6 +216,7 @@ NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete":
 MIB: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
 FAMILIES: Any = {"multiple": True, "type": click.Choice(_families(), case_sensitive=False)}
 FILE = click.Path(path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 TWO: Any = (FILE, FILE)
 _PEERS = "Other libraries beside: jnp, numpy, cupy, torch, torch.compile, onnxruntime."
 _PRECISION = "Precision of products, as jax.default_matmul_precision has it."
@@ -243,7 +257,9 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--resume", type=FILE, help="Go on where the run of this .json stopped.")
 @click.option("--compare", type=TWO, metavar="OLD NEW", help="Compare two .json files.")
 @click.option("--fail-above", type=Finite(1), help="Status 1 if a cell is slower by this factor.")
-@click.option("--profile", type=FILE, help="Write a trace of the model or network to this folder.")
+@click.option(
+    "--profile", type=FOLDER, help="Write a trace of the model or network to this folder."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
 @click.option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
 @click.option("--child", is_flag=True, hidden=True)
