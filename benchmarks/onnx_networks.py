@@ -316,7 +316,7 @@ def main() -> int:
     parser.add_argument("results", type=Path)
     parser.add_argument("names", nargs="*", help="networks; by default those that are timed")
     parser.add_argument("--all", action="store_true", help="the whole list, also what is missing")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     if given.all:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
     else:
