@@ -868,7 +868,7 @@ def test_the_comparison_is_a_table_with_an_exit_status(tmp_path: Path):
     assert bench("--compare", str(old), str(new), "--fail-above", "2").exit_code == 0
     sheet = tmp_path / "x.csv"
     bench("--compare", str(new), str(old), "-o", str(sheet))
-    assert [line[-1] for line in csv.reader(sheet.open())] == ["verdict", *["faster"] * 3]
+    assert [line[-1] for line in csv.reader(sheet.read_text().splitlines())] == ["verdict", *["faster"] * 3]
     assert (
         json.loads(bench("--compare", str(new), str(old), "--json").stdout)[0]["verdict"]
         == "faster"

@@ -52,7 +52,7 @@ class Bench:
         ways: how calls get memory for their outputs: `WAYS`.
         roofline: whether to measure a product of each floating type too.
         peers: the names of other libraries that compute the same.
-        count: over so many devices the first axis of each array is sharded.
+        count: over so many devices each array is sharded, by the first axis that divides.
         precision: of products, as `jax.default_matmul_precision` names it.
         most_sets: through at most so many sets of data calls rotate, if any.
     """
@@ -187,13 +187,13 @@ def _precision(name: str | None) -> Any:
 
 
 def _sharding(device: Any, count: int) -> Callable[[Sequence[int]], NamedSharding]:
-    """Return the sharding of arrays of some sizes: by the first axis, if it divides."""
+    """Return the sharding of arrays of some sizes: by the first axis that divides, if one does."""
     chosen = devices_of(device, count)
     mesh = jax.make_mesh((count,), ("devices",), axis_types=(AxisType.Auto,), devices=chosen)
 
     def place(sizes: Sequence[int]) -> NamedSharding:
-        divides = bool(sizes) and sizes[0] % count == 0
-        return NamedSharding(mesh, P("devices") if divides else P())
+        axes = [axis for axis, size in enumerate(sizes) if size % count == 0]
+        return NamedSharding(mesh, P(*[None] * axes[0], "devices") if axes else P())
 
     return place
 

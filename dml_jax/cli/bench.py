@@ -247,7 +247,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--peers", default="", callback=_peers, help=_PEERS)
 @click.option("--precision", callback=_precision, help=_PRECISION)
 @click.option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
-@click.option("--devices", type=click.IntRange(1), help="Shard first axes over so many devices.")
+@click.option("--devices", type=click.IntRange(1), help="Shard arrays over so many devices.")
 @click.option("--quick", is_flag=True, help="One variant of each in FLOAT32: half a minute.")
 @click.option("--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples a cell.")
 @click.option("--processes", type=click.IntRange(1), help="Default: 5 with -o x.json, else 1.")
