@@ -590,6 +590,9 @@ def test_a_peer_that_is_missing_is_said():
     assert "did you mean 'torch'?" in bench("--peers", "tork", *QUICK).stderr
     result = bench("--peers", "cupy", *QUICK)
     assert "pip install cupy" in result.stderr
+    result = bench("--operator", "GEMM", "--dtype", "FLOAT32", "--peers", "numpy,jnp", *QUICK)
+    assert "\nnumpy computes none of these cells." in result.stdout
+    assert "jnp computes" not in result.stdout
 
 
 def test_a_cell_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch):
@@ -868,7 +871,10 @@ def test_the_comparison_is_a_table_with_an_exit_status(tmp_path: Path):
     assert bench("--compare", str(old), str(new), "--fail-above", "2").exit_code == 0
     sheet = tmp_path / "x.csv"
     bench("--compare", str(new), str(old), "-o", str(sheet))
-    assert [line[-1] for line in csv.reader(sheet.read_text().splitlines())] == ["verdict", *["faster"] * 3]
+    assert [line[-1] for line in csv.reader(sheet.read_text().splitlines())] == [
+        "verdict",
+        *["faster"] * 3,
+    ]
     assert (
         json.loads(bench("--compare", str(new), str(old), "--json").stdout)[0]["verdict"]
         == "faster"

@@ -196,6 +196,7 @@ class _Options:
     narrow: float
     words: Sequence[str]
     resume: Path | None
+    peers: Sequence[str] = ()
 
     @property
     def to_stdout(self) -> bool:
@@ -316,7 +317,9 @@ def bench(
     count = processes or (5 if several or narrow else 1)
     limit = QUICK_SECONDS if quick else budget or float("inf")
     words = ctx.meta["words"]
-    options = _Options(outputs, json_file, verbose, quick, limit, count, narrow, words, resume)
+    options = _Options(
+        outputs, json_file, verbose, quick, limit, count, narrow, words, resume, peers
+    )
     with reporting(not options.to_stdout):
         if not child:
             _check_files(options)
@@ -536,6 +539,9 @@ def _say(options: _Options, results: "Results") -> None:
         click.echo("\n".join(filter(None, lines)))
         for name, said in sorted({(p, s) for row in rows for p, s in row.differs.items()})[:5]:
             click.echo(f"{name}: {said}")
+        for name in options.peers:
+            if not any(name in row.peers or name in row.differs for row in rows):
+                click.echo(f"{name} computes none of these cells.")
     if not options.to_stdout:
         click.echo(json.dumps(results.to_json(), indent=1))
     is_part = results.interrupted or results.complete + len(results.failed) < results.cells
