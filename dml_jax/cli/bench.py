@@ -178,9 +178,10 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name in _ELSEWHERE:
-                error.possibilities = [_ELSEWHERE[error.option_name]]
-            raise
+            if error.option_name not in _ELSEWHERE:
+                raise
+            own = [_ELSEWHERE[error.option_name]]
+            raise click.NoSuchOption(error.option_name, possibilities=own, ctx=ctx) from None
 
 
 @dataclass
