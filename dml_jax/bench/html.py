@@ -54,7 +54,7 @@ def page(results: Results, title: str, verbose: bool = False) -> str:
     known = {"environment": results.environment, "options": results.options}
     return PAGE.format(
         title=html.escape(title),
-        head=html.escape(header(results, title)),
+        head=html.escape("\n".join([title, *header(results, "").splitlines()[1:]])),
         chart=_chart(results, verbose),
         names="".join(f"<th>{html.escape(name)}</th>" for name in head),
         rows="\n".join(f"<tr>{''.join(map(_td, text))}</tr>" for text in texts),

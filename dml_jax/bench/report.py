@@ -85,7 +85,7 @@ def cells_of(row: Row, names: Sequence[str], total: float) -> list[str]:
         "Allocated": lambda: (
             shown_time(row.time("allocated")) if "allocated" in row.seconds else ""
         ),
-        "GB/s": lambda: shown(row.rate / 1e9) if row.operator != "launch" else "",
+        "GB/s": lambda: "" if row.operator in ("launch", "product") else shown(row.rate / 1e9),
         "GFLOP/s": lambda: shown(row.operations / row.time() / 1e9) if row.operations else "",
         "Copy": lambda: shown(row.copy / 1e9),
         "Of copy": lambda: f"{row.share:.2f}",
