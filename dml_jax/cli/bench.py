@@ -180,8 +180,9 @@ class _Command(click.Command):
         except click.NoSuchOption as error:
             if error.option_name not in _ELSEWHERE:
                 raise
-            own = [_ELSEWHERE[error.option_name]]
-            raise click.NoSuchOption(error.option_name, possibilities=own, ctx=ctx) from None
+            own = _ELSEWHERE[error.option_name]
+            text = f"No such option '{error.option_name}'. Did you mean '{own}'?"
+            raise click.UsageError(text, ctx) from None
 
 
 @dataclass
