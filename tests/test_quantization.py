@@ -449,3 +449,62 @@ def test_products_of_bytes_are_exact():
             got = jax.jit(lambda a, b, z, y: integer_product(a, z, b, y, np.int32))(a, b, *zeros)
             wanted = (a.astype(int) - 3) @ (b.astype(int) - np.arange(9))
             np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("types", ["uint8 int8", "uint8 uint8", "int8 int8"])
+def test_quantized_networks_are_those_of_onnx_runtime(types: str, per_channel: bool):
+    """A convolution in both of ONNX's formats, QDQ and QOperator: at most one step apart."""
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    of_x, of_w = types.split()
+    random = np.random.default_rng(0)
+    info = np.iinfo(of_w)
+    scales = random.uniform(0.001, 0.003, 6 if per_channel else ()).astype(np.float32)
+    arrays = {
+        "w": random.integers(info.min, info.max, (6, 4, 3, 3)).astype(of_w),
+        "w_scale": scales,
+        "w_zero": np.full_like(scales, 0 if info.min else 128).astype(of_w),
+        "x_scale": np.float32(0.02),
+        "x_zero": np.array(3, of_x),
+        "b": random.integers(-4000, 4000, 6).astype(np.int32),
+        "b_scale": np.float32(0.02) * scales,
+        "y_scale": np.float32(0.04),
+        "y_zero": np.array(100 if of_x == "uint8" else -5, of_x),
+    }
+    read = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero", "b"]
+    nodes = {
+        "QDQ": [
+            *(
+                onnx.helper.make_node("DequantizeLinear", given, [f"{given[0]}_real"], axis=0)
+                for given in (read[:3], read[3:6], ["b", "b_scale"])
+            ),
+            onnx.helper.make_node(
+                "Conv", ["x_real", "w_real", "b_real"], ["real"], pads=[1] * 4, strides=[2, 1]
+            ),
+            onnx.helper.make_node("QuantizeLinear", ["real", "y_scale", "y_zero"], ["y"]),
+        ],
+        "QOperator": [
+            onnx.helper.make_node("QLinearConv", read, ["y"], pads=[1] * 4, strides=[2, 1])
+        ],
+    }
+    bounds = np.iinfo(of_x)
+    x = random.integers(bounds.min, bounds.max, (2, 4, 9, 8)).astype(of_x)
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(of_x))
+    for name, own in nodes.items():
+        graph = onnx.helper.make_graph(
+            own,
+            name,
+            [onnx.helper.make_tensor_value_info("x", kind, x.shape)],
+            [onnx.helper.make_tensor_value_info("y", kind, [2, 6, 5, 8])],
+            [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
+        )
+        opsets = [onnx.helper.make_opsetid("", 21)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        session = runtime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        (expected,) = session.run(None, {"x": x})
+        result = np.asarray(dml_jax.load_onnx(model)(x)["y"])
+        assert len(np.unique(expected)) > 50
+        assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1, name
