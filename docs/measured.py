@@ -268,12 +268,25 @@ def _hundred() -> list[str]:
             for name, row in networks.items()
             if name not in ran
         ]
+        timed = {name: row for name, row in ran.items() if "ms" in row}
+        times = [
+            [
+                name,
+                f"{row['first_s']:.1f}",
+                *(f"{row[k]:.2f}" for k in ("ms", "peer_ms")),
+                f"{row['peer_ms'] / row['ms']:.2f}",
+            ]
+            for name, row in timed.items()
+        ]
+        speeds = [row["peer_ms"] / row["ms"] for row in timed.values()]
+        times.append(["**all**", *[""] * 3, mean(speeds)])
         head = ["", "what", "package", "licence", "nodes", "beside", "largest error", "missing"]
+        columns = ["", "first answer, s", "ms", "ONNX Runtime, ms", "speedup"]
         said = (
             f"{len(ran)} of {len(networks)} networks of {packages} packages run, and {right} are "
             "right within their tolerance."
         )
-        parts += [f"### {_machine(known)}", said, table(head, rows)]
+        parts += [f"### {_machine(known)}", said, table(head, rows), table(columns, times)]
     return parts
 
 
