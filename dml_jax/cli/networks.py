@@ -351,6 +351,10 @@ def _say_summary(network: "Network") -> None:
     if network.fixed:
         fixed = ", ".join(network.fixed)
         click.echo(printable(f"Inputs with fixed defaults (--constant NAME:VALUE): {fixed}"))
+    from dml_jax.onnx.reports import sizes_by_data
+
+    for size, count in sizes_by_data(network).items():
+        click.echo(printable(f"Data decides the size '{size}' of {count} edges"))
     for label, reason in network.fallbacks.items():
         click.echo(printable(f"By JAX: {label}: {reason}"))
 
