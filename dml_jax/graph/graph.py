@@ -25,6 +25,7 @@ from dml_jax.graph.parts import (
     LITERAL_BYTES,
     AnyNode,
     ConstantNode,
+    Edge,
     Ends,
     FunctionNode,
     InputEdge,
@@ -189,6 +190,12 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def ends(self) -> Mapping[int, Source]:
         """Return the sources of the graph's outputs, which count as in `reads`."""
         return self.__dict__["_wiring"].ends
+
+    @property
+    def named_inputs(self) -> "Iterator[tuple[Source, str, Edge]]":
+        """Yield (source, name, tensor) of each input."""
+        for index, name in enumerate(self.input_names or ()):
+            yield (-1, index), name, self.inputs[index]
 
     @functools.cached_property
     def counted(self) -> Mapping[str, tuple[int, str]]:

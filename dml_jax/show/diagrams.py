@@ -75,11 +75,11 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
     """
     picture = Picture()
     boxes: dict[int, dict[int, tuple[int, str]]] = {-1: {}}  # by node, output: the box, a label
-    names, tensors = graph.input_names or (), graph.inputs
-    for index, (name, tensor) in enumerate(zip(names, tensors, strict=True)):
+    names = graph.input_names or ()
+    for source, name, tensor in graph.named_inputs:
         if name not in weights:
-            words = label(tensor, graph.padded.get((-1, index)))
-            boxes[-1][index] = picture.add("input", name, "graph input"), words
+            words = label(tensor, graph.padded.get(source))
+            boxes[-1][source[1]] = picture.add("input", name, "graph input"), words
 
     def join(sources: Iterable[Source], end: int, views: Iterable[Any]) -> None:
         for (node, index), view in zip(sources, views, strict=True):
@@ -103,11 +103,9 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
         slots = enumerate(node.slots(output=True))
         written = [label(t, graph.padded.get((index, k))) for k, (_, t) in slots if t is not None]
         boxes[index] = {k: (box, words) for k, words in enumerate(written)}
-    for index, (name, source) in enumerate(
-        zip(graph.output_names or (), graph.results, strict=True)
-    ):
+    for index, name in enumerate(graph.output_names or ()):
         box = picture.add("output", name, "graph output")
-        join([source], box, [graph.output_views.get(index)])
+        join([graph.results[index]], box, [graph.output_views.get(index)])
     for node in graph.nodes:
         for inner in node.graphs if isinstance(node, FunctionNode) else ():
             part, first = graph_picture(inner, weights), len(picture.boxes)
