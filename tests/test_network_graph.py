@@ -199,6 +199,9 @@ def test_the_size_of_an_edge_is_a_dimension_with_a_name():
     graph = network.graph
     edge = next(e for e in graph.intermediate_edges if e.count_name)
     others = [e for e in graph.intermediate_edges if e is not edge]
-    for changed, rule in ((edge.replace(padded_axis=8), "be in"), (edge.replace(count_name=None), "be given")):
+    for changed, rule in (
+        (edge.replace(padded_axis=8), "be in"),
+        (edge.replace(count_name=None), "be given"),
+    ):
         with pytest.raises(DmlError, match=rule):
             graph.replace(intermediate_edges=[*others, changed])

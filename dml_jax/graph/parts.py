@@ -384,7 +384,7 @@ AnyNode = OperatorNode | ConstantNode | FunctionNode
 
 
 def padding_of(edge: InputEdge | IntermediateEdge | OutputEdge) -> tuple[int, str] | None:
-    """Return the dimension of what an edge carries whose size data decides, and this size's name."""
+    """Return the dimension of what an edge carries whose size data decides, and the size's name."""
     axis, name = edge.padded_axis, edge.count_name
     return None if axis is None or name is None else (axis, name)
 

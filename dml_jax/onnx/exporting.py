@@ -110,10 +110,7 @@ def _operator(operator: Operator) -> onnx.ModelProto:
 
 def _graph(graph: Graph) -> onnx.ModelProto:
     w = Writer()
-    inputs = [
-        Value(w.name(name), edge.dtype, edge.sizes)
-        for _, name, edge in graph.named_inputs
-    ]
+    inputs = [Value(w.name(name), edge.dtype, edge.sizes) for _, name, edge in graph.named_inputs]
     outputs = [w.name(name) for name in graph.output_names or ()]
     made = write_graph(w, graph, inputs)
     return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)

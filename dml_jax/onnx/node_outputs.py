@@ -82,9 +82,7 @@ class NodeOutputs:
         constant = self.translation.constant
         return [
             constant(name, array, kind.element if kind else None) if name else None
-            for name, array, kind in zip(
-                self.node.outputs, arrays, self.node.types, strict=False
-            )
+            for name, array, kind in zip(self.node.outputs, arrays, self.node.types, strict=False)
         ]
 
     def _folded(self) -> Sequence[np.ndarray]:
@@ -215,9 +213,7 @@ class NodeOutputs:
         def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
             return in_order(node, arrays)
 
-        made = self.translation.function(
-            node.proto, reason, node.inputs, kinds, run, (), paddings
-        )
+        made = self.translation.function(node.proto, reason, node.inputs, kinds, run, (), paddings)
         for tensor, pair in zip(made, bounds, strict=False):
             if tensor is not None:
                 tensor.bounds = pair or tensor.bounds
