@@ -181,11 +181,11 @@ def test_edges_name_the_sizes_that_data_decides(tmp_path: Path):
             _, tensor = written[edge.from_node_output_index]
             assert tensor.sizes[edge.padded_axis] == 6  # as many as x has elements
             found.add((edge.padded_axis, *tensor.sizes))
-    assert {(1, 2, 6), (0, 6, 2), (0, 6)} <= found
+    assert {(1, 2, 6), (0, 6, 2)} <= found
     assert "edges between nodes have the size 'y.count', which data decides" in network.report()
     labels = [text for _, _, text in graph_picture(graph).lines]
     assert "FLOAT32[y.count<=6]" in labels
-    assert any(text.endswith("[2,y.count<=6]") for text in labels)
+    assert any("[2,y.count<=6]" in text for text in labels)
 
 
 def test_a_size_that_no_output_says_has_the_name_of_its_tensor():

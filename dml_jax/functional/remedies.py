@@ -47,7 +47,8 @@ def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str
     """
     faults = []
     for name, value in values.items():
-        traced = next((v for v in _items(value) if isinstance(v, Tracer)), None)
+        listed = value if isinstance(value, (list, tuple)) else (value,)
+        traced = next((v for v in listed if isinstance(v, Tracer)), None)
         if traced is not None:
             rule = f"be a constant: attributes cannot be traced{_INSTEAD.get(name, '')}"
             got = Unquoted(f"a traced {shown_array(traced)}")
@@ -64,10 +65,6 @@ def check_64_bits(op: Operator, arrays: Sequence[Any]) -> None:
             rule = f"{X64_RULE.removesuffix(')')}; or x.astype({less!r}) converts)"
             faults.append(Fault(op.c_name, f"{path}.DataType", rule, tensor.data_type.shown()))
     raise_if(faults)
-
-
-def _items(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def of_lists(

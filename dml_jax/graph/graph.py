@@ -25,7 +25,6 @@ from dml_jax.graph.parts import (
     LITERAL_BYTES,
     AnyNode,
     ConstantNode,
-    Edge,
     Ends,
     FunctionNode,
     InputEdge,
@@ -191,11 +190,11 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         """Return the sources of the graph's outputs, which count as in `reads`."""
         return self.__dict__["_wiring"].ends
 
-    @property
-    def named_inputs(self) -> "Iterator[tuple[Source, str, Edge]]":
-        """Yield (source, name, tensor) of each input."""
-        for index, name in enumerate(self.input_names or ()):
-            yield (-1, index), name, self.inputs[index]
+    @functools.cached_property
+    def named_inputs(self) -> Sequence[tuple[Source, str, Any]]:
+        """Return (source, name, tensor) of each input."""
+        pairs = zip(self.input_names or (), self.inputs, strict=True)
+        return [((-1, k), name, tensor) for k, (name, tensor) in enumerate(pairs)]
 
     @functools.cached_property
     def counted(self) -> Mapping[str, tuple[int, str]]:
