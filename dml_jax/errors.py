@@ -18,6 +18,10 @@ OF_SIZES, OF_UNSET_SIZES, OF_VALUES = "sizes", "unset sizes", "values"
 """The kinds of faults that other sizes of a network's inputs may cure, that no size is set, and
 that values of inputs may cure, given as constants."""
 
+OF_LENGTHS, OF_RANGE = "lengths", "range"
+"""The kinds of faults that a list has not one element for each dimension, and that an integer is
+outside its range."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -31,6 +35,7 @@ class Fault:
         value: the value of the field; the message leaves `UNSAID` out.
         context: the places that enclose the fault, outermost first (`Dispatchable 'sum'`).
         kind: what the fault is about, for callers that act on it, such as `OF_SIZES`.
+        choices: the names of which the value has to be one, where these are few.
     """
 
     operator: str
@@ -39,6 +44,7 @@ class Fault:
     value: object
     context: tuple[str, ...] = ()
     kind: str = ""
+    choices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if isinstance(self.rule, Sentence):
@@ -145,9 +151,9 @@ class Expect:
         self.operator = operator
         self.faults: list[Fault] = []
 
-    def __call__(self, holds: bool, field: str, rule: str, value: object) -> bool:
+    def __call__(self, holds: bool, field: str, rule: str, value: object, kind: str = "") -> bool:
         if not holds:
-            self.faults.append(Fault(self.operator, field, rule, value))
+            self.faults.append(Fault(self.operator, field, rule, value, kind=kind))
         return holds
 
     def check(self) -> None:
@@ -253,9 +259,9 @@ def nearest_name(word: object, known: Iterable[str]) -> str | None:
     return by_case.get(next(itertools.chain(first, within, near), ""))
 
 
-def refused(rule: str, value: object) -> DmlError:
+def refused(rule: str, value: object, kind: str = "") -> DmlError:
     """Return the error of one `value` that breaks `rule`; callers add the place of the value."""
-    return DmlError([Fault("", "", rule, value)])
+    return DmlError([Fault("", "", rule, value, kind=kind)])
 
 
 def items_of(values: Any, of: str = "") -> tuple[Any, ...]:

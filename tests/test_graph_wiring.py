@@ -487,8 +487,8 @@ def test_broken_parts_are_refused_by_name(make: Callable[[], Any], fragment: str
 
 
 def test_too_many_values():
-    with pytest.raises(TypeError, match="InputEdge takes 4 fields, got 5 values"):
-        loose(InputEdge)(*(0,) * 5)
+    with pytest.raises(TypeError, match="InputEdge takes 6 fields, got 7 values"):
+        loose(InputEdge)(*(0,) * 7)
 
 
 def test_names_of_inputs_and_outputs_are_refused_in_order():

@@ -163,3 +163,45 @@ def test_a_function_is_a_node_that_a_builder_adds():
     np.testing.assert_array_equal(last(a * b, a + b), (x0 + 1) * -x0 - 1)
     np.testing.assert_array_equal(found["z"], x0 * 2)
     assert cut(last) == [last]
+
+
+COUNTED = f"""{HEAD}
+g (float[3, 2] x) => (float[n] y) {{
+    places = NonZero(x)  rows = Transpose(places)  found = GatherND(x, rows)  y = Exp(found) }}"""
+
+
+def test_edges_name_the_sizes_that_data_decides(tmp_path: Path):
+    """NonZero of ONNX gives {rank, count}: a Transpose moves the count, GatherND has it first."""
+    network = load_onnx(parser.parse_model(COUNTED))
+    graph, found = network.graph, set[tuple[int, ...]]()
+    for edge in graph.intermediate_edges:
+        if edge.count_name is not None:
+            assert edge.count_name == "y.count"
+            written = graph.nodes[int(edge.from_node_index)].slots(output=True)
+            _, tensor = written[edge.from_node_output_index]
+            assert tensor.sizes[edge.padded_axis] == 6  # as many as x has elements
+            found.add((edge.padded_axis, *tensor.sizes))
+    assert {(1, 2, 6), (0, 6, 2)} <= found
+    assert "edges between nodes have the size 'y.count', which data decides" in network.report()
+    labels = [text for _, _, text in graph_picture(graph).lines]
+    assert "FLOAT32[y.count<=6]" in labels
+    assert any("[2,y.count<=6]" in text for text in labels)
+
+
+def test_a_size_that_no_output_says_has_the_name_of_its_tensor():
+    text = COUNTED.replace("float[n] y", "float y").replace("Exp", "ReduceSum<keepdims = 0>")
+    graph = load_onnx(parser.parse_model(text)).graph
+    assert {e.count_name for e in graph.intermediate_edges} == {None, "places.count"}
+
+
+def test_the_size_of_an_edge_is_a_dimension_with_a_name():
+    network = load_onnx(parser.parse_model(COUNTED))
+    graph = network.graph
+    edge = next(e for e in graph.intermediate_edges if e.count_name)
+    others = [e for e in graph.intermediate_edges if e is not edge]
+    for changed, rule in (
+        (edge.replace(padded_axis=8), "be in"),
+        (edge.replace(count_name=None), "be given"),
+    ):
+        with pytest.raises(DmlError, match=rule):
+            graph.replace(intermediate_edges=[*others, changed])

@@ -340,6 +340,8 @@ def _summary(network: "Network") -> dict[str, Any]:
 
 
 def _say_summary(network: "Network") -> None:
+    from dml_jax.onnx.reports import sizes_by_data
+
     weights = _summary(network)["weights"]
     click.echo(
         f"{network.node_count} nodes, {weights['count']} weights ({weights['bytes']:,} bytes), "
@@ -351,6 +353,8 @@ def _say_summary(network: "Network") -> None:
     if network.fixed:
         fixed = ", ".join(network.fixed)
         click.echo(printable(f"Inputs with fixed defaults (--constant NAME:VALUE): {fixed}"))
+    for size, count in sizes_by_data(network).items():
+        click.echo(printable(f"Data decides the size '{size}' of {count} edges"))
     for label, reason in network.fallbacks.items():
         click.echo(printable(f"By JAX: {label}: {reason}"))
 

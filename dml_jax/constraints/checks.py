@@ -23,7 +23,7 @@ from dml_jax.constraints.expressions import (
 )
 from dml_jax.constraints.shapes import Shapes, in_order
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import Expect, Unquoted
+from dml_jax.errors import OF_LENGTHS, OF_RANGE, Expect, Unquoted
 
 
 def _tensors_in(
@@ -91,7 +91,7 @@ def _check_range(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
     origin = f" ({limit} is {number})" if isinstance(limit, str) else ""
     for path, value in places(data["range"], view):
         if not low <= value <= high:
-            expect(False, path, f"be in [{low}, {high}]{origin}", value)
+            expect(False, path, f"be in [{low}, {high}]{origin}", value, OF_RANGE)
 
 
 def _check_least(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -273,9 +273,8 @@ def _check_holds(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
         for index in indices_of(data, view):
             bind_names(data, view, index)
             if not evaluate(data["holds"], view):
-                path, rule, value = _explained(data, view, index)
-                rule += "" if "(" in rule else _reason(data)
-                expect(False, *_of_lists(path, rule, value, view))
+                path, rule, *rest = _explained(data, view, index)
+                expect(False, path, rule + ("" if "(" in rule else _reason(data)), *rest)
     finally:
         unbind_names(data, view)
 
@@ -286,18 +285,8 @@ def _reason(data: Any) -> str:
     return f" ({', '.join(said)})".replace('"', "") if "where" in data else ""
 
 
-def _of_lists(path: str, rule: str, value: Any, view: View) -> tuple[str, str, Any]:
-    """Return a fault of a count as one of the first list that is counted and given."""
-    name = next((name for name in view.lists_of(path) if name in view.given), None)
-    wanted = re.match(r"be (\d+)(.*)", rule)
-    if name is None or wanted is None:
-        return path, rule, value
-    each = ", one for each spatial dimension" if rule.endswith(" - 2)") else ""
-    return name, f"have {wanted[1]} elements{each}{wanted[2]}", list(view[name])
-
-
-def _explained(data: Any, view: View, index: int) -> tuple[str, str, Any]:
-    """Return (path, rule, value) of an expression that is false."""
+def _explained(data: Any, view: View, index: int) -> tuple[Any, ...]:
+    """Return (path, rule, value), and the kind if any, of the fault of an expression."""
     text = data["holds"]
     for name, meaning in data.get("let", {}).items():
         text = re.sub(rf"\b{name}\b", meaning if meaning.isidentifier() else f"({meaning})", text)
@@ -310,7 +299,12 @@ def _explained(data: Any, view: View, index: int) -> tuple[str, str, Any]:
             limit = ast.unparse(parts[1])
             number = evaluate(limit, view)
             origin = "" if limit == str(number) else f" ({limit})"
-            return path, f"{_OPERATORS[type(tree.ops[0])]} {_shown(number)}{origin}", value
+            counted = next((n for n in view.lists_of(path) if n in view.given), None)
+            if counted is None or not isinstance(tree.ops[0], ast.Eq):
+                return path, f"{_OPERATORS[type(tree.ops[0])]} {_shown(number)}{origin}", value
+            each = ", one for each spatial dimension" * limit.endswith(" - 2")
+            text = f"have {number} elements{each}{origin}"
+            return counted, text, list(view[counted]), OF_LENGTHS
         if len(parts) == 3 and _is_path(parts[1]):
             ((path, value),) = places(ast.unparse(parts[1]), view)
             low, high = (value_of(part, view) for part in (parts[0], parts[2]))

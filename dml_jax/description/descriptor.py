@@ -29,7 +29,7 @@ from dml_jax.description.fields import (
     UInt,
 )
 from dml_jax.enums import Enumeration
-from dml_jax.errors import NOTHING, DmlError, Fault, field_of, nearest_name, suggested
+from dml_jax.errors import NOTHING, OF_LENGTHS, DmlError, Fault, field_of, nearest_name, suggested
 from dml_jax.files import is_note
 
 
@@ -236,7 +236,8 @@ class Descriptor:
                 length, wanted = len(present[f.name]), len(present[first.name])
                 if length != wanted:
                     rule = f"have {wanted} elements, as {first.c_name} has ({count} counts both)"
-                    faults.append(Fault(cls.c_name, f.c_name, rule, list(present[f.name])))
+                    given = list(present[f.name])
+                    faults.append(Fault(cls.c_name, f.c_name, rule, given, kind=OF_LENGTHS))
 
     if not TYPE_CHECKING:  # or every attribute would be there for type checkers
 

@@ -18,7 +18,7 @@ import numpy as np
 from dml_jax import beyond
 from dml_jax.description.tensor import UINT_MAX, TensorDesc
 from dml_jax.enums import Enumeration, TensorDataType
-from dml_jax.errors import FAULTS_MAX, DmlError, Fault, items_of, refused, with_article
+from dml_jax.errors import FAULTS_MAX, OF_RANGE, DmlError, Fault, items_of, refused, with_article
 
 
 def float_of_word(value: Any) -> Any:
@@ -75,8 +75,9 @@ class Integer(Kind):
         except TypeError:
             number = None
         if number is None or isinstance(value, bool) or not self.least <= number <= self.most:
-            shown = value if number is None or isinstance(value, bool) else number
-            raise refused(f"be an integer in [{self.least}, {self.most}]", shown)
+            is_number = number is not None and not isinstance(value, bool)
+            shown, kind = (number, OF_RANGE) if is_number else (value, "")
+            raise refused(f"be an integer in [{self.least}, {self.most}]", shown, kind)
         return number
 
 

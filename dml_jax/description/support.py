@@ -31,21 +31,22 @@ class Row:
 
     def faults(
         self, tensors: Sequence[tuple[str, str, TensorDesc]], is_loose: bool = False
-    ) -> list[tuple[str, str, Any]]:
-        """The (field, rule, value) that this row refuses. `tensors`: (C path, field, tensor).
+    ) -> list[Fault]:
+        """Return the faults of tensors that this row refuses. `tensors`: (C path, field, tensor).
 
         A loose row takes every type, and more dimensions.
         """
-        faults: list[tuple[str, str, Any]] = []
+        faults: list[Fault] = []
         for path, field, tensor in tensors:
             low, high = self.ranks[field]
             rank = len(tensor.sizes)
             if rank < low or (rank > high and not is_loose):
                 rule = f"be {low}" if low == high else f"be in [{low}, {high}]"
-                faults.append((f"{path}.DimensionCount", rule, rank))
+                faults.append(Fault("", f"{path}.DimensionCount", rule, rank))
             if tensor.data_type not in self.types[field] and not is_loose:
-                rule = f"be one of {', '.join(t.name for t in self.types[field])}"
-                faults.append((f"{path}.DataType", rule, tensor.data_type.shown()))
+                known = tuple(t.name for t in self.types[field])
+                rule, got = f"be one of {', '.join(known)}", tensor.data_type.shown()
+                faults.append(Fault("", f"{path}.DataType", rule, got, choices=known))
         return faults
 
 
@@ -131,8 +132,7 @@ class Support:
         if not found:
             rule = f"be at least {rows[-1].level}, which introduced it"
             return [Fault(operator, "feature level", rule, Unquoted(level))]
-        nearest = min(found, key=len)
-        return [Fault(operator, field, rule + at, value) for field, rule, value in nearest]
+        return [replace(f, operator=operator, rule=f.rule + at) for f in min(found, key=len)]
 
 
 @functools.cache

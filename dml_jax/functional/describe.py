@@ -74,7 +74,8 @@ def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
                 descs.append(_tensor_desc(array, dtype, shape, target, sizes))
         fields[f.name] = tuple(descs) if f.is_array else descs[0]
     for name, value in normalised(operator, values, rank).items():
-        fields[name] = np.dtype(narrow).name.upper() if is_bfloat16(value) else value
+        is_narrow = narrow != BFLOAT16 and is_bfloat16(value)
+        fields[name] = np.dtype(narrow).name.upper() if is_narrow else value
     return operator.infer_from(**fields)
 
 

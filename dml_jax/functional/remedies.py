@@ -1,6 +1,5 @@
 """What helps against the mistakes of a function's caller: faults with a cure, and hints."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,8 +8,9 @@ from jax.core import Tracer
 
 from dml_jax.description.arrays import is_plain
 from dml_jax.description.tensor import X64_RULE, needs_x64, shown_array
-from dml_jax.errors import Fault, Unquoted, nearest, raise_if
+from dml_jax.errors import OF_LENGTHS, Fault, Unquoted, nearest, raise_if
 from dml_jax.operator import Operator
+from dml_jax.operator.contract import is_of_axis
 
 _ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
 _SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"
@@ -47,7 +47,8 @@ def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str
     """
     faults = []
     for name, value in values.items():
-        traced = next((v for v in _items(value) if isinstance(v, Tracer)), None)
+        listed = value if isinstance(value, (list, tuple)) else (value,)
+        traced = next((v for v in listed if isinstance(v, Tracer)), None)
         if traced is not None:
             rule = f"be a constant: attributes cannot be traced{_INSTEAD.get(name, '')}"
             got = Unquoted(f"a traced {shown_array(traced)}")
@@ -66,10 +67,6 @@ def check_64_bits(op: Operator, arrays: Sequence[Any]) -> None:
     raise_if(faults)
 
 
-def _items(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
 def of_lists(
     operator: str, faults: Iterable[Fault], lists: Mapping[str, Any], count: int
 ) -> list[Fault]:
@@ -83,7 +80,7 @@ def of_lists(
     """
     found = list(faults)
     rule = f"have {count} elements, one for each spatial dimension"
-    lengths = [f for f in found if "counts both)" in f.rule or f.rule.startswith(rule)]
+    lengths = [f for f in found if f.kind == OF_LENGTHS]
     listed = {name: v for name, v in lists.items() if isinstance(v, (list, tuple)) and v}
     own = [Fault(operator, n, rule, list(v)) for n, v in listed.items() if len(v) != count]
     return [*(f for f in found if f not in lengths), *own] if lengths and own else found
@@ -102,11 +99,10 @@ def cured(
     for fault in faults:
         root, _, aspect = fault.field.partition(".")
         is_input, rule = root in inputs, fault.rule
-        if re.fullmatch(r"Axis|Axes\[\d+\]", fault.field) and type(fault.value) is int and rank:
-            both = f"be in [{-rank}, {rank - 1}]"
-            rule = re.sub(r"^be (an integer )?in \[0, \d+\]", both, rule)
+        if is_of_axis(fault) and rank:
+            rule = f"be in [{-rank}, {rank - 1}]"
         elif is_input and aspect in ("DataType", "dtype"):
-            rule = _of_type(rule, str(fault.value), inputs[root])
+            rule = _of_type(fault, str(fault.value), inputs[root])
         elif is_input and aspect == "DimensionCount" and fault.value == 0:
             rule += " (x.reshape(1) has rank 1)"
         elif fault.field == "FilterTensor.Sizes[1]":
@@ -114,15 +110,14 @@ def cured(
         yield replace(fault, rule=rule)
 
 
-def _of_type(rule: str, got: str, taken: Collection[str]) -> str:
+def _of_type(fault: Fault, got: str, taken: Collection[str]) -> str:
     """Return a rule about an array's type with the conversion that keeps most."""
     if got == "bool":
         best = next((n for n in ("UINT8", "UINT32", "INT32") if n in taken), "FLOAT32")
         return f"be one that DirectML has (x.astype('{best.lower()}') converts)"
-    if not rule.startswith("be one of "):
-        return rule
-    allowed = rule.removeprefix("be one of ").split(", ")
+    if not fault.choices:
+        return fault.rule
     kind = got.rstrip("0123456789")
-    like = (f"{kind}32", "FLOAT32", "INT32", "UINT32", *allowed)
-    best = next(name for name in like if name in allowed)
-    return f"{rule} (x.astype('{best.lower()}') converts)"
+    like = (f"{kind}32", "FLOAT32", "INT32", "UINT32", *fault.choices)
+    best = next(name for name in like if name in fault.choices)
+    return f"{fault.rule} (x.astype('{best.lower()}') converts)"

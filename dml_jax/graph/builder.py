@@ -283,15 +283,16 @@ class GraphBuilder:
         self,
         outputs: Expression | Iterable[Expression] | Mapping[str, Expression],
         only_read: bool = False,
-        counted: Mapping[str, tuple[int, str]] = {},
+        counted: Mapping[Any, tuple[int, str]] = {},
     ) -> Graph:
         """Return the graph of these outputs, with the nodes that they need.
 
         Args:
             outputs: the outputs; the keys of a mapping become their names.
             only_read: whether inputs that no output needs are left out; else they are refused.
-            counted: the outputs whose size data decides, by name: the dimension, and the name of
-                the output that counts the elements along it.
+            counted: the arrays of which data decides a size: the dimension, and the name of this
+                size. Arrays between nodes are known by their sources, outputs by their names; the
+                name of an output's size is an output too.
 
         Raises `DmlError` with all faults.
         """
@@ -327,19 +328,23 @@ class GraphBuilder:
         edges = [(source, places[n], slot) for source, n, slot in self._edges if n in places]
         used = {index for (source, index), _, _ in edges if source < 0}
         kept = [i for i in range(len(self._inputs)) if i in used or not only_read]
-        names_kept = [[*self._inputs][i] for i in kept]
+        names_kept, none = [[*self._inputs][i] for i in kept], (None, None)
         return Graph(
             len(kept),
             len(outputs),
             [self._nodes[node] for node in needed],
-            [InputEdge(kept.index(i), n, slot) for (source, i), n, slot in edges if source < 0],
             [
-                IntermediateEdge(places[source], i, n, slot)
+                InputEdge(kept.index(i), n, slot, None, *counted.get((source, i), none))
+                for (source, i), n, slot in edges
+                if source < 0
+            ],
+            [
+                IntermediateEdge(places[source], i, n, slot, None, *counted.get((source, i), none))
                 for (source, i), n, slot in edges
                 if source >= 0
             ],
             [
-                OutputEdge(places[node], i, index, None, *counted.get(name, (None, None)))
+                OutputEdge(places[node], i, index, None, *counted.get(name, none))
                 for index, ((node, i), name) in enumerate(zip(sources, every, strict=True))
             ],
             names_kept,

@@ -36,6 +36,7 @@ from dml_jax.graph.parts import (
     Part,
     Source,
     label_of,
+    padding_of,
     reached,
     reinterpreted,
 )
@@ -190,19 +191,34 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         return self.__dict__["_wiring"].ends
 
     @functools.cached_property
+    def named_inputs(self) -> Sequence[tuple[Source, str, Any]]:
+        """Return (source, name, tensor) of each input."""
+        pairs = zip(self.input_names or (), self.inputs, strict=True)
+        return [((-1, k), name, tensor) for k, (name, tensor) in enumerate(pairs)]
+
+    @functools.cached_property
     def counted(self) -> Mapping[str, tuple[int, str]]:
         """The outputs whose size data decides, by name: (the dimension, the output that counts).
 
         Behind the elements that are there, such an output has a padding.
         """
-        return {
-            (self.output_names or ())[int(edge.graph_output_index)]: (
-                edge.padded_axis,
-                edge.count_name,
-            )
-            for edge in self.output_edges
-            if edge.padded_axis is not None and edge.count_name is not None
-        }
+        names = self.output_names or ()
+        edges = ((names[int(edge.graph_output_index)], edge) for edge in self.output_edges)
+        return {name: found for name, edge in edges if (found := padding_of(edge))}
+
+    @functools.cached_property
+    def padded(self) -> Mapping[Source, tuple[int, str]]:
+        """The arrays of which data decides a size, by source: (the dimension, the size's name)."""
+        read = (*self.input_edges, *self.intermediate_edges)
+        edges: list[tuple[Source, Any]] = [
+            (self.reads[int(e.to_node_index)][e.to_node_input_index], e) for e in read
+        ]
+        edges += [
+            (self.ends[index], e)
+            for e in self.output_edges
+            if (index := int(e.graph_output_index)) not in self.output_views
+        ]
+        return {source: found for source, edge in edges if (found := padding_of(edge))}
 
     @property
     def results(self) -> list[Source]:

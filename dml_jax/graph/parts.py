@@ -331,32 +331,44 @@ class InputEdge(Part, c_name="DML_INPUT_GRAPH_EDGE_DESC", kw_only=False):
     """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
 
     All edges refer to nodes, graph inputs and graph outputs by index or by name.
+
+    Data may decide a size of what an edge carries: then its elements are followed by a padding.
+    DirectML has no such edges.
+
+    Fields:
+        padded_axis: the dimension whose size data decides; None for none.
+        count_name: the name of this size; None for none.
     """
 
     graph_input_index: Reference
     to_node_index: Reference
     to_node_input_index: UInt
     name: OptionalName = None
+    padded_axis: UInt | None = None
+    count_name: OptionalName = None
 
 
 class IntermediateEdge(Part, c_name="DML_INTERMEDIATE_GRAPH_EDGE_DESC", kw_only=False):
-    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: from an output of a node to an input of another."""
+    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: from an output of a node to an input of another.
+
+    Fields:
+        padded_axis, count_name: as of `InputEdge`.
+    """
 
     from_node_index: Reference
     from_node_output_index: UInt
     to_node_index: Reference
     to_node_input_index: UInt
     name: OptionalName = None
+    padded_axis: UInt | None = None
+    count_name: OptionalName = None
 
 
 class OutputEdge(Part, c_name="DML_OUTPUT_GRAPH_EDGE_DESC", kw_only=False):
     """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph.
 
-    Data may decide a size of the output: then its elements are followed by a padding, and another
-    output of the graph counts them. DirectML has no such edges.
-
     Fields:
-        padded_axis: the dimension whose size data decides; None for none.
+        padded_axis: as of `InputEdge`.
         count_name: the name of the output of the graph that has this size; None for none.
     """
 
@@ -369,6 +381,12 @@ class OutputEdge(Part, c_name="DML_OUTPUT_GRAPH_EDGE_DESC", kw_only=False):
 
 
 AnyNode = OperatorNode | ConstantNode | FunctionNode
+
+
+def padding_of(edge: InputEdge | IntermediateEdge | OutputEdge) -> tuple[int, str] | None:
+    """Return the dimension of what an edge carries whose size data decides, and the size's name."""
+    axis, name = edge.padded_axis, edge.count_name
+    return None if axis is None or name is None else (axis, name)
 
 
 def reached(ends: Iterable[int], sources: Sequence[Iterable[int]]) -> set[int]:

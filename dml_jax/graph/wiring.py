@@ -193,6 +193,7 @@ class Wiring(Expect):
         first = self._first.setdefault(index, declared)
         if tensor is None:
             return edge
+        self._check_count(edge, path, tensor)
         self.reads[node][slot] = -1, index
         known = self.inputs.setdefault(index, tensor)
         if same_bytes(known, tensor) and not same_layout(known, tensor):
@@ -232,6 +233,7 @@ class Wiring(Expect):
         node, slot, tensor, where = self._feed(edge, path)
         if sent is None or tensor is None:
             return edge
+        self._check_count(edge, path, sent)
         self.reads[node][slot] = source, output
         if not same_layout(sent, tensor):
             self._views[node, slot] = sent, tensor
@@ -259,21 +261,21 @@ class Wiring(Expect):
             return edge
         self.ends[index] = source, output
         self.outputs[index] = self._wanted.get(index, tensor)
-        self._check_count(edge, path, len(self.outputs[index].sizes))
+        self._check_count(edge, path, self.outputs[index])
         if not same_layout(tensor, self.outputs[index]):
             self._view_output(index, tensor, where)
         return _with(edge, from_node_index=source, graph_output_index=index)
 
-    def _check_count(self, edge: OutputEdge, path: str, rank: int) -> None:
-        """Check the dimension of an output whose size data decides, and the output that counts."""
+    def _check_count(self, edge: Any, path: str, tensor: TensorDesc) -> None:
+        """Check the dimension of what an edge carries whose size data decides, and its name."""
         axis, name, names = edge.padded_axis, edge.count_name, self._by_name["graph output"]
         if axis is None and name is None:
             return
         self(axis is not None, f"{path}.PaddedAxis", "be given, as CountName is", NOTHING)
         self(name is not None, f"{path}.CountName", "be given, as PaddedAxis is", NOTHING)
         if axis is not None:
-            self._within(f"{path}.PaddedAxis", axis, rank, "dimensions")
-        if name is not None:
+            self._within(f"{path}.PaddedAxis", axis, len(tensor.sizes), "dimensions")
+        if name is not None and isinstance(edge, OutputEdge):
             rule = f"be a graph output's name{nearest(name, names)}"
             self(name in names, f"{path}.CountName", rule, name)
 

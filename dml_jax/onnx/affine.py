@@ -142,13 +142,18 @@ def constant(node: Node) -> Terms | None:
 
 def compared(node: Node) -> Terms | None:
     """Return 1 where two integers are equal, 0 where they never are; None where data decides."""
-    pair = [terms_of(node.tensor(k)) for k in (0, 1)]
-    if pair[0] is None or pair[1] is None or max(len(t.shape) for t in node.inputs if t) > 1:
+    found = [_is_equal(*pair) for pair in _paired(node, (0, 1)) or ()]
+    return None if None in found or not found else [number(int(bool(x))) for x in found]
+
+
+def _paired(node: Node, indices: tuple[int, int], size: int = 1) -> list[tuple[Term, Term]] | None:
+    """Return the pairs of elements of two lists or numbers; None where there are none."""
+    one, other = (terms_of(node.tensor(k)) for k in indices)
+    if not one or not other or max(len(t.shape) for t in node.inputs if t) > 1:
         return None
-    size = max(map(len, (pair[0], pair[1])))
-    one, other = (terms * size if len(terms) == 1 else terms for terms in (pair[0], pair[1]))
-    found = [_is_equal(a, b) for a, b in zip(one, other, strict=True)]
-    return None if None in found else [number(int(bool(x))) for x in found]
+    size = max(size, len(one), len(other))
+    one, other = (terms * size if len(terms) == 1 else terms for terms in (one, other))
+    return [*zip(one, other, strict=True)] if len(one) == len(other) else None
 
 
 def _is_equal(one: Term, other: Term) -> bool | None:
@@ -162,15 +167,11 @@ def _is_equal(one: Term, other: Term) -> bool | None:
 def chosen(node: Node) -> Terms | None:
     """Return elements of the second or third input, as a condition that is known says."""
     condition = node.known(0)
-    pair = [terms_of(node.tensor(k)) for k in (1, 2)]
-    if condition is None or pair[0] is None or pair[1] is None:
+    pairs = None if condition is None else _paired(node, (1, 2), condition.size)
+    if condition is None or pairs is None:
         return None
-    if max(len(t.shape) for t in node.inputs if t) > 1:
-        return None
-    size = max(condition.size, len(pair[0]), len(pair[1]))
-    one, other = (terms * size if len(terms) == 1 else terms for terms in (pair[0], pair[1]))
-    flags = np.broadcast_to(condition.reshape(-1), (size,))
-    return [a if flag else b for flag, a, b in zip(flags, one, other, strict=True)]
+    flags = np.broadcast_to(condition.reshape(-1), (len(pairs),))
+    return [a if flag else b for flag, (a, b) in zip(flags, pairs, strict=True)]
 
 
 def negated(node: Node) -> Terms | None:
@@ -192,14 +193,8 @@ def summed(sign: int) -> Rule:
     """Return the rule of the sum of two inputs, or of their difference where `sign` is -1."""
 
     def of_both(node: Node) -> Terms | None:
-        pair = [terms_of(node.tensor(k)) for k in (0, 1)]
-        if pair[0] is None or pair[1] is None:
-            return None
-        size = max(map(len, (pair[0], pair[1])))
-        one, other = (terms * size if len(terms) == 1 else terms for terms in (pair[0], pair[1]))
-        if len(one) != len(other) or max(len(t.shape) for t in node.inputs if t) > 1:
-            return None
-        return [a.plus(b, sign) for a, b in zip(one, other, strict=True)]
+        pairs = _paired(node, (0, 1))
+        return None if pairs is None else [a.plus(b, sign) for a, b in pairs]
 
     return of_both
 

@@ -49,12 +49,8 @@ def inner(array: Any, edge: Edge) -> jax.Array:
 
 def sources_of(graph: Graph, values: Mapping[str, Any]) -> dict[Source, Any]:
     """Return the inputs of a graph that `values` has by name, as its edges carry them."""
-    points = zip(graph.input_names or (), graph.inputs, strict=True)
-    return {
-        (-1, index): inner(values[name], edge)
-        for index, (name, edge) in enumerate(points)
-        if name in values
-    }
+    points = graph.named_inputs
+    return {source: inner(values[name], edge) for source, name, edge in points if name in values}
 
 
 def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> list[jax.Array]:

@@ -48,10 +48,8 @@ class ByNumPy:
     def __init__(self, graph: Graph, weights: Mapping[str, Any]):
         self._graph, self._nodes = graph, {i: (n, sources) for i, n, sources in graph.plan}
         self._values: dict[Source, np.ndarray | None] = {}
-        for index, (name, edge) in enumerate(
-            zip(graph.input_names or (), graph.inputs, strict=True)
-        ):
-            self._values[-1, index] = _on_host(weights.get(name), edge)
+        for source, name, edge in graph.named_inputs:
+            self._values[source] = _on_host(weights.get(name), edge)
 
     def __call__(self, source: Source) -> np.ndarray | None:
         """Return what a node writes; None where NumPy does not compute it."""

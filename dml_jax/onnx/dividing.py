@@ -6,6 +6,7 @@ what they computed; all else is the same on all devices.
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -346,8 +347,7 @@ class _Maker:
 
     def made(self) -> Division:
         """Return the division."""
-        made = onnx.ModelProto()
-        made.CopyFrom(self._proto)
+        made = deepcopy(self._proto)
         graph, cuts = made.graph, self._division.cuts
         kept = [t for t in graph.initializer if t.name not in cuts]
         for name, (whole, cut) in cuts.items():
@@ -368,8 +368,7 @@ class _Maker:
         """Yield the nodes of one device, each sum of devices after what it adds up."""
         partial, added = set[str](), dict[str, str]()
         for k, node in enumerate(self._walk.nodes):
-            own, part = onnx.NodeProto(), self.parts.get(k, _Part())
-            own.CopyFrom(node)
+            own, part = deepcopy(node), self.parts.get(k, _Part())
             for place, name in part.names.items():
                 own.input[place] = name
             for attribute in own.attribute:

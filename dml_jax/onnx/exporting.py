@@ -110,10 +110,7 @@ def _operator(operator: Operator) -> onnx.ModelProto:
 
 def _graph(graph: Graph) -> onnx.ModelProto:
     w = Writer()
-    inputs = [
-        Value(w.name(name), edge.dtype, edge.sizes)
-        for name, edge in zip(graph.input_names or (), graph.inputs, strict=True)
-    ]
+    inputs = [Value(w.name(name), edge.dtype, edge.sizes) for _, name, edge in graph.named_inputs]
     outputs = [w.name(name) for name in graph.output_names or ()]
     made = write_graph(w, graph, inputs)
     return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)
@@ -125,7 +122,7 @@ def _network(network: Network) -> onnx.ModelProto:
     names = {name: w.name(name) for name in network.outputs}
     given = {n: Value(w.name(n), k.array_dtype, k.shape or ()) for n, k in network.inputs.items()}
     values = []
-    for name, edge in zip(graph.input_names or (), graph.inputs, strict=True):
+    for _, name, edge in graph.named_inputs:
         x = given.get(name) or w.constant(np.asarray(network.weights[name]), name=name)
         values.append(w.reshape(w.cast(x, edge.dtype), edge.sizes))
     made = write_graph(w, graph, values)

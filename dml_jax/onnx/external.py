@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,7 @@ class Folder:
     def _found(self, tensor: onnx.TensorProto, where: str) -> tuple[onnx.TensorProto, str]:
         """Return a tensor and the folder of its file, without symbolic links on the way."""
         if tensor.HasField("raw_data"):  # in place of what lies in the file
-            own = onnx.TensorProto()
-            own.CopyFrom(tensor)
+            own = deepcopy(tensor)
             own.data_location = onnx.TensorProto.DEFAULT
             return own, str(self.apparent)
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
@@ -83,8 +83,7 @@ class Folder:
         if path.is_absolute() or ".." in path.parts:
             return tensor, base  # ONNX refuses it
         true = self.expect_within(self.apparent / path, where)
-        found = onnx.TensorProto()
-        found.CopyFrom(tensor)
+        found = deepcopy(tensor)
         for entry in found.external_data:
             entry.value = true.name if entry.key == "location" else entry.value
         return found, str(true.parent)
@@ -143,8 +142,7 @@ def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
         elements.flags.writeable = False
         return elements.view(dtype).reshape(tensor.dims)
-    whole = onnx.TensorProto()  # several elements in a byte, or too few
-    whole.CopyFrom(tensor)
+    whole = deepcopy(tensor)  # several elements in a byte, or too few
     del whole.external_data[:]
     whole.raw_data = elements.tobytes()
     return numpy_helper.to_array(whole)
@@ -163,8 +161,7 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
     if not any(map(is_external, _inner(proto))):
         return proto
     if not is_own:
-        copy = onnx.ModelProto()
-        copy.CopyFrom(proto)
+        copy = deepcopy(proto)
         proto = copy
     faults = list[Fault]()
     for tensor in filter(is_external, _inner(proto)):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,7 @@ def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None
                     fill(inner, given)
             kept.append(attribute)
         elif attribute.ref_attr_name in given:
-            copy = onnx.AttributeProto()
-            copy.CopyFrom(given[attribute.ref_attr_name])
+            copy = deepcopy(given[attribute.ref_attr_name])
             copy.name = attribute.name
             kept.append(copy)
     del node.attribute[:]
@@ -65,8 +65,7 @@ def _as_onnx(node: Node, version: int) -> tuple[Any, onnx.NodeProto]:
         schema = onnx.defs.get_schema(node.op_type, version, "")
     except onnx.defs.SchemaError:  # an earlier package
         return None, node.proto
-    proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
+    proto = deepcopy(node.proto)
     proto.domain = ""
     del proto.attribute[:]
     for attribute in node.proto.attribute:
@@ -123,24 +122,28 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     if any(t is not None and t.size_in_bytes > _KNOWN_MAX for t in node.types):
         rule = f"take at most {_KNOWN_MAX} bytes where it is computed at load"
         raise node.refusal("the output", rule, Unquoted("more"))
-    from onnx.reference import ReferenceEvaluator  # which most networks do not need, takes a while
-
     pairs = zip(node.proto.input, node.inputs, strict=True)
     feeds = {name: t.array for name, t in pairs if t is not None}
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, on the way
-        try:
-            results = ReferenceEvaluator(_model(node.proto, node.opsets)).run(None, feeds)
-        except Exception as error:  # whatever its NumPy code comes upon
-            rule = Sentence(f"cannot be computed at load: {error}")
-            raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
-    return [np.asarray(r) for r in results]  # pyright: ignore[reportGeneralTypeIssues]
+    try:
+        found = iter(by_reference(node.proto, feeds, node.opsets))
+    except Exception as error:  # whatever its NumPy code comes upon
+        rule = Sentence(f"cannot be computed at load: {error}")
+        raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
+    return [np.asarray(next(found)) if name else np.zeros(0) for name in node.outputs]
 
 
-def _model(proto: onnx.NodeProto, opsets: Opsets) -> onnx.ModelProto:
-    """Return a model of one node: a node alone would mean its newest version."""
-    inputs = [onnx.ValueInfoProto(name=name) for name in proto.input if name]
-    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output]
+def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets) -> Any:
+    """Return the outputs of a node that have a name, by ONNX's reference implementation.
+
+    It runs as a model: a node alone would mean its newest version.
+    """
+    from onnx.reference import ReferenceEvaluator  # which most networks do not need, takes a while
+
+    inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
+    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
     graph = helper.make_graph([proto], "node", inputs, outputs)
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    return helper.make_model(graph, opset_imports=imports)
+    model = helper.make_model(graph, opset_imports=imports)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, on the way
+        return ReferenceEvaluator(model).run(None, dict(feeds))

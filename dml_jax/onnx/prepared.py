@@ -101,8 +101,8 @@ class Prepared:
         """Return the sources that follow from weights alone, and that calls read."""
         graph = self._graph
         fixed = {  # the bytes of each source that follows from weights; 0 for a constant
-            (-1, index): graph.inputs[index].total_tensor_size_in_bytes
-            for index, name in enumerate(graph.input_names or ())
+            source: edge.total_tensor_size_in_bytes
+            for source, name, edge in graph.named_inputs
             if name in weights
         }
         used, unpacked = [*graph.results], self._unpacked(weights)
@@ -124,8 +124,7 @@ class Prepared:
         There are none where all these floats take more than `_UNPACKED_MAX` bytes.
         """
         graph, readers = self._graph, dict[int, list[int]]()
-        names = enumerate(graph.input_names or ())
-        fixed = {(-1, index) for index, name in names if name in weights}
+        fixed = {source for source, name, _ in graph.named_inputs if name in weights}
         for index, node, sources in graph.plan:
             for source in sources:
                 readers.setdefault(source[0], []).append(index)
@@ -205,9 +204,7 @@ class Prepared:
         """
         graph = self._graph
         keys: dict[Source, Hashable] = {
-            (-1, index): weights[name]
-            for index, name in enumerate(graph.input_names or ())
-            if name in weights
+            source: weights[name] for source, name, _ in graph.named_inputs if name in weights
         }
         for index, node, sources in graph.plan:
             if isinstance(node, ConstantNode):

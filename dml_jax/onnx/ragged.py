@@ -20,7 +20,7 @@ from dml_jax.onnx.affine import Term, terms_of
 from dml_jax.onnx.counts import same_count, same_terms, scaled
 from dml_jax.onnx.nodes import Node, Place, refused
 from dml_jax.onnx.reshapes import on_axis, reshaped
-from dml_jax.onnx.tensors import Padding, Tensor, Type
+from dml_jax.onnx.tensors import Padding, Tensor, Type, dimension_in
 
 
 @dataclass(frozen=True)
@@ -287,13 +287,7 @@ def joined(node: Node, places: Sequence[Place]) -> Passing | int | None:
 @single
 def viewed(node: Node, index: int, axis: int) -> int | None:
     """Return the dimension of a view that holds the elements of `axis`; None where none does."""
-    if index:
-        return None
-    before, after = node.shape(), node.output_shape()
-    for place, size in enumerate(after):
-        if size == before[axis] and math.prod(after[:place]) == math.prod(before[:axis]):
-            return place
-    return None
+    return None if index else dimension_in(node.output_shape(), axis, node.shape())
 
 
 @single

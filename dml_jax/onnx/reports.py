@@ -48,6 +48,10 @@ def report(network: "Network", prepared: Sequence[TensorDesc], beyond: Mapping[s
     for name, (axis, count) in network.counted.items():
         size = (network.output_types[name].shape or ())[axis]
         lines.append(f"output '{name}': padded to {size} in dimension {axis}; '{count}' counts")
+    lines += [
+        f"{count} edges between nodes have the size '{name}', which data decides"
+        for name, count in sizes_by_data(network).items()
+    ]
     if beyond:
         lines.append(f"{len(beyond)} nodes of types beyond DirectML")
         lines += [f"  {label}: {reason}" for label, reason in beyond.items()]
@@ -68,6 +72,13 @@ def report(network: "Network", prepared: Sequence[TensorDesc], beyond: Mapping[s
     if network.programs is not None:
         lines.append(network.programs.report())
     return "\n".join(lines)
+
+
+def sizes_by_data(network: "Network") -> collections.Counter[str]:
+    """Return how many edges between nodes have each size that data decides, by its name."""
+    graphs = [network.graph, *(g for node in network.graph.functions for g in node.graphs)]
+    edges = (edge for g in graphs for edge in (*g.input_edges, *g.intermediate_edges))
+    return collections.Counter(edge.count_name for edge in edges if edge.count_name)
 
 
 def _precision_on(network: "Network", device: Any) -> str:

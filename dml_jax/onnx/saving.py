@@ -15,6 +15,7 @@ from onnx import TensorProto, checker, helper, numpy_helper
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.files import as_path, beside
 from dml_jax.onnx.external import Folder, is_external, tensors_of
+from dml_jax.onnx.large import stamp_of
 from dml_jax.onnx.model import parsed
 from dml_jax.onnx.tensors import dense
 
@@ -62,10 +63,7 @@ class Origin:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    if not path.exists():
-        return None
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    return stamp_of(path) if path.exists() else None
 
 
 @dataclass(frozen=True)

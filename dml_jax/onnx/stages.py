@@ -7,7 +7,6 @@ of JAX can be part of, of strings and sequences, are computed in between, by ONN
 implementation.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, inliner
-from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops import load_op
 
 from dml_jax import beyond
@@ -23,6 +21,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
 from dml_jax.onnx.external import Folder, with_inner_elements
+from dml_jax.onnx.functions import by_reference
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes import domain_of, label_of
@@ -372,10 +371,7 @@ class Stage:
             if not isinstance(held, (list, dict)) and held is not None:
                 feeds[name] = np.asarray(held)
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # NumPy's, on the way
-                evaluator = ReferenceEvaluator(_model_of(node, [*feeds], self.source.opsets))
-                results: Any = evaluator.run(None, feeds)
+            results = by_reference(node, feeds, self.source.opsets)
         except Exception as error:  # whatever its NumPy code comes upon
             faults = [*self.refused.get(_key(node), ())]
             if not faults:
@@ -457,17 +453,6 @@ def _of(values: Values, name: str) -> Any:
         return values[name]
     listed, _, place = name.rpartition("[")
     return values[listed][int(place[:-1])]
-
-
-def _model_of(
-    node: onnx.NodeProto, reads: Sequence[str], opsets: Mapping[str, int]
-) -> onnx.ModelProto:
-    """Return a model of one node, whose inputs are all that it reads."""
-    inputs = [onnx.ValueInfoProto(name=name) for name in reads]
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    graph = helper.make_graph([node], "node", inputs, outputs)
-    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    return helper.make_model(graph, opset_imports=imports)
 
 
 def first_stage(

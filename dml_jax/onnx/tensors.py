@@ -174,6 +174,16 @@ COUNT = Type(TensorProto.INT64, ())
 """The type of the count of a padded tensor."""
 
 
+def dimension_in(sizes: Shape, axis: int, shape: Shape) -> int | None:
+    """Return the dimension of `sizes` that has the elements of `axis` of `shape`, None if none has.
+
+    Both are sizes of the same elements.
+    """
+    before = math.prod(shape[:axis])
+    places = (k for k, n in enumerate(sizes) if n == shape[axis] and math.prod(sizes[:k]) == before)
+    return next(places, None)
+
+
 def expect_no_more(kind: Type, where: str) -> None:
     """Raise `DmlError` where a tensor has more elements than DirectML's have at most."""
     if kind.element_count > ELEMENTS_MAX:
@@ -319,6 +329,11 @@ class Tensor:
         """Let the tensor be another one, which is computed."""
         self.type, self._make_value, self._make_array = type, lambda: value, None
         vars(self).pop("value", None)
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether it stands in the graph."""
+        return "value" in vars(self)
 
     @property
     def is_known(self) -> bool:

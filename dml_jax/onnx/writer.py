@@ -240,6 +240,12 @@ class Writer:
         chosen = [[int(v[k]) for k in axes] for v in (starts, stops, axes_of(x.rank), steps)]
         return self("Slice", x, *map(self.indices, chosen), shape=shape)
 
+    def part(self, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
+        """Return the part of `x` from `start` to `stop` along a dimension."""
+        starts, stops, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+        starts[axis], stops[axis], steps[axis] = start, stop, step
+        return self.slice(x, starts, stops, steps)
+
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
         """Return values after each other along a dimension."""
         if len(xs) == 1:
@@ -342,6 +348,14 @@ class Writer:
             model.ir_version = 11 + (self.opset > 24)
         checker.check_model(model)
         return model
+
+
+def places_of(sizes: Sequence[int], steps: Sequence[int]) -> np.ndarray:
+    """Return where the elements of a block lie in a row, in steps of each dimension."""
+    places = np.zeros((), np.int64)
+    for size, step in zip(sizes, steps, strict=True):
+        places = places[..., None] + np.arange(size) * step
+    return places
 
 
 def axes_of(rank: int) -> list[int]:

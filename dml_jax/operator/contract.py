@@ -20,7 +20,17 @@ from dml_jax.description.descriptor import UnknownFieldError
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
-from dml_jax.errors import NOTHING, Expect, Fault, Unquoted, collecting, moving, nearest
+from dml_jax.errors import (
+    NOTHING,
+    OF_RANGE,
+    Expect,
+    Fault,
+    Unquoted,
+    collecting,
+    field_of,
+    moving,
+    nearest,
+)
 from dml_jax.operator.fused import FusedActivation
 
 if TYPE_CHECKING:
@@ -423,14 +433,18 @@ def _is_listed(value: Any) -> bool:
     return value is None or isinstance(value, (Sequence, np.ndarray))
 
 
+def is_of_axis(fault: Fault) -> bool:
+    """Return whether a fault says that an axis is no dimension."""
+    return fault.kind == OF_RANGE and field_of(fault.field) in ("Axis", "Axes")
+
+
 def _from_the_front(faults: Sequence[Fault], tensors: _Tensors) -> list[Fault]:
     """Return the faults; one of an axis that counts from the end names DirectML's axis."""
     rank = next((tensor.dimension_count for _, _, tensor in tensors), 0)
     found = []
     for fault in faults:
-        axis, is_axis = fault.value, re.fullmatch(r"Axis|Axes\[\d+\]", fault.field)
-        is_axis = is_axis and fault.rule.startswith("be an integer")
-        if is_axis and type(axis) is int and -rank <= axis < 0:
+        axis: Any = fault.value
+        if is_of_axis(fault) and -rank <= axis < 0:
             fault = replace(fault, rule=f"be in [0, {rank - 1}] ({axis} is {axis + rank} there)")
         found.append(fault)
     return found

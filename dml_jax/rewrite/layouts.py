@@ -23,6 +23,7 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.graph.parts import AnyNode, laid_out
 from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI
+from dml_jax.rewrite.matching import built
 
 _MOVING = frozenset(
     (
@@ -198,23 +199,16 @@ class _Walk:
         self._values: dict[tuple[int, int], _Value] = {}
         self._readers = Counter(node for read in graph.reads for node, _ in read.values())
         self.count = self.copied = self.saved = 0
-        for index, (name, edge) in enumerate(
-            zip(graph.input_names or (), graph.inputs, strict=True)
-        ):
+        for source, name, edge in graph.named_inputs:
             is_fixed = isinstance(edge, TensorDesc) and TensorFlags.OWNED_BY_DML in edge.flags
             first = self._builder.input_tensor(name, edge)
-            self._values[-1, index] = _Value(edge, is_fixed, first)
+            self._values[source] = _Value(edge, is_fixed, first)
         for index, node, _ in graph.plan:
             self._add(index, node)
 
     def build(self) -> Graph:
         """Return the new graph."""
-        outputs = {}
-        for index, name in enumerate(self._graph.output_names or ()):
-            source = self._first(self._values[self._graph.ends[index]]).source
-            output = Expression(self._graph.outputs[index], self._builder, source)
-            outputs[name] = dml.identity(output) if source[0] < 0 else output
-        return self._builder.build(outputs, True, self._graph.counted)
+        return built(self._graph, self._builder, lambda s: self._first(self._values[s]).source)
 
     def _add(self, index: int, node: AnyNode) -> None:
         slots = node.slots(output=False)

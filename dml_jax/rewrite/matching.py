@@ -169,11 +169,9 @@ class Copy:
         self._graph, self._builder = graph, GraphBuilder()
         self._made: dict[Source, Source] = {}  # the sources of the old graph in the new one
         self._varying: set[Source] = set()  # in the new graph
-        for index, (name, edge) in enumerate(
-            zip(graph.input_names or (), graph.inputs, strict=True)
-        ):
+        for outer, name, edge in graph.named_inputs:
             source = self._builder.input_tensor(name, edge).source
-            self._made[-1, index] = source
+            self._made[outer] = source
             if not isinstance(edge, TensorDesc) or TensorFlags.OWNED_BY_DML not in edge.flags:
                 self._varying.add(source)
         edges = [*(s for read in graph.reads for s in read.values()), *graph.ends.values()]
@@ -220,12 +218,17 @@ class Copy:
 
     def build(self) -> Graph:
         """Return the new graph: the old one's outputs, and the inputs that they depend on."""
-        outputs = {}
-        for index, name in enumerate(self._graph.output_names or ()):
-            source = self._made[self._graph.ends[index]]
-            output = Expression(self._graph.outputs[index], self._builder, source)
-            outputs[name] = dml.identity(output) if source[0] < 0 else output
-        return self._builder.build(outputs, True, self._graph.counted)
+        return built(self._graph, self._builder, self._made.__getitem__)
+
+
+def built(graph: Graph, builder: GraphBuilder, made: Callable[[Source], Source]) -> Graph:
+    """Return the graph with the outputs of another one, whose sources `made` gives for its own."""
+    outputs = {}
+    for index, name in enumerate(graph.output_names or ()):
+        source = made(graph.ends[index])
+        output = Expression(graph.outputs[index], builder, source)
+        outputs[name] = dml.identity(output) if source[0] < 0 else output
+    return builder.build(outputs, True, graph.counted)
 
 
 def _is_same_memory(new: Expression, tensor: TensorDesc) -> bool:

@@ -74,17 +74,18 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
             get none either; the boxes of their readers name them.
     """
     picture = Picture()
-    boxes: dict[int, dict[int, tuple[int, Any]]] = {-1: {}}  # by node, output: the box, the tensor
-    names, tensors = graph.input_names or (), graph.inputs
-    for index, (name, tensor) in enumerate(zip(names, tensors, strict=True)):
+    boxes: dict[int, dict[int, tuple[int, str]]] = {-1: {}}  # by node, output: the box, a label
+    names = graph.input_names or ()
+    for source, name, tensor in graph.named_inputs:
         if name not in weights:
-            boxes[-1][index] = picture.add("input", name, "graph input"), tensor
+            words = label(tensor, graph.padded.get(source))
+            boxes[-1][source[1]] = picture.add("input", name, "graph input"), words
 
     def join(sources: Iterable[Source], end: int, views: Iterable[Any]) -> None:
         for (node, index), view in zip(sources, views, strict=True):
             if index in boxes.get(node, ()):
-                start, tensor = boxes[node][index]
-                words = label(tensor) + (f" as {view[1].shown()}" if view else "")
+                start, words = boxes[node][index]
+                words += f" as {view[1].shown()}" if view else ""
                 picture.lines.append((start, end, words))
 
     for index, node, sources in graph.plan:
@@ -99,13 +100,12 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
             detail += f": {', '.join(hidden)}" if hidden else ""
             box = picture.add("operator", node.name or name, detail)
             join(sources, box, (graph.views.get((index, k)) for k in range(len(sources))))
-        written = [tensor for _, tensor in node.slots(output=True) if tensor is not None]
-        boxes[index] = {k: (box, tensor) for k, tensor in enumerate(written)}
-    for index, (name, source) in enumerate(
-        zip(graph.output_names or (), graph.results, strict=True)
-    ):
+        slots = enumerate(node.slots(output=True))
+        written = [label(t, graph.padded.get((index, k))) for k, (_, t) in slots if t is not None]
+        boxes[index] = {k: (box, words) for k, words in enumerate(written)}
+    for index, name in enumerate(graph.output_names or ()):
         box = picture.add("output", name, "graph output")
-        join([source], box, [graph.output_views.get(index)])
+        join([graph.results[index]], box, [graph.output_views.get(index)])
     for node in graph.nodes:
         for inner in node.graphs if isinstance(node, FunctionNode) else ():
             part, first = graph_picture(inner, weights), len(picture.boxes)
@@ -114,11 +114,17 @@ def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
     return picture
 
 
-def label(tensor: Any) -> str:
-    """Return the type and sizes of a tensor: `FLOAT32[2,3]`."""
-    if not isinstance(tensor, TensorDesc):
-        return tensor.shown()
-    return TensorDesc(tensor.data_type, tensor.sizes).shown()
+def label(tensor: Any, padding: tuple[int, str] | None = None) -> str:
+    """Return the type and sizes of a tensor: `FLOAT32[2,3]`, or `FLOAT32[y.count<=2,3]`.
+
+    `padding` is the dimension whose size data decides, and the name of this size.
+    """
+    is_tensor = isinstance(tensor, TensorDesc)
+    kind = tensor.data_type if is_tensor else tensor.dtype.name
+    sizes = [*map(str, tensor.sizes)]
+    if padding is not None:
+        sizes[padding[0]] = f"{padding[1]}<={sizes[padding[0]]}"
+    return f"{kind}[{','.join(sizes)}]"
 
 
 def check_diagram(target: Path) -> None:

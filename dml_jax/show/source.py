@@ -58,9 +58,9 @@ def statements(graph: Graph, variable: str = "graph", taken: Collection[str] = (
     known = {*taken, *reserved(), variable}
     values: dict[Source, Value] = {}
     yield "builder = GraphBuilder()"
-    for index, (name, tensor) in enumerate(zip(graph.input_names or (), graph.inputs, strict=True)):
-        values[-1, index] = variable_of(name, known), tensor
-        yield folded(f"{values[-1, index][0]} = builder.input_tensor({name!r}, {tensor!r})")
+    for source, name, tensor in graph.named_inputs:
+        values[source] = variable_of(name, known), tensor
+        yield folded(f"{values[source][0]} = builder.input_tensor({name!r}, {tensor!r})")
     plan = list(graph.plan)
     if all(source < index for index, _, sources in plan for source, _ in sources):
         plan.sort(key=lambda step: step[0])  # the nodes keep their places

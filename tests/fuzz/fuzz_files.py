@@ -320,7 +320,7 @@ FORMATS = {
         fuzz_networks.mutated_model,
         onnx.ModelProto.FromString,
         lambda data, _: fuzz_networks.check_model(data, zlib.crc32(data) % 50 == 0),
-        ("onnx/model.py", "onnx/loading.py", "onnx/translate.py", "onnx/nodes.py"),
+        ("onnx/model.py", "onnx/loading.py", "onnx/translate.py", "onnx/node_outputs.py"),
     ),
     "graphs": Format(
         fuzz_networks.graphs,

@@ -39,7 +39,6 @@ for _name, _exporter in _SAME.items():
 
 @exports("ACTIVATION_CELU")
 def celu(use: Use) -> Any:
-
     if use.alpha <= 0:
         return NotImplemented
     return use.writer("Celu", use.input_tensor, alpha=float(use.alpha))
@@ -51,12 +50,6 @@ def shrunk(use: Use) -> Any:
     if use.threshold < 0 or x.dtype.kind != "f":
         return NotImplemented
     return use.writer("Shrink", x, bias=float(use.bias), lambd=float(use.threshold))
-
-
-@exports("ACTIVATION_LINEAR")
-def linear(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    return w("Add", w("Mul", x, w.like(use.alpha, x)), w.like(use.beta, x))
 
 
 @exports("ACTIVATION_PARAMETERIZED_RELU")
@@ -81,12 +74,6 @@ def softplus(use: Use) -> Value:
     return w("Div", w("Softplus", w("Mul", x, steepness)), steepness)
 
 
-@exports("ACTIVATION_SCALED_TANH")
-def scaled_tanh(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    return w("Mul", w("Tanh", w("Mul", x, w.like(use.beta, x))), w.like(use.alpha, x))
-
-
 @exports("ACTIVATION_SWISH")
 def swish(use: Use) -> Value:
     w, x = use.writer, use.input_tensor
@@ -97,13 +84,6 @@ def swish(use: Use) -> Value:
 def hard_swish(use: Use) -> Value:
     w, x = use.writer, use.input_tensor
     return w("Mul", x, w("HardSigmoid", x, alpha=float(use.alpha), beta=float(use.beta)))
-
-
-@exports("ACTIVATION_RELU_GRAD")
-def relu_gradient(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    is_above = w.compare("Greater", x, w.like(0, x))
-    return w.where(is_above, use.input_gradient_tensor, w.like(0, use.input_gradient_tensor))
 
 
 _ROWS = {"SOFTMAX": "Softmax", "LOG_SOFTMAX": "LogSoftmax", "HARDMAX": "Hardmax"}

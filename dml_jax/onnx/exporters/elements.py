@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
@@ -106,13 +104,6 @@ def choice(use: Use) -> Value:
     return w.where(w.cast(use.condition_tensor, bool), use.a_tensor, use.b_tensor)
 
 
-@exports("ELEMENT_WISE_ROUND")
-def rounded(use: Use) -> Any:
-    if use.rounding_mode.name != "HALVES_TO_NEAREST_EVEN":
-        return NotImplemented
-    return use.writer("Round", use.input_tensor)
-
-
 @exports("ELEMENT_WISE_CLIP")
 def clipped(use: Use) -> Any:
     is_float = use.input_tensor.dtype.kind == "f"
@@ -142,29 +133,9 @@ def powers(use: Use) -> Any:
     return use.writer("Pow", use.scaled, use.exponent_tensor)
 
 
-@exports("ELEMENT_WISE_DIFFERENCE_SQUARE")
-def squared_difference(use: Use) -> Value:
-    difference = use.writer("Sub", use.a_tensor, use.b_tensor)
-    return use.writer("Mul", difference, difference)
-
-
-@exports("ELEMENT_WISE_MODULUS_TRUNCATE")
-def remainder(use: Use) -> Any:
-    if use.a_tensor.dtype.kind in "iu":  # by 0 it gives what the program says
-        return NotImplemented
-    return use.writer("Mod", use.a_tensor, use.b_tensor, fmod=1)
-
-
 @exports("CAST")
 def cast(use: Use) -> Any:
     x, dtype = use.input_tensor, use.output_tensor.dtype
     if (x.dtype.kind == "f" and dtype.kind in "iu") or "V" in (x.dtype.kind, dtype.kind):
         return NotImplemented  # beyond the ends of the type it gives what the program says
     return use.writer.cast(x, dtype)
-
-
-@exports("VALUE_SCALE_2D")
-def scaled_channels(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    bias = w.constant(np.asarray(use.bias, x.dtype).reshape(1, -1, 1, 1))
-    return w("Add", w("Mul", x, w.like(use.scale, x)), bias)

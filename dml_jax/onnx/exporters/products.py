@@ -33,6 +33,17 @@ def gemm(use: Use) -> Any:
     return w("Add", made, c)
 
 
+def attributes_of(use: Use, filters: Value) -> dict[str, Any]:
+    """Return the attributes of a convolution, but for the sizes of its output."""
+    return {
+        "kernel_shape": [*filters.shape[2:]],
+        "strides": [*use.strides],
+        "dilations": [*use.dilations],
+        "pads": [*use.start_padding, *use.end_padding],
+        "group": int(use.group_count),
+    }
+
+
 @exports("CONVOLUTION")
 def convolution(use: Use) -> Any:
     w, x, filters = use.writer, use.input_tensor, use.filter_tensor
@@ -56,19 +67,8 @@ def convolution(use: Use) -> Any:
         return NotImplemented
     if any(use.output_padding) or spatial < 1 or spatial > 2:
         return NotImplemented
-    return w(
-        "ConvTranspose",
-        x,
-        filters,
-        bias,
-        shape=shape,
-        kernel_shape=list(filters.shape[2:]),
-        strides=list(use.strides),
-        dilations=list(use.dilations),
-        pads=[*use.start_padding, *use.end_padding],
-        output_padding=outside,
-        group=int(use.group_count),
-    )
+    named = attributes_of(use, filters)
+    return w("ConvTranspose", x, filters, bias, shape=shape, output_padding=outside, **named)
 
 
 _POOLED = {"AVERAGE_POOLING": "AveragePool", "LP_POOLING": "LpPool", "MAX_POOLING": "MaxPool"}

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.onnx.exporters.products import attributes_of
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
@@ -77,21 +78,10 @@ def dequantized(use: Use) -> Any:
 
 @exports("CONVOLUTION_INTEGER")
 def convolution(use: Use) -> Any:
-    w, x = use.writer, use.input_tensor
+    x, filters = use.input_tensor, use.filter_tensor
     zeros = [_number(use, z) for z in (use.input_zero_point_tensor, use.filter_zero_point_tensor)]
-    is_simple = x.dtype == np.uint8 and use.filter_tensor.dtype == np.uint8
+    is_simple = x.dtype == np.uint8 == filters.dtype
     if not is_simple or any(z is NotImplemented for z in zeros):
         return NotImplemented
-    return w(
-        "ConvInteger",
-        x,
-        use.filter_tensor,
-        *zeros,
-        dtype=np.int32,
-        shape=use.output_tensor.sizes,
-        kernel_shape=list(use.filter_tensor.shape[2:]),
-        strides=list(use.strides),
-        dilations=list(use.dilations),
-        pads=[*use.start_padding, *use.end_padding],
-        group=int(use.group_count),
-    )
+    shape, named = use.output_tensor.sizes, attributes_of(use, filters)
+    return use.writer("ConvInteger", x, filters, *zeros, dtype=np.int32, shape=shape, **named)

@@ -8,11 +8,6 @@ from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 
-@exports("JOIN")
-def joined(use: Use) -> Value:
-    return use.writer.concatenate(use.input_tensors, use.axis)
-
-
 @exports("SPLIT")
 def parts(use: Use) -> list[Value]:
     w, x, shapes = use.writer, use.input_tensor, [t.sizes for t in use.output_tensors]
@@ -21,13 +16,6 @@ def parts(use: Use) -> list[Value]:
     sizes = w.indices([shape[use.axis] for shape in shapes])
     results = [(None, shape) for shape in shapes]
     return w.several("Split", x, sizes, results=results, axis=int(use.axis))
-
-
-@exports("SLICE")
-def sliced(use: Use) -> Value:
-    rows = zip(use.offsets, use.output_tensor.sizes, use.strides, strict=True)
-    stops = [a + (n - 1) * step + 1 for a, n, step in rows]
-    return use.writer.slice(use.input_tensor, use.offsets, stops, use.strides)
 
 
 @exports("SLICE1")

@@ -5,9 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from onnx import helper
 
 from dml_jax.onnx.programs import Equation, writes
-from dml_jax.onnx.writer import Value, Writer
+from dml_jax.onnx.writer import Value, Writer, unwritten
 
 _SAME = {
     **{name: name.capitalize() for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "asin")},
@@ -237,19 +238,13 @@ def remainder(eqn: Equation) -> Value:
 
 
 def _ones(w: Writer, x: Value) -> Value:
-    return w.constant(
-        np.asarray(-1).astype(x.dtype) if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype
-    )
+    return w.constant(-1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype)
 
 
 def _divisor(w: Writer, b: Value) -> tuple[Value, Value | None, Value | None]:
     """Return divisors by which a processor divides, and where they were 0 and -1."""
     is_signed = b.dtype.kind == "i"
-    if (
-        b.array is not None
-        and not (b.array == 0).any()
-        and not (is_signed and (b.array == -1).any())
-    ):
+    if b.array is not None and not np.isin(b.array, [0, *[-1] * is_signed]).any():
         return b, None, None
     is_zero = w.compare("Equal", b, w.like(0, b))
     special, is_minus_one = is_zero, None
@@ -265,9 +260,8 @@ def shifted(eqn: Equation) -> Value:
     if eqn.name == "shift_right_arithmetic" and x.dtype.kind == "i":
         is_negative = w.compare("Less", x, w.like(0, x))
         most = w.like(8 * x.dtype.itemsize - 1, count)
-        is_large = w(
-            "Or", w.compare("Greater", count, most), w.compare("Less", count, w.like(0, count))
-        )
+        is_below = w.compare("Less", count, w.like(0, count))
+        is_large = w("Or", w.compare("Greater", count, most), is_below)
         count = w.where(is_large, most, count)
         flipped = w.where(is_negative, w("BitwiseNot", x), x)
         down = _shift(w, flipped, count, "RIGHT")
@@ -295,11 +289,8 @@ def bits_that_are_set(eqn: Equation) -> Value:
     unsigned = w.cast(unsigned, np.uint32) if unsigned.dtype == np.uint16 else unsigned
     total = None
     for k in range(8 * x.dtype.itemsize):
-        bit = w(
-            "BitwiseAnd",
-            w("BitShift", unsigned, w.like(k, unsigned), direction="RIGHT"),
-            w.like(1, unsigned),
-        )
+        moved = w("BitShift", unsigned, w.like(k, unsigned), direction="RIGHT")
+        bit = w("BitwiseAnd", moved, w.like(1, unsigned))
         total = bit if total is None else w("Add", total, bit)
     assert total is not None
     return w.cast(total, eqn.dtype)
@@ -334,44 +325,25 @@ def bits(eqn: Equation) -> Value:
     if x.dtype.kind in "iu" and eqn.dtype.kind in "iu" and x.dtype.itemsize == eqn.dtype.itemsize:
         return w.cast(x, eqn.dtype)
     w.needs(26)
-    from onnx import helper
-
-    return w(
-        "BitCast",
-        x,
-        dtype=eqn.dtype,
-        shape=eqn.shape,
-        to=helper.np_dtype_to_tensor_dtype(eqn.dtype),
-    )
+    to = helper.np_dtype_to_tensor_dtype(eqn.dtype)
+    return w("BitCast", x, dtype=eqn.dtype, shape=eqn.shape, to=to)
 
 
 @writes("reduce_precision")
 def in_fewer_bits(eqn: Equation) -> Value:
     w, x = eqn.writer, eqn[0]
     sizes = eqn.params["exponent_bits"], eqn.params["mantissa_bits"]
-    known = {
-        (5, 10): np.dtype(np.float16),
-        (8, 7): np.dtype(jnp.bfloat16),
-        (8, 23): np.dtype(np.float32),
-    }
+    known = {(5, 10): np.float16, (8, 7): jnp.bfloat16, (8, 23): np.float32}
     if sizes == (11, 52) or known.get(sizes) == x.dtype:
         return x
-    from dml_jax.onnx.writer import unwritten
-
     if sizes not in known:
         raise unwritten(f"a rounding to {sizes[1]} bits")
     return w.cast(w.cast(x, known[sizes]), x.dtype)
 
 
 @writes(
-    "stop_gradient",
-    "copy",
-    "copy_p",
-    "optimization_barrier",
-    "reduce_and_scatter",
-    "sharding_constraint",
-    "layout_constraint",
-    "device_put",
+    *("stop_gradient", "copy", "copy_p", "optimization_barrier", "reduce_and_scatter"),
+    *("sharding_constraint", "layout_constraint", "device_put"),
 )
 def passed(eqn: Equation) -> list[Value]:
     return list(eqn.inputs)

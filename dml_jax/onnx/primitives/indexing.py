@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.onnx.primitives.elements import chosen
 from dml_jax.onnx.programs import Equation, writes
-from dml_jax.onnx.writer import Value, Writer
+from dml_jax.onnx.writer import Value, Writer, places_of
 
 _REDUCTIONS = {
     "scatter": None,
@@ -38,9 +39,7 @@ def _starts(
     indices = w.cast(indices, np.int64)
     found = {}
     for k, axis in enumerate(named):
-        starts, stops = [0] * indices.rank, list(indices.shape)
-        starts[-1], stops[-1] = k, k + 1
-        found[axis] = w.reshape(w.slice(indices, starts, stops), shape)
+        found[axis] = w.reshape(w.part(indices, indices.rank - 1, k, k + 1), shape)
     for axis, place in batched:
         sizes = [n if k == place else 1 for k, n in enumerate(shape)]
         found[axis] = w.indices(np.arange(shape[place]).reshape(sizes))
@@ -58,6 +57,22 @@ def _inside(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> Value 
     return result
 
 
+def _clamped(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> dict[int, Value]:
+    """Return the nearest places at which windows lie inside of the operand."""
+    low = w.indices(0)
+    return {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
+
+
+def _places(
+    w: Writer, starts: dict[int, Value], steps: dict[int, int], batch: Sequence[int]
+) -> Value:
+    """Return where windows begin in the operand as one row."""
+    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
+    for a, start in starts.items():
+        place = w("Add", place, w("Mul", start, w.indices(steps[a])))
+    return w.expand(place, batch)
+
+
 @writes("gather")
 def gathered(eqn: Equation) -> Value:
     w, (x, indices), p = eqn.writer, eqn.inputs, eqn.params
@@ -68,9 +83,7 @@ def gathered(eqn: Equation) -> Value:
     starts = _starts(w, indices, numbers.start_index_map, batched)
     most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
     inside = _inside(w, starts, most) if p["mode"] == lax.GatherScatterMode.FILL_OR_DROP else None
-    low = w.indices(0)
-    starts = {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
-    batch = indices.shape[:-1]
+    starts, batch = _clamped(w, starts, most), indices.shape[:-1]
     gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     kept = [a for a in range(x.rank) if a not in gone]
     is_by_rows = all(sizes[a] == (1 if a in starts else x.shape[a]) for a in range(x.rank))
@@ -78,22 +91,10 @@ def gathered(eqn: Equation) -> Value:
     rest = [a for a in kept if a not in first]
     moved = w.transpose(x, [*first, *rest])
     steps = dict(zip(first, _steps([x.shape[a] for a in first]), strict=True))
-    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
-    for a, start in starts.items():
-        place = w("Add", place, w("Mul", start, w.indices(steps[a])))
-    place = w.expand(place, batch)
-    window = [] if is_by_rows else [sizes[a] for a in kept]
+    place = _places(w, starts, steps, batch)
     if not is_by_rows:
-        grid = sum(
-            (
-                np.arange(sizes[a]).reshape([-1 if j == k else 1 for j in range(len(kept))])
-                * steps[a]
-                for k, a in enumerate(kept)
-            ),
-            np.zeros([1] * len(kept), np.int64),
-        )
-        grid = np.broadcast_to(grid, window)
-        place = w("Add", w.reshape(place, [*batch, *[1] * len(kept)]), w.constant(grid, np.int64))
+        grid = w.indices(places_of([sizes[a] for a in kept], [steps[a] for a in kept]))
+        place = w("Add", w.reshape(place, [*batch, *[1] * len(kept)]), grid)
     rows = [x.shape[a] for a in rest]
     table = w.reshape(moved, [math.prod(x.shape[a] for a in first), *rows])
     made = w("Gather", table, place, shape=[*place.shape, *rows], axis=0)
@@ -102,21 +103,14 @@ def gathered(eqn: Equation) -> Value:
         fill = p["fill_value"]
         if fill is None:
             is_float = x.dtype.kind == "f" or x.dtype == jnp.bfloat16
-            fill = (
-                np.nan
-                if is_float
-                else np.iinfo(x.dtype).max
-                if x.dtype.kind == "u"
-                else (False if x.dtype == bool else np.iinfo(x.dtype).min)
-            )
+            limits = np.iinfo(x.dtype if x.dtype.kind in "iu" else np.int8)
+            fill = limits.max if x.dtype.kind == "u" else limits.min
+            fill = np.nan if is_float else False if x.dtype == bool else fill
         inside = w.reshape(w.expand(inside, batch), [*batch, *[1] * len(kept)])
-        from dml_jax.onnx.primitives.elements import chosen
-
         made = chosen(w, inside, made, w.like(fill, x))
-    order, of_batch, of_window = [], iter(range(len(batch))), iter(range(len(batch), made.rank))
-    for k in range(made.rank):
-        order.append(next(of_window if k in numbers.offset_dims else of_batch))
-    return w.transpose(made, order)
+    of_batch, of_window = iter(range(len(batch))), iter(range(len(batch), made.rank))
+    is_window = [k in numbers.offset_dims for k in range(made.rank)]
+    return w.transpose(made, [next(of_window if own else of_batch) for own in is_window])
 
 
 @writes(*_REDUCTIONS)
@@ -136,32 +130,17 @@ def scattered(eqn: Equation) -> Value:
     inside = _inside(w, starts, most)
     batch, count, steps = indices.shape[:-1], math.prod(x.shape), _steps(x.shape)
     if p["mode"] == lax.GatherScatterMode.CLIP:
-        inside = None
-        low = w.indices(0)
-        starts = {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
-    place: Value = w.indices(np.zeros([1] * len(batch), np.int64))
-    for a, start in starts.items():
-        place = w("Add", place, w("Mul", start, w.indices(steps[a])))
-    place = w.reshape(w.expand(place, batch), [*batch, *[1] * len(kept)])
-    grid = sum(
-        (
-            np.arange(sizes[a]).reshape([-1 if j == k else 1 for j in range(len(kept))]) * steps[a]
-            for k, a in enumerate(kept)
-        ),
-        np.zeros([1] * len(kept), np.int64),
-    )
-    place = w("Add", place, w.constant(np.broadcast_to(grid, window), np.int64))
+        inside, starts = None, _clamped(w, starts, most)
+    place = _places(w, starts, dict(enumerate(steps)), batch)
+    place = w.reshape(place, [*batch, *[1] * len(kept)])
+    place = w("Add", place, w.indices(places_of(window, [steps[a] for a in kept])))
     if inside is not None:
         inside = w.reshape(w.expand(inside, batch), [*batch, *[1] * len(kept)])
         place = w.where(inside, place, w.indices(count))
     of_batch = [k for k in range(updates.rank) if k not in numbers.update_window_dims]
     moved = w.transpose(updates, [*of_batch, *numbers.update_window_dims])
     total = math.prod(updates.shape)
-    row = (
-        w.pad(w.reshape(x, [count]), [0], [1])
-        if x.dtype != bool
-        else w.concatenate([w.reshape(x, [count]), w.constant(np.zeros(1, bool))], 0)
-    )
+    row = w.concatenate([w.reshape(x, [count]), w.constant(np.zeros(1, x.dtype))], 0)
     made = w(
         "ScatterElements",
         row,

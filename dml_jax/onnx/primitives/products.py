@@ -84,17 +84,8 @@ def correlate(
     ]
     shape = [x.shape[0], filters.shape[0], *spatial]
     if not spatial:
-        one = correlate(
-            w,
-            w.reshape(x, [*x.shape, 1]),
-            w.reshape(filters, [*filters.shape, 1]),
-            [1],
-            [(0, 0)],
-            [1],
-            groups,
-            bias,
-        )
-        return w.reshape(one, shape)
+        x, filters = (w.reshape(v, [*v.shape, 1]) for v in (x, filters))
+        return w.reshape(correlate(w, x, filters, [1], [(0, 0)], [1], groups, bias), shape)
     if x.dtype == np.float64:  # ONNX Runtime's CPU has no kernel
         return _by_products(w, x, filters, strides, low, high, dilations, groups, shape)
     return w(

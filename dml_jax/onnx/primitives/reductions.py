@@ -1,6 +1,7 @@
 """Primitives that reduce along dimensions, or accumulate along one."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -120,26 +121,11 @@ def in_windows(eqn: Equation) -> Value:
     x = w.pad(x, low, high, fill)
     rows = zip(p["window_dimensions"], p["window_strides"], p["window_dilation"], strict=True)
     for axis, (size, stride, dilation) in enumerate(rows):
-        parts = strided(w, x, axis, size, stride, dilation)
-        x = parts[0]
-        for part in parts[1:]:
-            x = combine(w, x, part)
+        reach = (x.shape[axis] - (size - 1) * dilation - 1) // stride * stride + 1
+        starts = range(0, size * dilation, dilation)
+        parts = [w.part(x, axis, start, start + reach, stride) for start in starts]
+        x = functools.reduce(functools.partial(combine, w), parts)
     return x
-
-
-def strided(
-    w: Writer, x: Value, axis: int, size: int, stride: int, dilation: int
-) -> Sequence[Value]:
-    """Return the first element of each window along a dimension, the second of each, and so on."""
-    count = (x.shape[axis] - (size - 1) * dilation - 1) // stride + 1
-    made, steps = [], [1] * x.rank
-    steps[axis] = stride
-    for k in range(size):
-        starts, stops = [0] * x.rank, list(x.shape)
-        starts[axis] = k * dilation
-        stops[axis] = k * dilation + (count - 1) * stride + 1
-        made.append(w.slice(x, starts, stops, steps))
-    return made
 
 
 @writes("sort")

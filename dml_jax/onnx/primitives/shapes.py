@@ -1,11 +1,12 @@
 """Primitives that move elements."""
 
+import itertools
 import math
 
 import numpy as np
 
 from dml_jax.onnx.programs import Equation, writes
-from dml_jax.onnx.writer import Value, Writer
+from dml_jax.onnx.writer import Value, Writer, places_of
 
 _END = -(2**62)  # before the first element, where a slice goes backwards
 
@@ -82,13 +83,9 @@ def concatenated(eqn: Equation) -> Value:
 
 @writes("split")
 def parts(eqn: Equation) -> list[Value]:
-    w, x, axis, begin, made = eqn.writer, eqn[0], eqn.params["axis"], 0, []
-    for size in eqn.params["sizes"]:
-        starts, stops = [0] * x.rank, list(x.shape)
-        starts[axis], stops[axis] = begin, begin + size
-        made.append(w.slice(x, starts, stops))
-        begin += size
-    return made
+    ends = [0, *itertools.accumulate(eqn.params["sizes"])]
+    axis, part = eqn.params["axis"], eqn.writer.part
+    return [part(eqn[0], axis, start, stop) for start, stop in itertools.pairwise(ends)]
 
 
 @writes("stack")
@@ -101,12 +98,9 @@ def stacked(eqn: Equation) -> Value:
 
 @writes("unstack")
 def unstacked(eqn: Equation) -> list[Value]:
-    w, x, axis, made = eqn.writer, eqn[0], eqn.params["axis"], []
-    for k in range(x.shape[axis]):
-        starts, stops = [0] * x.rank, list(x.shape)
-        starts[axis], stops[axis] = k, k + 1
-        made.append(w.reshape(w.slice(x, starts, stops), eqn.shape))
-    return made
+    w, x, axis = eqn.writer, eqn[0], eqn.params["axis"]
+    places = range(x.shape[axis])
+    return [w.reshape(w.part(x, axis, k, k + 1), eqn.shape) for k in places]
 
 
 @writes("iota")
@@ -148,13 +142,9 @@ def updated(eqn: Equation) -> Value:
     if not x.rank:
         return update
     starts = _starts(w, x, update.shape, places)
-    steps = np.array([math.prod(x.shape[k + 1 :]) for k in range(x.rank)], np.int64)
-    grid = sum(
-        np.arange(n).reshape([-1 if k == j else 1 for j in range(x.rank)]) * steps[k]
-        for k, n in enumerate(update.shape)
-    )
+    steps = [math.prod(x.shape[k + 1 :]) for k in range(x.rank)]
     origin = w.reduce("ReduceSum", w("Mul", starts, w.indices(steps)), [0])
-    flat = w("Add", w.indices(np.broadcast_to(np.asarray(grid), update.shape).reshape(-1)), origin)
+    flat = w("Add", w.indices(places_of(update.shape, steps).reshape(-1)), origin)
     count = math.prod(x.shape)
     values = w.reshape(update, (flat.shape[0],))
     made = w("ScatterElements", w.reshape(x, (count,)), flat, values, shape=(count,), axis=0)

@@ -113,6 +113,7 @@ def _body(
                 name_of_count += "'"
             count = inner.input(name_of_count, COUNT, _COUNT_BOUNDS)
             state.padding = replace(padding, count=count)
+            inner.padded.append(state)
             names.append(name_of_count)
     own = {*tensors, *(t.name for t in graph.initializer)}
     for read in dict.fromkeys(read_by_graph(graph)):

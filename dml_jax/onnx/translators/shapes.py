@@ -7,12 +7,13 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.enums import DepthSpaceOrder, PaddingMode
+from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, carried, older, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import Node, Site, attribute_value, inlines, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
-from dml_jax.onnx.tensors import Padded, Shape, Tensor, index_type
+from dml_jax.onnx.tensors import Padded, Shape, Tensor, dense, index_type
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
@@ -176,6 +177,23 @@ def _reverse(node: Node) -> Expression:
     lengths = on_axis(lengths, batch, node.rank())
     sizes = [1 if d == time else size for d, size in enumerate(node.shape())]
     return dml.reverse_subsequences(node[0], spread(lengths, sizes), time)
+
+
+@inlines("Constant")
+def _literal(site: Site) -> list[Tensor]:
+    """Return the elements of a Constant."""
+    translation, attribute, name = site.translation, site.proto.attribute[0], site.proto.output[0]
+    if attribute.name in ("value_string", "value_strings"):
+        rule = "be a tensor or numbers (strings are not taken)"
+        raise DmlError([Fault("", attribute.name, rule, Unquoted("strings"))])
+    if attribute.name not in ("value", "sparse_value"):
+        dtype = np.float32 if attribute.name.startswith("value_float") else np.int64
+        return [translation.constant(name, np.asarray(attribute_value(attribute), dtype))]
+    is_sparse = attribute.name == "sparse_value"
+    value = dense(attribute.sparse_tensor) if is_sparse else attribute_value(attribute)
+    element = (attribute.sparse_tensor.values if is_sparse else attribute.t).data_type
+    is_part = translation.is_within_calls or value.ndim == 0
+    return [(translation.constant if is_part else translation.weight)(name, value, element)]
 
 
 @translates("ConstantOfShape", sized=carried.filled, terms=affine.constant)

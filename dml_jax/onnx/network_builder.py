@@ -1,0 +1,304 @@
+"""Builds the graph of a network: inputs, weights, constants and functions as tensors of ONNX."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from dml_jax import functional as dml
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.enums import TensorFlags
+from dml_jax.errors import DmlError, Fault, collecting, raise_if
+from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
+from dml_jax.onnx.arrays import Function, edge_of, on_edges
+from dml_jax.onnx.nodes import Bounds, label_of
+from dml_jax.onnx.tensors import (
+    COUNT,
+    EmptyOptional,
+    Padding,
+    Scope,
+    Tensor,
+    TensorList,
+    Type,
+    dense,
+    dimension_in,
+    expect_no_more,
+    fitting,
+)
+
+
+class NetworkBuilder:
+    """Builds a graph of operators and functions, whose expressions are tensors of ONNX.
+
+    Args:
+        fallback: whether tensors may have types that DirectML lacks.
+        outer: the builder of the graph around this one.
+
+    Attributes:
+        builder: makes the graph of DirectML operators.
+        faults: what cannot be had, each within its node.
+        weights: the arrays that the program takes as arguments, by name.
+        around: the tensors of the graph around this one that it reads, by their names here.
+        fixed: the initializers of `replaceable` inputs whose elements something was decided by.
+        padded: the tensors whose size data decides.
+    """
+
+    def __init__(self, fallback: bool, outer: "NetworkBuilder | None" = None):
+        self.builder, self.faults = GraphBuilder(), list[Fault]()
+        self.weights: dict[str, np.ndarray] = {}
+        self.around: dict[str, Tensor] = {}
+        self.fixed: set[str] = set()
+        self.padded: list[Tensor] = []
+        self.fallback, self._outer = fallback, outer
+        self._taken: set[str] = set()
+        self._made: dict[str, list[Tensor]] = {}  # weights
+        self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
+
+    def unique(self, name: str) -> str:
+        """Return `name`, or one like it where an input or output of the graph has the name."""
+        numbered = (f"{name} ({k})" for k in itertools.count(2))
+        found = next(n for n in itertools.chain([name], numbered) if n not in self._taken)
+        self._taken.add(found)
+        return found
+
+    def input(self, name: str, kind: Type, bounds: Bounds | None = None) -> Tensor:
+        """Return an input of the graph.
+
+        Raises `DmlError` where DirectML lacks its type, and no fallback is asked for.
+        """
+        _ = kind.array_dtype if self.fallback else kind.inner
+        if kind.is_empty:
+            return self.empty(name, kind)
+        source = self.unique(name)
+        return Tensor(name, kind, lambda: self._input(source, kind), bounds=bounds)
+
+    def empty(self, name: str, kind: Type) -> Tensor:
+        """Return a tensor without elements."""
+        return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+
+    def _input(self, name: str, kind: Type, flags: TensorFlags | str = "NONE") -> Expression:
+        desc: Any = edge_of(kind, flags)
+        return self.builder.input_tensor(name, desc)
+
+    def weight(
+        self, name: str, array: np.ndarray, element: int, is_replaceable: bool = False
+    ) -> Tensor:
+        """Return an initializer: floating and quantized ones are arguments of the program.
+
+        Those that a call may replace are arguments too. `fixed` has those whose elements are read.
+        """
+        kind = Type(element, array.shape)
+        is_argument = kind.is_floating or kind.is_quantized or (is_replaceable and kind.has_inner)
+        if kind.is_empty or not is_argument:
+            self.fixed |= {name} if is_replaceable else set()
+            return self.constant(name, array, element)
+        if self._outer is not None:
+            return self.captured(self._outer.weight(name, array, element))
+        known = self._made.setdefault(name, [])  # graphs beside each other may share a name
+        for made in known:
+            if made.type == kind and np.array_equal(made.array, array):
+                return made  # the same graph, translated again
+        source, owned = self.unique(name), TensorFlags.OWNED_BY_DML
+
+        def elements() -> np.ndarray:
+            self.fixed |= {name} if is_replaceable else set()
+            return array
+
+        held = fitting(name, array, kind) if array.dtype.kind in "iu" else array
+        self.weights[source] = held.astype(np.uint8) if array.dtype == bool else held
+        tensor = Tensor(name, kind, lambda: self._input(source, kind, owned), elements, True)
+        known.append(tensor)
+        return tensor
+
+    def captured(self, value: Any) -> Any:
+        """Return a tensor, or a sequence of tensors, of the graph around this one."""
+        if isinstance(value, EmptyOptional):
+            return value
+        if isinstance(value, TensorList):
+            return TensorList([self.captured(tensor) for tensor in value.tensors])
+        if value.is_known and not value.is_weight:
+            return self.constant(value.name, value.array, value.type.element)
+        made = self.argument(value)
+        if value.padding is not None:
+            made.padding = replace(value.padding, count=self.captured(value.padding.count))
+            self.padded.append(made)
+        return made
+
+    def argument(self, tensor: Tensor) -> Tensor:
+        """Return an input of the graph that stands for a tensor outside, which may be known."""
+        kind = tensor.type
+        if kind.is_empty:
+            return self.empty(tensor.name, kind)
+        if id(tensor) not in self._read:
+            source = self.unique(tensor.name)
+            self.around[source] = tensor
+            known = (lambda: tensor.array) if tensor.is_known else None
+            made = Tensor(tensor.name, kind, lambda: self._input(source, kind), known)
+            made.is_weight, made.bounds = tensor.is_known, tensor.bounds
+            self._read[id(tensor)] = made
+        return self._read[id(tensor)]
+
+    def function(
+        self,
+        proto: onnx.NodeProto,
+        reason: str,
+        inputs: Sequence[Tensor | None],
+        kinds: Sequence[Type | None],
+        function: Function,
+        graphs: Sequence[Graph] = (),
+        paddings: Sequence[tuple[int, str] | None] = (),
+    ) -> list[Tensor | None]:
+        """Add a function to the graph; return its outputs, None where the node asks for none.
+
+        Args:
+            proto: the node that it computes.
+            reason: why this is no operator of DirectML.
+            inputs: what the function takes.
+            kinds: the type of each output; None where the node does not ask for it.
+            function: the function; it returns the outputs, then the counts of the padded ones.
+            graphs: the graphs that the function runs.
+            paddings: the dimension of each output that is padded, and what decides its size, as
+                messages name it; None for an output that is not.
+        """
+        values = [None if tensor is None else self._value(tensor) for tensor in inputs]
+        taken = [None if tensor is None else tensor.type for tensor in inputs]
+        names = [*proto.output, *[""] * len(kinds)][: len(kinds)]
+        padded = [k for k, padding in enumerate(paddings) if padding and kinds[k]]
+        counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
+        everything = [*zip(names, kinds, strict=True), *((name, COUNT) for name in counted)]
+        for name, kind in everything:
+            _ = kind and expect_no_more(kind, f"the output '{name}'")
+        carried = [None if kind.is_empty else kind for _, kind in everything if kind is not None]
+        results: list[Expression] = []
+        if any(carried):
+            node = FunctionNode(
+                on_edges(function, taken, carried),
+                tuple(None if value is None else value.desc for value in values),
+                tuple(edge_of(kind) for kind in carried if kind is not None),
+                label_of(proto),
+                reason,
+                tuple(graphs),
+            )
+            results = self.builder.function(node, values)
+        made = iter(results)
+
+        def tensor(name: str, kind: Type | None) -> Tensor | None:
+            if kind is None or kind.is_empty:
+                return kind and self.empty(name, kind)
+            expression = next(made)
+            return Tensor(name, kind, lambda: expression) if name else None
+
+        tensors = [tensor(name, kind) for name, kind in everything]
+        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
+            result, padding = tensors[k], paddings[k]
+            if result is not None and padding is not None and count is not None:
+                result.padding = Padding(padding[0], count, padding[1])
+        return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
+
+    def _value(self, tensor: Tensor) -> Expression:
+        """Return what a function reads, or the graph gives, for a tensor; also of no elements."""
+        if tensor.is_weight or not tensor.is_known or isinstance(edge_of(tensor.type), TensorDesc):
+            return tensor.value
+        array, edge = fitting(tensor.name, tensor.array, tensor.type), edge_of(tensor.type)
+        array = np.asarray(array).astype(edge.dtype).reshape(edge.sizes)
+        literal = FunctionNode(lambda _: [array], (), (edge,), f"constant '{tensor.name}'")
+        return self.builder.function(literal, ())[0]
+
+    def build(self, outputs: Sequence[tuple[str, Tensor]]) -> Graph:
+        """Return the graph that gives `outputs`, (name, tensor) of each, and then their counts.
+
+        A tensor whose size data decides has a count, which is an output too.
+
+        Raises `DmlError` with all faults: outputs may be made of weights that are read here first.
+        """
+        paddings = {self.unique(name): tensor.padding for name, tensor in outputs}
+        tensors, counted = [tensor for _, tensor in outputs], dict[str, tuple[int, str]]()
+        for (name, _), (own, padding) in zip(outputs, paddings.items(), strict=True):
+            if padding is not None:
+                counted[own] = padding.axis, self.unique(f"{name}.count")
+                tensors.append(padding.count)
+        values = [self._written(self._value(tensor)) for tensor in tensors]
+        raise_if(self.faults)
+        names = [*paddings, *(count for _, count in counted.values())]
+        known = {id(p.count): counted[name][1] for name, p in paddings.items() if p is not None}
+        every = {**self._counted(known), **counted}
+        return self.builder.build(dict(zip(names, values, strict=True)), True, every)
+
+    def _counted(self, known: Mapping[int, str]) -> dict[Source | str, tuple[int, str]]:
+        """Return (dimension, name of the count) of arrays of which data decides a size, by source.
+
+        `known` has the names of counts that are outputs, by the identity of their tensors.
+        """
+        found = dict[Source | str, tuple[int, str]]()
+        for tensor in self.padded:
+            if tensor.padding is not None and tensor.is_made:
+                source, padding = tensor.value.source, tensor.padding
+                sizes = self.builder.written(source).sizes
+                axis = dimension_in(sizes, padding.axis, tensor.shape)
+                if axis is not None:
+                    found[source] = axis, known.get(id(padding.count), padding.count.name)
+        return found
+
+    def _written(self, x: Expression) -> Expression:
+        """Return an expression that a node of the graph writes, as outputs of graphs must be."""
+        if x.is_written:
+            return x
+        if isinstance(x.desc, TensorDesc):
+            with contextlib.suppress(DmlError):  # where DirectML copies no such tensors
+                return dml.identity(x)
+        node = FunctionNode(lambda _, array: [array], (x.desc,), (x.desc,), "copy")
+        return self.builder.function(node, [x])[0]
+
+    def constant(self, name: str, array: np.ndarray, element: int | None = None) -> Tensor:
+        """Return a tensor whose elements are known, and stand in the graph where it is read."""
+        if element is None:
+            element = helper.np_dtype_to_tensor_dtype(array.dtype)
+        kind = Type(element, array.shape)
+        return Tensor(name, kind, lambda: self._constant(name, array, kind), lambda: array)
+
+    def initializers(
+        self,
+        proto: onnx.GraphProto,
+        scope: Scope,
+        array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+        replaceable: Collection[str] = (),
+    ) -> None:
+        """Add the initializers of a graph to its scope, None for one that cannot be had.
+
+        Args:
+            proto: the graph.
+            scope: gets the tensors.
+            array_of: returns the elements of a tensor.
+            replaceable: the names of those that a call may replace.
+
+        Raises `DmlError` with the faults of all that cannot be had.
+        """
+        faults = list[Fault]()
+        for tensor in (*proto.initializer, *proto.sparse_initializer):
+            is_sparse = isinstance(tensor, onnx.SparseTensorProto)
+            values = tensor.values if is_sparse else tensor
+            name, element = values.name, values.data_type
+            scope[name] = None
+            with collecting(faults):
+                array = dense(tensor, array_of) if is_sparse else array_of(tensor)
+                scope[name] = self.weight(name, array, element, name in replaceable)
+        raise_if(faults)
+
+    def stand_in(self, name: str, kind: Type) -> Tensor | None:
+        """Return a tensor in place of one that cannot be had, so that its readers are checked."""
+        try:
+            return self.input(f"{name} (number {len(self.faults)})", kind)
+        except DmlError:
+            return None
+
+    def _constant(self, name: str, array: np.ndarray, kind: Type) -> Expression:
+        if kind.is_empty:
+            rule = "have elements, as all tensors of DirectML"
+            raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
+        inner = fitting(name, array, kind).astype(kind.inner.dtype)
+        return self.builder.constant(inner.reshape(array.shape or (1,)), None)

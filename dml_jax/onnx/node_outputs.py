@@ -1,0 +1,279 @@
+"""The outputs of one node: known at load, or as its translator or its fallback gives them.
+
+What is known at load (sizes, axes, constants) is computed there, by ONNX's own reference
+implementation.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from onnx import helper
+
+from dml_jax import beyond
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
+from dml_jax.graph import Expression, Graph, OperatorNode
+from dml_jax.onnx import empty
+from dml_jax.onnx.arrays import computed
+from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
+from dml_jax.onnx.functions import body_of, folded
+from dml_jax.onnx.nodes import Node, listed
+from dml_jax.onnx.ranges import checked
+from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.tensors import COUNT, Padded, Padding, Tensor, Type, fitting
+
+if TYPE_CHECKING:
+    from dml_jax.onnx.translate import Translation
+
+Results = list[Tensor | None]
+
+_FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
+
+
+class NodeOutputs:
+    """Makes the outputs of a node of a graph.
+
+    Args:
+        translation: the translation of the graph.
+        node: the node.
+    """
+
+    def __init__(self, translation: "Translation", node: Node):
+        self.translation, self.node = translation, node
+
+    def made(self) -> Results:
+        """Return the outputs: known at load, or else as the translator gives them."""
+        node = self.node
+        is_known = all(t is None or t.is_known for t in node.inputs)
+        if not is_known or node.record.is_random or node.record.reads_sizes:
+            return self._translated()
+        fold = functools.cache(self._folded)
+        translated = functools.cache(lambda: self._translated(fold))
+        asked = [kind for name, kind in zip(node.outputs, node.types, strict=True) if name]
+        known = [kind for kind in node.types if kind is not None and kind.shape is not None]
+        is_weight = any(t is not None and t.is_weight for t in node.inputs)
+        is_large = any(kind.size_in_bytes > _FOLDED_MAX for kind in known)
+        if not all(kind in known for kind in asked) or not (is_weight or is_large):
+            try:
+                return self._constants(fold())
+            except DmlError:
+                return translated()
+
+        def later(index: int, name: str, kind: Type | None) -> Tensor | None:
+            if kind is None or not name:
+                return None
+            if kind.is_empty:
+                return self.translation.empty(name, kind)
+
+            def value() -> Expression:
+                tensor = translated()[index]
+                assert tensor is not None
+                return tensor.value
+
+            return Tensor(name, kind, value, lambda: fold()[index], is_weight)
+
+        pairs = enumerate(zip(node.outputs, node.types, strict=True))
+        return [later(index, name, kind) for index, (name, kind) in pairs]
+
+    def _constants(self, arrays: Sequence[np.ndarray]) -> Results:
+        """Return the outputs, of which the elements are known."""
+        constant = self.translation.constant
+        return [
+            constant(name, array, kind.element if kind else None) if name else None
+            for name, array, kind in zip(self.node.outputs, arrays, self.node.types, strict=False)
+        ]
+
+    def _folded(self) -> Sequence[np.ndarray]:
+        """Return the elements of the outputs of a node of known inputs.
+
+        ONNX's reference implementation computes them, and what a network runs where this has not
+        the version of the op type.
+        """
+        node = self.node
+        if node.version >= node.record.misread_before:
+            try:
+                return folded(node)
+            except DmlError:
+                if node.translator is not None or node.fallback is None:
+                    raise
+        inner = self.translation.inner()
+        inner.fallback = False
+        own = node.over([t and inner.argument(t) for t in node.inputs], inner.builder)
+        if node.translator is None:
+            return known_results(own)
+        with beyond.allowed():
+            made = NodeOutputs(inner, own)._translated()
+        raise_if(inner.faults)
+        asked = [tensor for tensor in made if tensor is not None]
+        graph, kinds = inner.build([(t.name, t) for t in asked]), [t.type for t in asked]
+        values = {name: fitting(name, t.array, t.type) for name, t in inner.around.items()}
+        results = iter(jax.jit(lambda values: computed(graph, values, kinds))(values))
+        return [
+            np.zeros(0) if t is None else np.asarray(next(results)).astype(t.type.dtype)
+            for t in made
+        ]
+
+    def _translated(self, fold: Callable[[], Sequence[np.ndarray]] | None = None) -> Results:
+        """Return what the translator gives, or tensors of these types where it refuses.
+
+        `fold` computes the outputs at load, where all inputs are known.
+        """
+        node, translation = self.node, self.translation
+        rule = node.record.kept_from_operator
+        reason = rule(node) if rule else ""
+        try:
+            return self._by_fallback(reason) if reason else self._by_translator()
+        except Exception as error:
+            faults = [*refusal_of(error).faults]
+        if translation.fallback and node.fallback is not None:
+            try:
+                return self._by_fallback(str(faults[0]))
+            except DmlError as error:
+                known = {str(fault) for fault in faults}
+                faults += [fault for fault in error.faults if str(fault) not in known]
+        if fold is not None:
+            try:
+                return self._constants(fold())
+            except DmlError as error:
+                faults += error.faults
+        found, kinds = self._cured(), node.types
+        if not found and not translation.fallback and (others := curing_types(node)) is not None:
+            translation.curable.append(node.label)
+            kinds = [kind or other for kind, other in zip(kinds, others, strict=True)]
+        translation.faults += DmlError(faults).within(node.label).faults
+        return found or [
+            None if kind is None or kind.shape is None else translation.stand_in(name, kind)
+            for name, kind in zip(node.outputs, kinds, strict=True)
+        ]
+
+    def _by_translator(self) -> Results:
+        """Return what the translator gives; nodes beyond DirectML are listed in `beyond`."""
+        node, translation = self.node, self.translation
+        for name, kind in zip(node.outputs, node.types, strict=True):
+            if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
+                _ = kind.inner
+        has_nothing = any(node.types) and all(k is None or k.is_empty for k in node.types)
+        if has_nothing and node.record.must_fit:  # but of an input without elements
+            has_nothing = empty.has_empty_inputs(node)
+        first = len(translation.builder.nodes)
+        if has_nothing:
+            results: Sequence[Any] = [None] * len(node.types)
+        elif node.translator is None:
+            raise _no_operator(node)
+        else:
+            try:
+                results = listed(node.translator(node))
+            except Exception:
+                if node.schema is not None or not empty.has_empty_inputs(node):
+                    raise
+                results = empty.translated(node)
+            if results[0] is NotImplemented:
+                body = body_of(node)
+                if body is None:
+                    raise _no_operator(node)
+                return translation.call(body, node.proto, node.inputs)
+        pairs = zip(node.outputs, results, strict=False)
+        made = [self._tensor(n, r, k) for k, (n, r) in enumerate(pairs)]
+        if beyond.is_allowed():
+            self._list_beyond(translation.builder.nodes[first:])
+        return [*made, *[None] * (len(node.outputs) - len(made))]
+
+    def _list_beyond(self, made: Sequence[Any]) -> None:
+        """List the nodes beyond DirectML among those that were made.
+
+        Raises `DmlError` where the node has no schema, by which ONNX would have checked its types.
+        """
+        for own in made:
+            if isinstance(own, OperatorNode) and (faults := own.operator.beyond_directml):
+                if self.node.schema is None:
+                    raise DmlError(faults)
+                self.translation.beyond.setdefault(id(own), (self.node.label, str(faults[0])))
+
+    def _cured(self) -> Results:
+        """Return what the translator gives beyond DirectML; nothing where it refuses that too."""
+        if self.node.translator is None:
+            return []
+        with beyond.allowed():
+            try:
+                results = self._by_translator()
+            except Exception:
+                return []
+        self.translation.curable.append(self.node.label)
+        return results
+
+    def _by_fallback(self, reason: str) -> Results:
+        """Return the outputs of a node that its fallback computes."""
+        node = self.node
+        kinds, axes = fallback_types(node)
+        bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
+        paddings = [None if axis is None else (axis, node.label) for axis in axes[: len(kinds)]]
+
+        def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
+            return in_order(node, arrays)
+
+        made = self.translation.function(node.proto, reason, node.inputs, kinds, run, (), paddings)
+        for tensor, pair in zip(made, bounds, strict=False):
+            if tensor is not None:
+                tensor.bounds = pair or tensor.bounds
+                if (padding := tensor.padding) is not None:
+                    tensor.padding = self._padding(padding.axis, padding.count)
+        return made
+
+    def _tensor(self, name: str, result: Any, index: int) -> Tensor | None:
+        """Return a result of the translator as a tensor with the shape that ONNX says."""
+        node, where = self.node, f"output {index}"
+        kind = node.types[index]
+        if not name:
+            return None
+        if kind is not None and kind.is_empty:
+            return self.translation.empty(name, kind)
+        if isinstance(result, Padded):
+            tensor = self._tensor(name, result.value, index)
+            if tensor is not None:
+                most = tensor.shape[result.axis]
+                count = Tensor(f"{name}.count", COUNT, lambda: result.count, bounds=(0, most))
+                tensor.padding = self._padding(result.axis, count)
+            return tensor
+        if isinstance(result, Tensor):
+            return result.renamed(name)
+        if isinstance(result, np.ndarray):
+            return self.translation.constant(name, result, kind.element if kind else None)
+        if result is None and kind is not None and kind.name == "STRING":
+            return None  # who reads it is refused
+        if result is None:
+            raise node.refusal(where, "be left out", Unquoted(f"'{name}'"))
+        if kind is None or kind.shape is None:
+            element = kind.element if kind else helper.np_dtype_to_tensor_dtype(result.dtype)
+            is_scalar = result.sizes == (1,) and not any(t.shape for t in node.inputs if t)
+            kind = Type(element, () if is_scalar else result.sizes)
+        shape = kind.shape or ()
+        if int(np.prod(result.sizes)) != kind.element_count:
+            raise node.refusal(where, f"have shape {list(shape)}", list(result.sizes))
+        if kind.inner != result.desc.data_type:
+            shown = result.desc.data_type.shown()
+            raise node.refusal(where, f"be {kind.inner.suffix}", shown)
+        expression, bounds = reshaped(result, shape), checked(node, index, kind)
+        return Tensor(name, kind, lambda: expression, bounds=bounds)
+
+    def _padding(self, axis: int, count: Tensor) -> Padding:
+        """Return how an output is padded; what counts the same tensor has one count."""
+        if self.node.record.counted is not None:
+            value = self.node.tensor(self.node.record.counted).value
+            _, count = self.translation.counts.setdefault(id(value), (value, count))
+        return Padding(axis, count, self.node.label)
+
+
+def _no_operator(node: Node) -> DmlError:
+    """Return the error that DirectML has no operator for an op type."""
+    text = f"{node.op_type} has no operator of DirectML"
+    return node.refusal("op type", Sentence(text), node.op_type, "")
+
+
+def refusal_of(error: Exception) -> DmlError:
+    """Return the error of a node that cannot be had."""
+    if isinstance(error, DmlError):
+        return error
+    text = str(error).partition("\n")[0] or type(error).__name__
+    return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "", kind=OF_SIZES)])
