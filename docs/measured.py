@@ -243,6 +243,49 @@ def _networks() -> list[str]:
     return parts
 
 
+PROFILES = """\
+Of the time of some calls, the three largest parts, the slowest network first: a profile by
+`benchmarks/onnx_networks.py --profile`. ONNX Runtime computes a product of bytes, a step of a
+quantized LSTM, or a whole recurrent network in one kernel each.
+
+- **convolution**, **product**, **reduction**, **elements**: kernels of these; *elements* are
+  element-wise loops, depthwise convolutions among them.
+- **copy**: kernels that only move elements.
+- **loop**: a recurrent network that is one kernel, or a loop between the kernels of its body.
+- **between kernels**: the call from Python, starts of kernels, and threads that wait.
+"""
+
+
+def _profiles() -> list[str]:
+    """Return the tables of the kinds of kernels that the time of networks goes to."""
+    parts = []
+    for known, networks in kept("networks"):
+        slowest = sorted(networks.items(), key=lambda one: one[1]["peer_ms"] / one[1]["ms"])
+        rows = [
+            [
+                name,
+                f"{row['peer_ms'] / row['ms']:.2f}",
+                *(
+                    word
+                    for kind, part in _largest(row["kernels"])
+                    for word in (kind, f"{part:.2f}")
+                ),
+            ]
+            for name, row in slowest
+            if "kernels" in row
+        ]
+        if rows:
+            head = ["", "speedup", "first", "part", "second", "part", "third", "part"]
+            parts += [f"### {_machine(known)}", table(head, rows)]
+    return [PROFILES.rstrip(), *parts] if parts else []
+
+
+def _largest(kernels: Mapping[str, float], count: int = 3) -> list[tuple[str, float]]:
+    """Return the kinds of kernels with the largest parts; kinds that are missing have none."""
+    found = sorted(kernels.items(), key=lambda one: -one[1])[:count]
+    return found + [("", 0.0)] * (count - len(found))
+
+
 def _hundred() -> list[str]:
     """Return the tables of `onnx_networks.py --all`: what runs, and what is missing."""
     parts = []
@@ -412,6 +455,8 @@ def page() -> str:
         "a part of the largest absolute value of an output. The first answer includes the time to "
         "load, lower and compile. On one core, times are processor time.",
         *_networks(),
+        "## Where the time of networks goes",
+        *_profiles(),
         "## A hundred ONNX networks",
         "Networks that packages ship, by `benchmarks/onnx_networks.py --all`: at most two of "
         "a package or of an architecture. Each is compared with ONNX Runtime, or with ONNX's own "

@@ -35,6 +35,7 @@ from dml_jax.bench.memory import Data, jax_contenders, programs
 from dml_jax.bench.networks import cells_of_graph, kernels
 from dml_jax.bench.peers import difference
 from dml_jax.bench.rows import Results, Row
+from dml_jax.bench.shares import REST, kinds_of, shares, shares_of
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
@@ -1051,3 +1052,38 @@ def test_an_expression_is_its_operator(name: str, no_x64: None):
         if name in expressions.RANDOM:
             ours, found = jax.tree.map(jnp.zeros_like, (ours, found))
         assert difference(ours, found) == ""
+
+
+def test_the_kinds_of_kernels_share_the_time():
+    """A kernel within a loop has the loop's time; two at once have half of it each."""
+    text = """HloModule m
+%fused (p: f32[4,4]) -> f32[4,4] {
+  %p = f32[4,4]{1,0} parameter(0)
+  %d = f32[4,4]{1,0} dot(%p, %p), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT %n = f32[4,4]{1,0} negate(%d)
+}
+%body (q: f32[4,4]) -> f32[4,4] {
+  %q = f32[4,4]{1,0} parameter(0)
+  ROOT %add.1 = f32[4,4]{1,0} add(%q, %q)
+}
+ENTRY %main (x: f32[4,4]) -> f32[4,4] {
+  %x = f32[4,4]{1,0} parameter(0)
+  %one = f32[4,4]{1,0} fusion(%x), kind=kLoop, calls=%fused
+  %two = f32[4,4]{0,1} transpose(%one), dimensions={1,0}
+  ROOT %turns = f32[4,4]{1,0} while(%two), condition=%cond, body=%body
+}
+"""
+    kinds = kinds_of(text)
+    names = ("one", "two", "turns", "add.1")
+    assert [kinds[name] for name in names] == ["product", "copy", "loop", "elements"]
+    spans = [("one", 0, 40), ("two", 20, 40), ("turns", 50, 90), ("add.1", 60, 80)]
+    expected = {"product": 0.3, "copy": 0.1, "loop": 0.2, "elements": 0.2, REST: 0.2}
+    assert shares(spans, kinds, 100) == pytest.approx(expected)
+
+
+def test_a_profile_of_a_product():
+    x = jnp.ones((256, 256), jnp.float32)
+    program = jax.jit(lambda x: x @ x).lower(x).compile()
+    found = shares_of(lambda: jax.block_until_ready(program(x)), program.as_text() or "")
+    assert found["product"] > 0
+    assert sum(found.values()) == pytest.approx(1)

@@ -1,0 +1,122 @@
+"""Where the time of a program goes: the kinds of its kernels, in a trace of some calls."""
+
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+CALLS = 20
+REST = "between kernels"
+"""The kind of the time in which no kernel runs: Python, starts of kernels, waiting threads."""
+
+_KINDS = (  # a fusion is of the first kind that it has an instruction of
+    ("convolution", r"convolution"),
+    ("product", r"dot|custom-call"),
+    ("order", r"sort|scatter|gather|topk"),
+    ("reduction", r"reduce|reduce-window"),
+    (
+        "elements",
+        r"add|subtract|multiply|divide|maximum|minimum|exponential|tanh|logistic|power|select|"
+        r"compare|convert|erf|sqrt|rsqrt|log|abs|negate|round-nearest-even|floor|clamp|and|or|xor",
+    ),
+    ("copy", r"copy|transpose|concatenate|pad|slice|dynamic-slice|dynamic-update-slice|broadcast"),
+)
+Span = tuple[str, float, float]
+
+
+def kinds_of(text: str) -> dict[str, str]:
+    """Return the kind of each instruction of an optimised program (HLO) by its name; "" has none."""
+    bodies, definitions, current = {}, {}, ""
+    for line in text.splitlines():
+        if start := re.match(r"(?:ENTRY )?%?([\w.\-]+) .*\{$", line):
+            current = start[1]
+        elif found := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)", line):
+            bodies.setdefault(current, []).append(found[2])
+            definitions[found[1]] = found[2]
+
+    def words(lines: Sequence[str]) -> Iterator[str]:
+        for line in lines:
+            plain = re.sub(r"\{[^{}]*\}", "", line)
+            yield from re.findall(r"[\])] ?([a-z][\w\-]*)\(", plain)[:1]
+            for name in re.findall(r"(?:calls|to_apply|body)=%?([\w.\-]+)", line):
+                yield from words(bodies.get(name, ()))
+
+    return {name: _kind([*words([line])]) for name, line in definitions.items()}
+
+
+def _kind(words: Sequence[str]) -> str:
+    if words[:1] == ["conditional"]:
+        return ""  # its kernels stand for it
+    if words[:1] == ["while"] or (words[:1] == ["call"] and "while" in words):
+        return "loop"
+    fits = (kind for kind, of_it in _KINDS if any(re.fullmatch(of_it, word) for word in words))
+    return next(fits, "copy")
+
+
+def spans(folder: Path) -> list[Span]:
+    """Return the name, the begin and the end in nanoseconds of each kernel in a trace.
+
+    A kernel that other threads compute ends where the trace says so.
+    """
+    (file,) = folder.rglob("*.xplane.pb")
+    planes: Any = jax.profiler.ProfileData.from_file(str(file)).planes
+    events = [event for plane in planes for line in plane.lines for event in line.events]
+    begun = [(str(dict(e.stats).get("hlo_op", "")), e.start_ns, e.end_ns) for e in events]
+    ends: dict[str, list[float]] = {}
+    for event in sorted(events, key=lambda e: e.end_ns):
+        if event.name.startswith("end: "):
+            ends.setdefault(event.name[5:], []).append(event.end_ns)
+    found = []
+    for name, begin, end in sorted((one for one in begun if one[0]), key=lambda one: one[1]):
+        later = (moment for moment in ends.get(name, ()) if moment >= begin)
+        found.append((name, begin, max(end, next(later, end))))
+    return found
+
+
+def shares(
+    kernels: Sequence[Span], kinds: Mapping[str, str], nanoseconds: float
+) -> dict[str, float]:
+    """Return the part of the time that each kind of kernel takes, the largest first.
+
+    Where several kernels run, each has an equal part of that moment. A loop has the moments in
+    which none of its kernels runs.
+    """
+    moments = [(begin, True, name) for name, begin, _ in kernels]
+    moments += [(end, False, name) for name, _, end in kernels]
+    running: dict[str, int] = {}
+    found: dict[str, float] = {}
+    last = 0.0
+    for moment, is_begin, name in sorted(moments):
+        active = [
+            kind for n, count in running.items() for kind in [kinds.get(n, "")] * count if kind
+        ]
+        inner = [kind for kind in active if kind != "loop"] or active
+        for kind in inner:
+            found[kind] = found.get(kind, 0) + (moment - last) / len(inner) / nanoseconds
+        running[name] = running.get(name, 0) + (1 if is_begin else -1)
+        last = moment
+    found[REST] = max(0.0, 1 - sum(found.values()))
+    return dict(sorted(found.items(), key=lambda one: -one[1]))
+
+
+def shares_of(call: Callable[[], Any], text: str) -> dict[str, float]:
+    """Return what `shares` does of some calls of a program.
+
+    Args:
+        call: calls the program once, and waits for its results.
+        text: its optimised HLO.
+    """
+    call()
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0  # which takes longer than a small program
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder, profiler_options=options):
+            start = time.perf_counter_ns()
+            for _ in range(CALLS):
+                call()
+            nanoseconds = time.perf_counter_ns() - start
+        return shares(spans(Path(folder)), kinds_of(text), nanoseconds)
