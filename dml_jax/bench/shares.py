@@ -29,7 +29,7 @@ Span = tuple[str, float, float]
 
 
 def kinds_of(text: str) -> dict[str, str]:
-    """Return the kind of each instruction of an optimised program (HLO) by its name; "" has none."""
+    """Return the kind of each instruction of an optimised program (HLO) by its name."""
     bodies, definitions, current = {}, {}, ""
     for line in text.splitlines():
         if start := re.match(r"(?:ENTRY )?%?([\w.\-]+) .*\{$", line):
@@ -50,7 +50,7 @@ def kinds_of(text: str) -> dict[str, str]:
 
 def _kind(words: Sequence[str]) -> str:
     if words[:1] == ["conditional"]:
-        return ""  # its kernels stand for it
+        return ""  # its kernels stand for it: it has no kind
     if words[:1] == ["while"] or (words[:1] == ["call"] and "while" in words):
         return "loop"
     fits = (kind for kind, of_it in _KINDS if any(re.fullmatch(of_it, word) for word in words))
