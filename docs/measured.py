@@ -251,7 +251,7 @@ quantized LSTM, or a whole recurrent network in one kernel each.
 - **convolution**, **product**, **reduction**, **elements**: kernels of these; *elements* are
   element-wise loops, depthwise convolutions among them.
 - **copy**: kernels that only move elements.
-- **loop**: a recurrent network that is one kernel, or a loop between the kernels of its body.
+- **loop**: a loop between the kernels of its body.
 - **between kernels**: the call from Python, starts of kernels, and threads that wait.
 """
 
