@@ -34,6 +34,7 @@ from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Operato
 from dml_jax.onnx import empty
 from dml_jax.onnx.affine import terms_of
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
+from dml_jax.onnx.assigned import without_ranges
 from dml_jax.onnx.carried import SizeBounds, cut
 from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
@@ -340,7 +341,7 @@ class Translation:
 
         Nodes beyond `PARTS_MAX`, those of functions and of written-out turns included, are a fault.
         """
-        for node in needed(proto.node, outputs):
+        for node in needed(without_ranges(proto.node), outputs):
             if next(self._numbers) >= PARTS_MAX:
                 rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
                 self.faults += [Fault("", "the number of nodes", rule, Unquoted("more"))]
