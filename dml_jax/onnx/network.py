@@ -36,6 +36,8 @@ from dml_jax.onnx.turns import ending
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 
+_SHOWN = 4  # inputs or outputs that a repr shows
+
 
 class Network(Bindable):
     """A network in ONNX's format, as a graph of DirectML operators.
@@ -283,7 +285,12 @@ class Network(Bindable):
         return report(self, self._prepared.tensors, self._beyond)
 
     def __repr__(self) -> str:
-        return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
+        sides = []
+        for kinds in (self.inputs, self._results):
+            shown = [f"{name} {kind.name}{list(kind.shape or ())}" for name, kind in kinds.items()]
+            sides.append(", ".join([*shown[:_SHOWN], *["..."] * (len(shown) > _SHOWN)]))
+        counts = f"{self.node_count} operators, {len(self.weights)} weights"
+        return f"<Network: {' -> '.join(sides)}; {counts}>"
 
     def _repr_html_(self) -> str:
         """Return a table of the inputs and outputs, for notebooks."""
