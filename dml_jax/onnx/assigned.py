@@ -5,7 +5,7 @@ both follows from `start` and `end`, which data decide within a loop. A Where sa
 such a size: it takes the value from `start` on and before `end`, and `x` elsewhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,19 +57,21 @@ def _assignment(node: onnx.NodeProto, makers: Makers) -> _Assignment | None:
     attributes = {a.name: a for a in node.attribute}
     if node.op_type != "ScatterElements" or node.domain or "reduction" in attributes:
         return None
-    data, indices, updates = node.input
-    spread = _made("Expand", updates, makers)
-    shape = spread and _made("Shape", spread.input[1], makers)
-    part = shape and _made("Slice", shape.input[0], makers)
-    if spread is None or part is None or part.input[0] != data or len(part.input) < 4:
+    if len(node.input) != 3 or len(node.output) != 1:
         return None
-    while (repeated := makers.get(indices)) is not None and repeated.op_type in _ALONG:
-        indices = repeated.input[0]
-    laid = _made("Reshape", indices, makers)
-    counted = laid and _made("Range", _source(laid.input[0], makers), makers)
+    data, indices, updates = node.input
+    spread = _made("Expand", 2, updates, makers)
+    shape = spread and _made("Shape", 1, spread.input[1], makers)
+    part = shape and _made("Slice", 5, shape.input[0], makers)
+    if spread is None or part is None or part.input[0] != data:
+        return None
+    laid = _made("Reshape", 2, _source(indices, makers, _ALONG), makers)
+    counted = laid and _made("Range", 3, _source(laid.input[0], makers), makers)
     layout = laid and _constant(laid.input[1], makers)
-    axes, step = (_constant(name, makers) for name in (part.input[3], *part.input[4:5]))
-    if laid is None or counted is None or layout is None or axes is None or axes.size != 1:
+    axes, step = (_constant(name, makers) for name in part.input[3:5])
+    if laid is None or counted is None or axes is None or axes.size != 1:
+        return None
+    if layout is None or layout.ndim != 1 or not layout.size:
         return None
     places = [_source(name, makers) for name in counted.input[:2]]
     is_same = places == [_source(name, makers) for name in part.input[1:3]]
@@ -83,23 +85,29 @@ def _assignment(node: onnx.NodeProto, makers: Makers) -> _Assignment | None:
     return _Assignment(data, spread.input[0], *part.input[1:3], along[0], layout)
 
 
-def _made(op_type: str, name: str, makers: Makers) -> onnx.NodeProto | None:
-    """Return the node of an op type that makes a tensor; None where another one does."""
+def _made(op_type: str, count: int, name: str, makers: Makers) -> onnx.NodeProto | None:
+    """Return the node of an op type that makes a tensor of `count` inputs; None for another one."""
     node = makers.get(name)
-    return node if node is not None and node.op_type == op_type and not node.domain else None
+    fits = node is not None and node.op_type == op_type and not node.domain
+    return node if node is not None and fits and len(node.input) >= count else None
 
 
-def _source(name: str, makers: Makers) -> str:
-    """Return the tensor whose only element another one has."""
-    while (node := makers.get(name)) is not None and node.op_type in _SAME:
-        name = node.input[0]
+def _source(name: str, makers: Makers, kinds: Collection[str] = _SAME) -> str:
+    """Return the tensor that nodes of some op types make another one of."""
+    seen = set[str]()
+    while (node := makers.get(name)) is not None and node.op_type in kinds and name not in seen:
+        seen.add(name)
+        name = node.input[0] if node.input else ""
     return name
 
 
 def _constant(name: str, makers: Makers) -> np.ndarray | None:
     """Return the integers that a Constant gives; None for another tensor."""
-    node = _made("Constant", name, makers)
-    array = np.asarray(None if node is None else attribute_value(node.attribute[0]))
+    node = _made("Constant", 0, name, makers)
+    try:
+        array = np.asarray(None if node is None else attribute_value(node.attribute[0]))
+    except Exception:  # the node is refused where it is translated
+        return None
     return array if array.dtype.kind == "i" else None
 
 
