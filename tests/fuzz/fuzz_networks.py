@@ -227,15 +227,31 @@ def check_model(data: bytes, is_traced: bool = False, fallback: bool = False) ->
         assert str(error)
 
 
-def check_session(data: bytes) -> None:
-    """Make a session of a network, or let it be refused as ONNX Runtime does."""
+def check_session(data: bytes, is_run: bool = False) -> None:
+    """Make a session of a network, or let it be refused as ONNX Runtime does.
+
+    Args:
+        data: the file.
+        is_run: whether it runs too, of zeros.
+    """
     from dml_jax.onnxruntime import InferenceSession
+    from dml_jax import DmlError
     from dml_jax.onnxruntime.errors import OnnxRuntimeError
 
     try:
         session = InferenceSession(data)
-        repr([*session.get_inputs(), *session.get_outputs(), session.get_modelmeta()])
-    except OnnxRuntimeError as error:
+        arguments = session.get_inputs()
+        repr([*arguments, *session.get_outputs(), session.get_modelmeta()])
+        if is_run:
+            kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
+            sizes = [[n if isinstance(n, int) else 1 for n in a.shape] for a in arguments]
+            if all(np.prod(s, dtype=float) < 1e6 for s in sizes):
+                feeds = {
+                    a.name: np.zeros(s, kinds.get(a.type, bool))
+                    for a, s in zip(arguments, sizes, strict=True)
+                }
+                session.run(None, feeds)
+    except (OnnxRuntimeError, DmlError) as error:
         str(error).encode()
         assert str(error)
 
