@@ -8,6 +8,7 @@ implementation.
 """
 
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -259,16 +260,16 @@ class Stage:
     ) -> dict[str, Sequence[Fault]]:
         """Translate all nodes that can be had; return the faults of those that are refused."""
         refused: dict[str, Sequence[Fault]] = {}
-        nodes = [*plan.nodes]
+        nodes = deque(plan.nodes)
         while nodes:
-            node = nodes.pop(0)
+            node = nodes.popleft()
             inlined = decided(node, scope)
             if inlined is not None:
                 rest = (*self.left, *self.hosted)
                 asked = {name for other in rest for name in read_by_outer(other)}
-                nodes = needed([*inlined, *nodes], asked | {*wanted})
+                nodes = deque(needed([*inlined, *nodes], asked | {*wanted}))
                 continue
-            missing = read_by_outer(node) - scope.keys()
+            missing = {name for name in read_by_outer(node) if name not in scope}
             if missing:
                 is_there = missing <= plan.values.keys() | self.source.initializers.keys()
                 (self.hosted if is_there else self.left).append(node)

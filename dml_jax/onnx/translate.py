@@ -130,6 +130,7 @@ class Translation:
         self._calls = 0
         self._counts: dict[int, tuple[Any, Tensor]] = {}  # by the identity of what is counted
         self._taken: set[str] = set()
+        self._last: dict[str, int] = {}  # the number of the last tensor of each name
         self._made: dict[str, list[Tensor]] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
@@ -147,8 +148,10 @@ class Translation:
 
     def unique(self, name: str) -> str:
         """Return `name`, or one like it where an input or output of the graph has the name."""
-        numbered = (f"{name} ({k})" for k in itertools.count(2))
-        found = next(n for n in itertools.chain([name], numbered) if n not in self._taken)
+        found = name
+        while found in self._taken:
+            self._last[name] = self._last.get(name, 1) + 1
+            found = f"{name} ({self._last[name]})"
         self._taken.add(found)
         return found
 
@@ -706,7 +709,7 @@ class Translation:
         Raises `DmlError` with the faults of all that cannot be had.
         """
         faults = list[Fault]()
-        for tensor in proto.initializer:
+        for tensor in {t.name: t for t in proto.initializer}.values():  # the last one counts
             name, element = tensor.name, tensor.data_type
             scope[name] = None
             with collecting(faults):
