@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pictures import Bars, bars
+
 from dml_jax.bench.report import shown
 from dml_jax.bench.rows import Results, Row, worst
-from pictures import Bars, bars
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -83,7 +84,9 @@ def _slowest(words: str, speeds: Mapping[str, float], count: int = 10) -> str:
 def picture() -> str:
     """Draw what sets the project apart: tests of ONNX that pass, and speed, beside others."""
     text = (ROOT / "docs" / "conformance.md").read_text()
-    numbers = re.search(r"\| \[ONNX's backend tests\].*?\| [\d.]+ \| (\d+) \| \d+ \| (\d+) \|", text)
+    numbers = re.search(
+        r"\| \[ONNX's backend tests\].*?\| [\d.]+ \| (\d+) \| \d+ \| (\d+) \|", text
+    )
     assert numbers, "the page of conformance counts the tests of ONNX"
     board = json.loads((RESULTS / "scoreboard.json").read_text())["passed"]
     passed = {"dml_jax": (int(numbers[2]), int(numbers[1])), **board}

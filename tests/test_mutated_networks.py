@@ -214,7 +214,9 @@ def test_numbers_of_any_kind_are_no_sizes():
 def text_of(body: str, inputs: str = "float[2] x", outputs: str = "float[2] y") -> bytes:
     """Return a model of a line of nodes."""
     head = '<ir_version: 8, opset_import: ["": 18]>'
-    return parser.parse_model(f"{head} g ({inputs}) => ({outputs}) {{ {body} }}").SerializeToString()
+    return parser.parse_model(
+        f"{head} g ({inputs}) => ({outputs}) {{ {body} }}"
+    ).SerializeToString()
 
 
 def changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
@@ -253,7 +255,9 @@ BROKEN: dict[str, Callable[[], bytes]] = {
             graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "+".join(["a"] * 5000)
         ),
     ),
-    "a place that is no text": lambda: external("location", "w.bin?").replace(b"w.bin?", b"w.bin\xff"),
+    "a place that is no text": lambda: external("location", "w.bin?").replace(
+        b"w.bin?", b"w.bin\xff"
+    ),
 }
 
 

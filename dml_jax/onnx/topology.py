@@ -1,6 +1,6 @@
 """What the nodes of a graph read, and the order in which they are translated."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
@@ -43,3 +43,12 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx
                 begun.add(missing)
                 path.append((missing, iter(reads[missing])))
     return [nodes[index] for index in ordered]
+
+
+def within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Yield a node and those of the graphs within it."""
+    yield node
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from within(inner)

@@ -35,6 +35,7 @@ from dml_jax.onnx import empty
 from dml_jax.onnx.affine import terms_of
 from dml_jax.onnx.arrays import Function, computed, edge_of, on_edges
 from dml_jax.onnx.assigned import without_ranges
+from dml_jax.onnx.calls import CALLS_MAX, too_deep
 from dml_jax.onnx.carried import SizeBounds, cut
 from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
@@ -79,7 +80,6 @@ from dml_jax.onnx.tensors import (
 from dml_jax.onnx.topology import needed
 
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
-_CALLS_MAX = 64  # functions and branches within each other
 
 
 class Translation:
@@ -105,6 +105,7 @@ class Translation:
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
         bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
         turns: how many turns a Loop may take; None for any number.
+        loops: how many loops are around what is translated, whose turns are written out.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Translation:
         self.fallback = fallback
         self.bounds: SizeBounds | None = None
         self.turns: int | None = None
+        self.loops = 0
         self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir, self._outer = opsets, functions, ir, outer
         self._calls = 0
@@ -140,6 +142,11 @@ class Translation:
         inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
         inner.turns = self.turns
         return inner
+
+    @property
+    def is_inner(self) -> bool:
+        """Return whether this translates a graph within a node."""
+        return self._outer is not None or self.loops > 0
 
     @property
     def is_within_calls(self) -> bool:
@@ -737,9 +744,8 @@ class Translation:
             without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
-        if self._calls >= _CALLS_MAX:
-            rule = f"be called by at most {_CALLS_MAX} others"
-            raise DmlError([Fault("", "the function", rule, function.name)])
+        if self._calls >= CALLS_MAX:
+            raise too_deep(function.name)
         self._calls += 1
         try:
             return self.graph(body, inner, names, {**self._opsets, **opsets})

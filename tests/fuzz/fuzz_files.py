@@ -356,7 +356,13 @@ FORMATS = {
         graphs.mutated_graph,
         _checked_model,
         _read_network,
-        ("onnx/model.py", "onnx/translate.py", "onnx/nodes.py", "onnx/schemas.py", "onnx/stages.py"),
+        (
+            "onnx/model.py",
+            "onnx/translate.py",
+            "onnx/nodes.py",
+            "onnx/schemas.py",
+            "onnx/stages.py",
+        ),
     ),
     "networks": Format(
         fuzz_networks.models,

@@ -234,8 +234,8 @@ def check_session(data: bytes, is_run: bool = False) -> None:
         data: the file.
         is_run: whether it runs too, of zeros.
     """
-    from dml_jax.onnxruntime import InferenceSession
     from dml_jax import DmlError
+    from dml_jax.onnxruntime import InferenceSession
     from dml_jax.onnxruntime.errors import OnnxRuntimeError
 
     try:

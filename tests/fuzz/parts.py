@@ -109,7 +109,9 @@ def _lay_out(model: Json, rng: random.Random) -> None:
     count = len(tensor["Sizes"])
     match rng.randrange(4):
         case 0:
-            tensor["Strides"] = [rng.choice([0, 1, 2, 3, 8, 64, 2**31, 2**32]) for _ in range(count)]
+            tensor["Strides"] = [
+                rng.choice([0, 1, 2, 3, 8, 64, 2**31, 2**32]) for _ in range(count)
+            ]
         case 1:
             tensor["TotalTensorSizeInBytes"] = rng.choice([0, 4, 16, 64, 2**20, 2**40, 2**64 - 1])
         case 2:
@@ -218,7 +220,11 @@ def _values(model: Json, rng: random.Random) -> None:
             [rng.choice(NUMBERS) for _ in range(rng.choice([0, 1, 4, 9]))],
             {"valueCount": count, "value": rng.choice(NUMBERS)},
             {"valueCount": count, "valueStart": 0, "valueDelta": rng.choice(NUMBERS)},
-            {"sourcePath": rng.choice(["../images/astronaut_depth.npy", "x.npy", ".", "/dev/zero"])},
+            {
+                "sourcePath": rng.choice(
+                    ["../images/astronaut_depth.npy", "x.npy", ".", "/dev/zero"]
+                )
+            },
             "deferred",
             copy.deepcopy(rng.choice([*model["resources"].values()]).get("initialValues")),
         ]
