@@ -112,6 +112,7 @@ def picture() -> str:
             Bars(
                 "Speed on a CPU, beside others (the line)",
                 [(name, float(speed), speed) for name, speed in speeds.items()],
+                len(speeds),
                 1.0,
             ),
         ]

@@ -211,16 +211,18 @@ def _svg(drawn: list[str], height: float) -> str:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars to draw, of which the first one stands out.
+    """Bars to draw, of which the first ones stand out.
 
     Attributes:
         title: what they show.
         rows: the name of each, its length, and the words behind it.
+        own: how many of the first ones stand out.
         mark: the length at which a line stands; None for no line.
     """
 
     title: str
     rows: Sequence[tuple[str, float, str]]
+    own: int = 1
     mark: float | None = None
 
 
@@ -232,7 +234,7 @@ def bars(charts: Sequence[Bars]) -> str:
         y += 24
         step = (WIDTH - left - behind) / max(length for _, length, _ in chart.rows)
         for k, (name, length, words) in enumerate(chart.rows):
-            middle, colour = y + k * row + 14, "#9fa8da" if k else "#3f51b5"
+            middle, colour = y + k * row + 14, "#3f51b5" if k < chart.own else "#9fa8da"
             drawn.append(_text(left - 8, middle, name, 12, INK, "end"))
             size = f'width="{length * step:.1f}" height="18"'
             drawn.append(f'<rect x="{left:g}" y="{y + k * row:g}" {size} fill="{colour}"/>')

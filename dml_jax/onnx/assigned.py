@@ -6,7 +6,7 @@ such a size: it takes the value from `start` on and before `end`, and `x` elsewh
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -115,12 +115,12 @@ def _chosen(found: _Assignment, output: str) -> list[onnx.NodeProto]:
     """Return the nodes that assign by a Where."""
     made = list[onnx.NodeProto]()
 
-    def add(op_type: str, *inputs: str, **attributes: object) -> str:
+    def add(op_type: str, *inputs: str, **attributes: Any) -> str:
         name = f"{output}/{len(made)}"
         made.append(helper.make_node(op_type, inputs, [name], **attributes))
         return name
 
-    def number(value: object) -> str:
+    def number(value: Any) -> str:
         return add("Constant", value=numpy_helper.from_array(np.asarray(value, np.int64)))
 
     zero, one = number(0), number(1)

@@ -46,7 +46,7 @@ def written_out(proto: onnx.ModelProto) -> onnx.ModelProto:
     except (
         RuntimeError,
         onnx.checker.ValidationError,
-    ) as error:  # a call that has more inputs than its function, say
+    ) as error:  # too many inputs, say
         text = str(error).partition("\n")[0]
         rule = Sentence(f"the functions of the model cannot be written out: {text}")
         raise DmlError([Fault("", "", rule, "")]) from None

@@ -28,7 +28,7 @@ WORDS = [
     member.name
     for kind in vars(dml_jax.enums).values()
     if isinstance(kind, EnumMeta)
-    for member in kind
+    for member in kind.__members__.values()
 ]
 
 
@@ -157,6 +157,8 @@ def _become(model: Json, rng: random.Random) -> None:
 def _lend(model: Json, rng: random.Random) -> None:
     """Give a description a field of another one, or leave one out."""
     item, other = rng.choice(_operators(model)), rng.choice(_operators(model))
+    own: Any
+    given: Any
     own, given = (i.get("desc", i.get("Desc")) for i in (item, other))
     if rng.random() < 0.3:
         del own[rng.choice([*own])]
@@ -183,7 +185,7 @@ def _reword(model: Json, rng: random.Random) -> None:
 def _fuse(model: Json, rng: random.Random) -> None:
     """Give a description a fused activation, of which some have fields that are missing."""
     item = rng.choice(_operators(model))
-    own = item.get("desc", item.get("Desc"))
+    own: Any = item.get("desc", item.get("Desc"))
     names = [name for name in OPERATORS if "ACTIVATION" in name or "ELEMENT_WISE" in name]
     desc = rng.choice([{}, {"Alpha": 1.0, "Beta": 0.5}, copy.deepcopy(own)])
     own["FusedActivation"] = {"Type": rng.choice(names), "Desc": desc}
