@@ -629,8 +629,9 @@ def test_pictures_are_saved_where_there_is_no_screen(tmp_path: Path):
     done = ran(tmp_path, "--save-images", "out/shown", "p.py")
     assert done.returncode == 0, done.stderr
     assert "Saved 'out/shown/2.png'." in done.stderr
-    sizes = [image.open(tmp_path / "out/shown" / f"{k}.png").size for k in (1, 2)]
-    assert sizes == [(3, 2), (5, 2)]
+    for k, size in ((1, (3, 2)), (2, (5, 2))):
+        with image.open(tmp_path / "out/shown" / f"{k}.png") as picture:
+            assert picture.size == size
 
 
 def test_what_is_no_program(tmp_path: Path):

@@ -116,6 +116,15 @@ class _Output(click.Path):
         return target
 
 
+_ELSEWHERE = {  # options of other tools, and what does it here
+    **dict.fromkeys(("--gpu", "--cuda"), "-a cuda"),
+    **{"--cpu": "-a cpu", "--device": "-a NAME", "--baseline": "--compare OLD.json NEW.json"},
+    **dict.fromkeys(("--shape", "--shapes", "--size"), "--sizes 8,64,56,56"),
+    **dict.fromkeys(("--iterations", "--iters", "--repeat"), "--seconds, --repeat-until 5%"),
+    **{f"--{kind}": f"-o FILE.{kind}" for kind in ("csv", "html", "md", "svg")},
+}
+
+
 class _Command(click.Command):
     """Keeps the words of the command line; `--resume` puts those of the earlier run before them."""
 
@@ -127,7 +136,13 @@ class _Command(click.Command):
                 kept = Results.load(Path(args[args.index("--resume") + 1])).options
             args = [*kept.get("arguments", ()), *args]
         ctx.meta["words"] = [*args]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in _ELSEWHERE:
+                raise
+            text = f"No such option {error.option_name!r} ({_ELSEWHERE[error.option_name]})"
+            raise click.UsageError(text, ctx) from None
 
 
 @dataclass
