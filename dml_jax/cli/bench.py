@@ -118,7 +118,9 @@ class _Output(click.Path):
 
 _ELSEWHERE = {  # options of other tools, and what does it here
     **dict.fromkeys(("--gpu", "--cuda"), "-a cuda"),
-    **{"--cpu": "-a cpu", "--device": "-a NAME", "--baseline": "--compare OLD.json NEW.json"},
+    "--cpu": "-a cpu",
+    "--device": "-a NAME",
+    "--baseline": "--compare OLD.json NEW.json",
     **dict.fromkeys(("--shape", "--shapes", "--size"), "--sizes 8,64,56,56"),
     **dict.fromkeys(("--iterations", "--iters", "--repeat"), "--seconds, --repeat-until 5%"),
     **{f"--{kind}": f"-o FILE.{kind}" for kind in ("csv", "html", "md", "svg")},
