@@ -61,6 +61,18 @@ GROWING = """g (float[4] x) => (float[20] y) <bool t = {1}, int64 M = {4}> {
         go = Identity(c)
     }>
 }"""
+FIRST = """g (float[4] x) => (float[4] y, int64 n)
+<bool t = {1}, float s = {2}, int64 M = {100}, int64 z = {0}> {
+    y, n = Loop (M, t, s, z) <
+        body = b (int64 i, bool c, float[n] s, int64 j) => (bool go, float[4] r, int64 k) {
+            sum = Add(x, s)
+            r = Mul(sum, x)
+            k = Add(i, j)
+            top = ReduceMax<keepdims = 0>(r)
+            most = Constant<value_float = 1000.0>()
+            go = Less(top, most)
+        }>
+}"""
 NESTED = """g (int64 M, float[4] x) => (float[4] y) <bool t = {1}, float[4] w = {1, 2, 3, 4}> {
     y = Loop (M, t, x) <body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r) {
         two = Constant<value_int = 2>()
@@ -163,6 +175,18 @@ def test_a_loop_assigns_rows_at_its_counter(start: int, turns: int):
     results = InferenceSession(model.SerializeToString()).run(None, inputs)
     for result, expected in zip(results, runtime(model, inputs), strict=True):
         np.testing.assert_array_equal(result, expected)
+
+
+def test_a_state_that_grows_in_the_first_turn():
+    """Its first turn is written out; the others know that it was one, and what it gave."""
+    model = parsed(FIRST)
+    results = InferenceSession(model.SerializeToString()).run(None, {"x": X})
+    for result, expected in zip(results, runtime(model, {"x": X}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    counted = FIRST.replace("g (float[4] x)", "g (int64 M, float[4] x)")
+    assert "keep v_initial 0 as FLOAT[]" in refusal(
+        parsed(counted.replace(", int64 M = {100}", ""))
+    )
 
 
 def test_a_loop_of_no_turns_gives_its_initial_value():

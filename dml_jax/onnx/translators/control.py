@@ -292,7 +292,8 @@ def loop(site: Site) -> Results:
         found = None
         if most is not None and starts and most <= _UNROLLED_MAX and error is None:
             found, error = _unrolled(site, carried, max(0, most))
-        if found is None and starts and (most is None or most > 1):
+        has_turns = trips is None or (most is not None and most > 1)
+        if found is None and starts and has_turns:
             found = _after_a_turn(site, carried, trips, most)
         if found is None:
             raise error or refusal from None
