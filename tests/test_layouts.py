@@ -18,7 +18,7 @@ from test_rewrite import compared  # noqa: E402
 import dml_jax  # noqa: E402
 from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx.kernels import CONVOLUTIONS, TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
+from dml_jax.onnx.kernels import PRODUCTS, TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
 
@@ -294,22 +294,32 @@ def test_weights_are_prepared_again_where_others_stand_for_them() -> None:
 
 
 @of_a_cpu
-def test_kernels_follow_shapes_and_types() -> None:
-    def chosen(channels: int, size: int) -> Any:
-        w = weight(channels, channels, 3, 3)
-        nodes = [node("Conv", "x a", "y", pads=[1, 1, 1, 1])]
-        model = network_of(nodes, (1, channels, size, size), a=w)
-        return load_onnx(model, layout="channels_last").compiler_options
+def test_a_weight_of_several_nodes_is_prepared_once() -> None:
+    nodes = [node("Gemm", f"{x} a", y, transB=1) for x, y in ("xh", "hi", "iy")]
+    a, x = weight(8, 8), RANDOM.normal(size=(3, 8)).astype(np.float32)
+    network = load_onnx(network_of(nodes, (3, 8), a=a))
+    np.testing.assert_allclose(network(x)["y"], x @ np.linalg.matrix_power(a.T, 3), 1e-4, 1e-4)
+    assert f"1 arrays prepared of weights, {a.nbytes} bytes beside these" in network.report()
 
-    assert chosen(256, 7) == {YNNPACK: ""}
-    assert chosen(32, 56) == {YNNPACK: CONVOLUTIONS}
+
+@of_a_cpu
+def test_kernels_follow_shapes_and_types() -> None:
+    w, rows = (
+        weight(32, 32, 3, 3),
+        network_of([node("MatMul", "x a", "y")], (16, 8), a=weight(8, 4)),
+    )
+    convolving = network_of([node("Conv", "x a", "y", pads=[1, 1, 1, 1])], (1, 32, 7, 7), a=w)
+    few = network_of([node("MatMul", "x a", "y")], (15, 8), a=weight(8, 4))
+    assert load_onnx(convolving).compiler_options == {YNNPACK: ""}
+    assert load_onnx(few).compiler_options == {YNNPACK: ""}
+    assert load_onnx(rows).compiler_options == {YNNPACK: PRODUCTS}
     integers = model_of(
         [node("MatMulInteger", "x w", "y")],
         {"x": (np.uint8, (4, 8))},
         ["y"],
         {"w": np.ones((8, 8), np.int8)},
     )
-    assert not load_onnx(integers).compiler_options
+    assert load_onnx(integers).compiler_options == {YNNPACK: PRODUCTS}
 
 
 @pytest.fixture

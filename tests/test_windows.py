@@ -43,6 +43,25 @@ def test_forms_of_a_convolution_are_the_plain_one(inside: Any):
         np.testing.assert_array_equal(columns, expected)
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_large_window_of_each_channel_is_the_plain_form(outputs: int):
+    """Values and gradients, where some rows of a window at a time are a chain."""
+    window = Window((13, 9), (2, 1), (1, 2), (6, 7), (8, -1))
+    x, w = floats(2, 20, 16, 18), floats(18 * outputs, 1, 13, 9, seed=1)
+
+    def sums(function: Any) -> Any:
+        value = jax.jit(lambda x, w: function(x, w, window, 18))(x, w)
+        gradients = jax.grad(lambda x, w: (function(x, w, window, 18) ** 2).sum(), (0, 1))(x, w)
+        return value, *gradients
+
+    x = x.transpose(0, 3, 1, 2)
+    with jax.default_device(jax.devices("cpu")[0]):
+        found, expected = sums(convolution.on_cpu), sums(convolution.plain)
+    np.testing.assert_array_equal(found[0], expected[0])
+    for a, b in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6 * np.abs(b).max())
+
+
 @pytest.mark.parametrize("inside", [None, (2, 3, 1)])
 def test_planes_are_the_plain_form(inside: Any):
     x, w = floats(2, 6, 4, 5, 3), floats(4, 3, 2, 3, 2, seed=1)

@@ -27,6 +27,8 @@ NCHW, NHWC_HWIO, NHWC_OHWI = "NCHW", "NHWC HWIO", "NHWC OHWI"
 # An element of the result that adds at most so many products is a chain of multiply-adds, where
 # there are groups. Without groups a CPU computes such elements by a product of matrices.
 FEW_PRODUCTS = 80
+# A larger window of one channel is computed by rows of about so many places.
+SOME_PLACES = 50
 # So many windows at most, whose elements are stored, where a sum has up to twice as many products.
 FEW_WINDOWS = 2**16
 # Up to so many channels, places of a window and elements of all windows, where it has more.
@@ -171,7 +173,7 @@ def _correlation(
     if groups == 1 and inside is None and math.prod(window.sizes) == 1:
         return by_product(x, w, window)
     gains = _gains_by_columns(x, w, window, groups, inside)
-    if len(window.sizes) < 3 and not 1 < groups <= FEW_GROUPS and not gains:
+    if len(window.sizes) < 3 and groups == 1 and not gains:
         return plain(x, w, window, groups, inside)
     return lax.platform_dependent(
         x,
@@ -187,6 +189,9 @@ def on_cpu(
     """Return the correlation in the form that a CPU is fast at."""
     if len(window.sizes) == 3:
         return by_planes(x, w, window, groups, inside)
+    if _is_by_channels(groups, x.shape[1], window) and inside is None:
+        y = _by_channels(jnp.moveaxis(x, 1, -1), w.transpose(*range(2, w.ndim), 1, 0), window)
+        return jnp.moveaxis(y, -1, 1)
     if 1 < groups <= FEW_GROUPS:
         return by_groups(x, w, window, groups, inside)
     if _gains_by_columns(x, w, window, groups, inside):
@@ -295,8 +300,11 @@ def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -
         rows = window.at(window.padded(x, 0, 1), [0] * len(counts), counts, 1)
         y = _products(rows.reshape(-1, x.shape[-1]), w.reshape(w.shape[-2:]))
         return y.reshape(x.shape[0], *counts, w.shape[-1])
-    if groups == x.shape[-1] and w.shape[-2] == 1 and math.prod(window.sizes) <= FEW_PRODUCTS:
-        return _by_shifts_of_last(x, w, window)
+    if _is_by_channels(groups, x.shape[-1], window):
+        return _by_channels(x, w, window)
+    if groups > 1 and math.prod(w.shape[:-1]) <= FEW_PRODUCTS:
+        of_first = jnp.moveaxis(x, -1, 1), w.transpose(-1, -2, *range(w.ndim - 2))
+        return jnp.moveaxis(by_shifts(*of_first, window, groups), 1, -1)
     if 1 < groups <= FEW_GROUPS:
         parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups, -1), strict=True)
         return lax.concatenate([_of_last_channels(a, b, window, 1) for a, b in parts], x.ndim - 1)
@@ -350,8 +358,41 @@ def _plain_of_last(
     )
 
 
+def _is_by_channels(groups: int, channels: int, window: Window) -> bool:
+    """Return whether `_by_channels` is faster: rows of a few channels are no vectors."""
+    few = math.prod(window.sizes) <= FEW_PRODUCTS
+    return 1 < groups == channels and (few or groups > FEW_GROUPS)
+
+
+def _by_channels(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
+    """Return the correlation of each channel of {N, spatial..., C} with filters of its own.
+
+    XLA has no fast kernel for it on a CPU. Of a large window some rows at a time are a chain of
+    multiply-adds: LLVM makes no vectors in a longer one.
+    """
+    if math.prod(window.sizes) <= FEW_PRODUCTS:
+        return _by_shifts_of_last(x, w, window)
+    rows = max(1, SOME_PLACES // math.prod(window.sizes[1:]))
+    part = window.unpadded._replace(sizes=(rows, *window.sizes[1:]))
+    parts = -(-window.sizes[0] // rows)
+    more = parts * rows - window.sizes[0]
+    w = lax.pad(w, w.dtype.type(0), [(0, more, 0), *[(0, 0, 0)] * (w.ndim - 1)])
+    step, counts = window.dilations[0], window.counts(x.shape[1:-1])
+    end = (window.end[0] + more * step, *window.end[1:])
+    x = window._replace(end=end).padded(x, 0, 1)
+    size = (counts[0] - 1) * window.strides[0] + (rows - 1) * step + 1
+
+    def add(total: jax.Array, k: jax.Array) -> tuple[jax.Array, None]:
+        read = lax.dynamic_slice_in_dim(x, k * rows * step, size, 1)
+        taps = lax.dynamic_slice_in_dim(w, k * rows, rows)
+        return total + _by_shifts_of_last(read, taps, part), None
+
+    zeros = jnp.zeros((x.shape[0], *counts, w.shape[-1]), x.dtype)
+    return lax.scan(add, zeros, jnp.arange(parts))[0]
+
+
 def _by_shifts_of_last(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
-    """Return the correlation of each channel of {N, spatial..., C} with filters of its own."""
+    """Return `_by_channels` as one chain of multiply-adds."""
     padded = window.padded(stored(x), 0, 1)  # each place of the window reads it
     counts = window.counts(x.shape[1:-1])
     outputs = w.shape[-1] // x.shape[-1]

@@ -22,9 +22,8 @@ PRODUCTS, CONVOLUTIONS = (
 TRITON = "xla_gpu_enable_triton_gemm"
 """The option by which XLA also makes kernels of products for a GPU, and times them."""
 
+_ROWS = 16  # of a product, from which YNNPACK's is the faster one
 _INTEGER = ("MATRIX_MULTIPLY_INTEGER", "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "CONVOLUTION_INTEGER")
-_EVEN = 80  # channels of a convolution at which both are equally fast
-_IGNORED = 16  # channels up to which YNNPACK leaves a convolution to Eigen
 
 
 def platform() -> str:
@@ -38,16 +37,13 @@ def platform() -> str:
 def by_rule(graph: Graph) -> Mapping[str, Any]:
     """Return XLA's options for the program of a graph on a CPU, by its shapes and types.
 
-    Eigen multiplies where no product is one of integers, and each weight stands as {K, N}. It
-    convolves where arrays have their channels last, and most of the work is of many channels.
+    Eigen convolves. It multiplies where no product is one of integers, and each weight stands as
+    {K, N}, but for graphs whose work is products of many rows.
     """
-    kinds = []
-    if any(map(_needs_ynnpack, graph.operators)):
-        kinds.append(PRODUCTS)
-    laid_out = [node.operator for node in graph.functions if node.operator is not None]
-    if sum(map(_gain, laid_out)) <= 0:
-        kinds.append(CONVOLUTIONS)
-    return {} if len(kinds) == 2 else {YNNPACK: ",".join(kinds)}
+    operators = [*graph.operators]
+    work = [sum(map(count, operators)) for count in (_of_rows, _of_convolutions)]
+    needs = any(map(_needs_ynnpack, operators)) or work[0] > work[1]
+    return {YNNPACK: PRODUCTS if needs else ""}
 
 
 def by_rule_of_gpu(graph: Graph, precision: str | None) -> Mapping[str, Any]:
@@ -74,12 +70,16 @@ def _needs_ynnpack(operator: Any) -> bool:
     return operator.short_name.startswith(_INTEGER) or "QUANTIZED" in operator.short_name
 
 
-def _gain(operator: Any) -> float:
-    """Return by how much Eigen is faster at a convolution, in units of its work."""
-    if operator.short_name != "CONVOLUTION" or operator.group_count > 1:
+def _of_rows(operator: Any) -> int:
+    """Return the multiplications of a product of many rows."""
+    if operator.short_name != "GEMM" or operator.a_tensor.sizes[-2] < _ROWS:
         return 0
-    w, y = operator.filter_tensor.sizes, operator.output_tensor.sizes
-    channels, places = min(w[:2]), math.prod(w[2:])
-    if channels <= _IGNORED or places == 1:
+    return math.prod(operator.output_tensor.sizes) * operator.a_tensor.sizes[-1]
+
+
+def _of_convolutions(operator: Any) -> int:
+    """Return the multiplications of a convolution."""
+    if operator.short_name != "CONVOLUTION":
         return 0
-    return math.prod(w) * math.prod(y[2:]) * y[0] * math.log2(channels / _EVEN)
+    w = operator.filter_tensor.sizes
+    return math.prod(operator.output_tensor.sizes) * math.prod(w[1:])

@@ -259,10 +259,10 @@ class Network(Bindable):
 
     def _of_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name, of `constants` and of inputs by name."""
-        names, sources = self._prepared.names, self._prepared.sources
+        names = self._prepared.names
         given = {**inputs, **dict(zip(names, held, strict=False))}
         known = sources_of(self.rewritten, given)
-        return self._computed(known | dict(zip(sources, held[len(names) :], strict=True)))
+        return self._computed(known | self._prepared.known(held[len(names) :]))
 
     def _computed(self, known: dict[Source, Any]) -> dict[str, jax.Array]:
         """Return the outputs by name, of what is known of the graph."""

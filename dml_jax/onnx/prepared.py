@@ -76,7 +76,8 @@ class Prepared:
 
     Attributes:
         names: the weights that calls read as they are.
-        sources: the outputs of nodes that follow from weights alone, and that calls read.
+        sources: the outputs of nodes that follow from weights alone, and that calls read; of equal
+            ones the first.
     """
 
     def __init__(
@@ -86,11 +87,14 @@ class Prepared:
         self._last: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         names = graph.input_names or ()
         self.names = [name for name in names if name in weights]
-        self.sources: list[Source] = []
+        self._first: dict[Source, Source] = {}  # of the sources with the same array
         if growth is not None:
             kept = self._followed(weights, growth)
             self.names = [names[index] for node, index in kept if node < 0]
-            self.sources = [source for source in kept if source[0] >= 0]
+            made, keys = dict[Hashable, Source](), self._keys({name: name for name in weights})
+            for source in (source for source in kept if source[0] >= 0):
+                self._first[source] = made.setdefault(keys[source], source)
+        self.sources = [*dict.fromkeys(self._first.values())]
         self.jitted = jax.jit(lambda weights: self._computed(weights, self.sources))
 
     def _followed(self, weights: Collection[str], growth: float) -> list[Source]:
@@ -154,6 +158,11 @@ class Prepared:
         made = self.jitted(weights) if self.sources else ()
         return (*(weights[name] for name in self.names), *made)
 
+    def known(self, made: Sequence[Any]) -> dict[Source, Any]:
+        """Return the array of each source that calls read, of the arrays of `sources`."""
+        arrays = dict(zip(self.sources, made, strict=True))
+        return {source: arrays[first] for source, first in self._first.items()}
+
     def held(self, weights: Mapping[str, jax.Array], store: Store, keep: Keep) -> Sequence[Any]:
         """Return what `of` returns; it is computed once, and again for other weights.
 
@@ -173,7 +182,8 @@ class Prepared:
         self, weights: Mapping[str, jax.Array], store: Store, keep: Keep
     ) -> list[jax.Array]:
         """Return the arrays of `sources`; only what `store` lacks is computed."""
-        keys, made = self._keys(weights), store.made
+        keys = self._keys({name: id(array) for name, array in weights.items()})
+        made = store.made
         found = {source: made.get(keys[source]) for source in self.sources}
         by_numpy = ByNumPy(self._graph, weights)
         for source in (source for source in self.sources if found[source] is None):
@@ -188,11 +198,14 @@ class Prepared:
             found[source] = made[keys[source]] = array
         return [array for array in found.values() if array is not None]
 
-    def _keys(self, weights: Mapping[str, jax.Array]) -> dict[Source, Hashable]:
-        """Return what makes each source that follows from weights: equal keys have equal arrays."""
+    def _keys(self, weights: Mapping[str, Hashable]) -> dict[Source, Hashable]:
+        """Return what makes each source that follows from weights: equal keys have equal arrays.
+
+        `weights` has a key for each weight.
+        """
         graph = self._graph
         keys: dict[Source, Hashable] = {
-            (-1, index): id(weights[name])
+            (-1, index): weights[name]
             for index, name in enumerate(graph.input_names or ())
             if name in weights
         }
