@@ -82,7 +82,7 @@ def _assignment(node: onnx.NodeProto, makers: Makers) -> _Assignment | None:
     is_plain &= along == [axis % len(layout)] == [int(axes.reshape(-1)[0]) % len(layout)]
     if not is_plain or any(s is None or s.tolist() not in (1, [1]) for s in steps):
         return None
-    return _Assignment(data, spread.input[0], *part.input[1:3], along[0], layout)
+    return _Assignment(data, spread.input[0], part.input[1], part.input[2], along[0], layout)
 
 
 def _made(op_type: str, count: int, name: str, makers: Makers) -> onnx.NodeProto | None:

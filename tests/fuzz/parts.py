@@ -25,10 +25,10 @@ Change = Callable[[Json, random.Random], None]
 SIZES = [0, 1, 1, 2, 3, 4, 5, 7, 16, 255, 65536, 2**31, 2**32 - 1, 2**32, -1]
 TYPES = [member.name for member in TensorDataType]
 WORDS = [
-    member.name
+    name
     for kind in vars(dml_jax.enums).values()
     if isinstance(kind, EnumMeta)
-    for member in kind.__members__.values()
+    for name in kind.__members__
 ]
 
 
