@@ -13,6 +13,7 @@ def run(
     arguments: Sequence[str],
     install: Callable[[], None],
     is_usage: Callable[[BaseException], bool],
+    options: str = "",
     has_modules: bool = False,
 ) -> None:
     """Run a program as `python PROGRAM.py ARGUMENTS` does.
@@ -23,11 +24,12 @@ def run(
         install: makes the import find the package; called before the program.
         is_usage: whether an error is about the arguments of the program's calls: its traceback then
             leaves out the lines of this package.
+        options: what may stand before the program, as the usage shows it.
         has_modules: whether `-m` is taken.
     """
     which = "[PROGRAM.py | -m MODULE]" if has_modules else "PROGRAM.py"
     if not arguments or arguments[0] in ("-h", "--help") or [*arguments] == ["-m"]:
-        text = f"Usage: python -m {package} {which} [ARGUMENTS]"
+        text = f"Usage: python -m {package} {options}{which} [ARGUMENTS]"
         is_asked = bool(arguments) and arguments[0] != "-m"
         (sys.stdout if is_asked else sys.stderr).write(f"{text}\n")
         sys.exit(0 if is_asked else 2)

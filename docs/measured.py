@@ -4,10 +4,13 @@ No figure is written by hand: `python docs/pages.py` writes both, and a test com
 """
 
 import json
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from pictures import Bars, bars
 
 from dml_jax.bench.report import shown
 from dml_jax.bench.rows import Results, Row, worst
@@ -80,6 +83,44 @@ def _slowest(words: str, speeds: Mapping[str, float], count: int = 10) -> str:
     lowest = sorted(speeds, key=speeds.__getitem__)[:count]
     rows = [[f"`{name}`", f"{speeds[name]:.2f}"] for name in lowest]
     return table(["slowest cells", words], rows)
+
+
+def picture() -> str:
+    """Draw what sets the project apart: tests of ONNX that pass, and speed, beside others."""
+    text = (ROOT / "docs" / "conformance.md").read_text()
+    numbers = re.search(
+        r"\| \[ONNX's backend tests\].*?\| [\d.]+ \| (\d+) \| \d+ \| (\d+) \|", text
+    )
+    assert numbers, "the page of conformance counts the tests of ONNX"
+    board = json.loads((RESULTS / "scoreboard.json").read_text())["passed"]
+    passed = {"dml_jax": (int(numbers[2]), int(numbers[1])), **board}
+    run = _all_operators()["cpu-2core"]
+    ((_, networks),) = [one for one in kept("networks") if one[0]["cores"] == 2]
+    cells = [*run.rows.values()]
+    speeds = {
+        "operators, jax.numpy": mean(
+            row.time("jnp") / row.time("allocated") for row in cells if "jnp" in row.peers
+        ),
+        "operators, fastest library": mean(row.speedup for row in cells),
+        "networks, ONNX Runtime": mean(row["peer_ms"] / row["ms"] for row in networks.values()),
+    }
+    return bars(
+        [
+            Bars(
+                "Tests of ONNX that pass",
+                [
+                    (name, part / whole, f"{part} of {whole}")
+                    for name, (part, whole) in passed.items()
+                ],
+            ),
+            Bars(
+                "Speed on a CPU, beside others (the line)",
+                [(name, float(speed), speed) for name, speed in speeds.items()],
+                len(speeds),
+                1.0,
+            ),
+        ]
+    )
 
 
 def _machine(environment: Mapping[str, Any]) -> str:

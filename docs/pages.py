@@ -155,6 +155,7 @@ def written() -> Iterator[tuple[Path, str]]:
     yield performance, _filled(performance.read_text(), "figures", measured.gains())
     yield ROOT / "docs" / "measurements.md", measured.page()
     yield ROOT / "docs" / "platforms.md", measured.platforms()
+    yield ROOT / "docs" / "images" / "figures.svg", measured.picture()
 
 
 def _filled(text: str, block: str, content: str) -> str:

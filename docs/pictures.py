@@ -207,3 +207,41 @@ def _svg(drawn: list[str], height: float) -> str:
         + "\n".join([ground, *drawn])
         + "\n</svg>\n"
     )
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars to draw, of which the first ones stand out.
+
+    Attributes:
+        title: what they show.
+        rows: the name of each, its length, and the words behind it.
+        own: how many of the first ones stand out.
+        mark: the length at which a line stands; None for no line.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, float, str]]
+    own: int = 1
+    mark: float | None = None
+
+
+def bars(charts: Sequence[Bars]) -> str:
+    """Draw charts of bars as SVG, one below the other."""
+    left, behind, row, drawn, y = 172.0, 86.0, 24.0, list[str](), 0.0
+    for chart in charts:
+        drawn.append(_text(0, y + 14, chart.title, 14, INK, weight="600"))
+        y += 24
+        step = (WIDTH - left - behind) / max(length for _, length, _ in chart.rows)
+        for k, (name, length, words) in enumerate(chart.rows):
+            middle, colour = y + k * row + 14, "#3f51b5" if k < chart.own else "#9fa8da"
+            drawn.append(_text(left - 8, middle, name, 12, INK, "end"))
+            size = f'width="{length * step:.1f}" height="18"'
+            drawn.append(f'<rect x="{left:g}" y="{y + k * row:g}" {size} fill="{colour}"/>')
+            drawn.append(_text(round(left + length * step + 6, 1), middle, words, 12, FAINT))
+        end = y + len(chart.rows) * row
+        if chart.mark is not None:
+            x = left + chart.mark * step
+            drawn.append(f'<path d="M{x:.1f} {y:g}V{end:g}" stroke="{INK}" stroke-dasharray="3"/>')
+        y = end + 10
+    return _svg(drawn, y - 10)

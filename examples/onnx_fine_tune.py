@@ -72,12 +72,14 @@ def mirrored(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     for turn in turns:
         left, top = random.integers(0, 512 - SIDE, 2).tolist()
         picture = whole.crop((left, top, left + SIDE, top + SIDE))
-        font = ImageFont.load_default(int(random.integers(18, 30)))
+        size = int(random.integers(18, 30))
         text = "\n".join(str(line).capitalize() for line in random.choice(words, 4))
         place = tuple(random.integers(0, 60, 2).tolist())
         colour = tuple((random.choice([0, 192]) + random.integers(0, 64, 3)).tolist())
         draw = ImageDraw.Draw(picture)
-        _, _, right, bottom = draw.multiline_textbbox((0, 0), text, font)  # all of it within
+        width = draw.multiline_textbbox((0, 0), text, ImageFont.load_default(size))[2]
+        font = ImageFont.load_default(min(size, size * SIDE / width))  # all of it within
+        _, _, right, bottom = draw.multiline_textbbox((0, 0), text, font)
         place = max(0, min(place[0], SIDE - right)), max(0, min(place[1], SIDE - bottom))
         draw.multiline_text(place, text, colour, font)
         pictures.append(np.rot90(np.asarray(picture), -turn)[:, ::-1])

@@ -771,7 +771,7 @@ def test_equal_operators_of_a_graph_are_one_cell():
         (["--compare", "a.json", "b.json"], 1, "expected the file 'a.json' to be readable"),
         (["--repeat-until", "x"], 2, "'x' is not a percentage"),
         (["--repeat-until", "nan"], 2, "'nan' is not a percentage, as 5%."),
-        (["--shape", "8,8"], 2, "No such option '--shape'. Did you mean '--sizes'?"),
+        (["--shape", "8,8"], 2, "No such option '--shape' (--sizes 8,64,56,56)"),
         (["--network", "n.onnx", "--profile", __file__], 2, "is a file"),
     ],
 )

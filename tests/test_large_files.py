@@ -14,13 +14,14 @@ from processes import linux
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 from nightly import NIGHTLY  # noqa: E402
-from onnx import parser  # noqa: E402
+from onnx import helper, parser  # noqa: E402
 from test_mutated_models import GB, peak  # noqa: E402
 
 from dml_jax import DmlError, Graph, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.memory import available  # noqa: E402
 from dml_jax.onnx import translate  # noqa: E402
+from dml_jax.onnx.topology import needed  # noqa: E402
 
 MILLION = 10**6
 
@@ -65,6 +66,17 @@ def test_a_network_of_a_million_nodes(limits: None):
     data = chain(MILLION)
     with pytest.raises(DmlError, match="expected the number of nodes to be at most 100000"):
         load_onnx(data)
+
+
+def test_a_node_that_reads_all_nodes_behind_it():
+    """Nodes may stand in any order: each is looked at once, also below one with many inputs."""
+    count = 30_000
+    names = [f"t{k}" for k in range(count)]
+    nodes = [helper.make_node("Sum", names, ["y"])]
+    nodes += [helper.make_node("Neg", ["x"], [name]) for name in names]
+    start = time.process_time()
+    assert len(needed(nodes, ["y"])) == count + 1
+    assert time.process_time() - start < 5
 
 
 @linux

@@ -209,3 +209,60 @@ def test_numbers_of_any_kind_are_no_sizes():
     for shapes in ({"x": (2,)}, {"x": (-1, 4)}, {"z": (1,)}, {"x": (1 << 40, 4)}):
         with pytest.raises(DmlError):
             load_onnx(data, shapes)
+
+
+def text_of(body: str, inputs: str = "float[2] x", outputs: str = "float[2] y") -> bytes:
+    """Return a model of a line of nodes."""
+    head = '<ir_version: 8, opset_import: ["": 18]>'
+    return parser.parse_model(
+        f"{head} g ({inputs}) => ({outputs}) {{ {body} }}"
+    ).SerializeToString()
+
+
+def changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
+    model = onnx.ModelProto.FromString(data)
+    change(model.graph)
+    return model.SerializeToString()
+
+
+BROKEN: dict[str, Callable[[], bytes]] = {
+    "a circle below a table": lambda: changed(
+        text_of("a = Relu(x) b = Identity(i) i = Identity(b) y = Gather(t, i)"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "t")
+        ),
+    ),
+    "a table without indices": lambda: changed(
+        text_of("y = Gather(x, x)"), lambda graph: graph.node[0].input.pop()
+    ),
+    "an axis before the first": lambda: changed(
+        text_of("y = Gather <axis = -9> (t, i)", "int64[2] i"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "t")
+        ),
+    ),
+    "a type that is none": lambda: changed(
+        text_of("y = Relu(x)"),
+        lambda graph: setattr(graph.input[0].type.tensor_type, "elem_type", 99),
+    ),
+    "a branch without a condition": lambda: changed(
+        text_of("y = If (x) <then_branch = a () => (float p) {p = Neg(x)}>"),
+        lambda graph: graph.node[0].input.pop(),
+    ),
+    "a size of many terms": lambda: changed(
+        text_of("y = Relu(x)"),
+        lambda graph: setattr(
+            graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "+".join(["a"] * 5000)
+        ),
+    ),
+    "a place that is no text": lambda: external("location", "w.bin?").replace(
+        b"w.bin?", b"w.bin\xff"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
+    data = BROKEN[case]()
+    fuzz.check_model(data, is_traced=True)
+    fuzz.check_session(data, is_run=True)

@@ -235,7 +235,10 @@ def test_free_dimensions_are_named():
     assert "input_shapes={'x': [...]}" in message
     assert "did you mean 'batch'" in refusal(model, free_dimensions={"bach": 1})
     assert "have size 4 in dimension 1" in refusal(model, input_shapes={"x": (2, 5)})
-    assert "'batch'" not in repr(load_onnx(model, free_dimensions={"batch": 1}))
+    network = load_onnx(model, free_dimensions={"batch": 1})
+    assert repr(network) == "<Network: x FLOAT[1, 4] -> y FLOAT[1, 3]; 2 operators, 2 weights>"
+    with pytest.raises(DmlError, match=r"\(load_onnx\(..., free_dimensions=\{'batch': 4\}\)"):
+        network(x=np.zeros((4, 4), np.float32))
 
 
 def test_sizes_are_computed_at_load():

@@ -19,9 +19,11 @@ from onnx_models import refusal, runtime
 from dml_jax import DmlError, Graph, load_onnx
 from dml_jax.cli import cli
 from dml_jax.graph import cut
+from dml_jax.onnxruntime import InferenceSession
 
 X = np.array([0.5, -1, 2, 3], np.float32)
 XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
+ROWS = XS.reshape(1, 6, 2)[:, :5]
 HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
 
 BRANCHES = """g (bool c, float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
@@ -59,6 +61,18 @@ GROWING = """g (float[4] x) => (float[20] y) <bool t = {1}, int64 M = {4}> {
         go = Identity(c)
     }>
 }"""
+FIRST = """g (float[4] x) => (float[4] y, int64 n)
+<bool t = {1}, float s = {2}, int64 M = {100}, int64 z = {0}> {
+    y, n = Loop (M, t, s, z) <
+        body = b (int64 i, bool c, float[n] s, int64 j) => (bool go, float[4] r, int64 k) {
+            sum = Add(x, s)
+            r = Mul(sum, x)
+            k = Add(i, j)
+            top = ReduceMax<keepdims = 0>(r)
+            most = Constant<value_float = 1000.0>()
+            go = Less(top, most)
+        }>
+}"""
 NESTED = """g (int64 M, float[4] x) => (float[4] y) <bool t = {1}, float[4] w = {1, 2, 3, 4}> {
     y = Loop (M, t, x) <body = b (int64 i, bool c, float[4] s) => (bool go, float[4] r) {
         two = Constant<value_int = 2>()
@@ -94,6 +108,34 @@ ONCE = """g (float[4] x) => (float[4] y, float[n, 4] ys) <bool t = {1}, int64 M 
             go = Constant<value = bool {0}>()
         }>
 }"""
+ASSIGNED = """g (int64 M, float[1, 5, 2] x) => (float[1, 5, 2] y, int64[1] n)
+<bool t = {1}, int64[1] start = {START}> {
+    y, n = Loop (M, t, x, start) <
+        body = b (int64 k, bool c, float[1, 5, 2] s, int64[1] i)
+            => (bool go, float[1, 5, 2] r, int64[1] j) {
+            one = Constant<value = int64[1] {1}>()
+            j = Add(i, one)
+            sizes = Shape(s)
+            size = Gather(sizes, one)
+            last = Min(j, size)
+            part = Slice(s, i, last, one, one)
+            shape = Shape(part)
+            number = Cast<to = 1>(j)
+            value = Expand(number, shape)
+            first = Squeeze(i)
+            behind = Squeeze(last)
+            step = Squeeze(one)
+            places = Range(first, behind, step)
+            layout = Constant<value_ints = [1, -1, 1]>()
+            column = Reshape(places, layout)
+            times = Constant<value_ints = [1, 1, 2]>()
+            indices = Tile(column, times)
+            r = ScatterElements<axis = 1>(s, indices, value)
+            top = ReduceMax<keepdims = 0>(r)
+            most = Constant<value_float = 100.0>()
+            go = Less(top, most)
+        }>
+}"""
 NEVER = COUNTED.replace("t = {1}", "t = {0}").replace("COUNT", "1000")
 
 Inputs = Mapping[str, np.ndarray]
@@ -123,6 +165,28 @@ def test_answers_are_those_of_onnx_runtime(name: str):
     results = load_onnx(model)(inputs)
     for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("start", "turns"), [(1, 3), (3, 4), (-4, 2)])
+def test_a_loop_assigns_rows_at_its_counter(start: int, turns: int):
+    """Also where the rows end before the loop does."""
+    model = parsed(ASSIGNED.replace("START", str(start)))
+    inputs = {"M": np.array(turns), "x": ROWS}
+    results = InferenceSession(model.SerializeToString()).run(None, inputs)
+    for result, expected in zip(results, runtime(model, inputs), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_a_state_that_grows_in_the_first_turn():
+    """Its first turn is written out; the others know that it was one, and what it gave."""
+    model = parsed(FIRST)
+    results = InferenceSession(model.SerializeToString()).run(None, {"x": X})
+    for result, expected in zip(results, runtime(model, {"x": X}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    counted = FIRST.replace("g (float[4] x)", "g (int64 M, float[4] x)")
+    assert "keep v_initial 0 as FLOAT[]" in refusal(
+        parsed(counted.replace(", int64 M = {100}", ""))
+    )
 
 
 def test_a_loop_of_no_turns_gives_its_initial_value():

@@ -622,8 +622,21 @@ def test_a_program_runs_unmodified(tmp_path: Path):
     assert last.startswith("dml_jax.pydirectml.PyDirectMLError: DML_OPERATOR_JOIN: expected Axis")
 
 
+def test_pictures_are_saved_where_there_is_no_screen(tmp_path: Path):
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    text = "from PIL import Image\nfor k in (3, 5):\n    Image.new('RGB', (k, 2)).show()\n"
+    (tmp_path / "p.py").write_text(f"import pydirectml\n{text}")
+    done = ran(tmp_path, "--save-images", "out/shown", "p.py")
+    assert done.returncode == 0, done.stderr
+    assert "Saved 'out/shown/2.png'." in done.stderr
+    for k, size in ((1, (3, 2)), (2, (5, 2))):
+        with image.open(tmp_path / "out/shown" / f"{k}.png") as picture:
+            assert picture.size == size
+
+
 def test_what_is_no_program(tmp_path: Path):
     assert ran(tmp_path).returncode == 2
+    assert ran(tmp_path, "--save-images").returncode == 2
     done = ran(tmp_path, "none.py")
     text = "dml_jax.pydirectml: can't open file 'none.py': No such file or directory\n"
     assert (done.returncode, done.stderr) == (2, text)

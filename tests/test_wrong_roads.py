@@ -52,6 +52,15 @@ def test_options_that_name_a_device(option: str, hint: str):
     assert f"No such option '{option}' ({hint})" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "hint"), [("--shape", "--sizes"), ("--csv", "-o FILE.csv"), ("--baseline", "--comp")]
+)
+def test_options_of_other_benchmarks(option: str, hint: str):
+    result = CliRunner().invoke(cli, ["bench", option, "3"])
+    assert result.exit_code == 2
+    assert f"No such option '{option}' ({hint}" in result.stderr
+
+
 def test_a_cpu_is_chosen_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, ["run", str(MODEL), "-a", "cpu"])

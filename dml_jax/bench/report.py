@@ -35,7 +35,7 @@ MEANING = {
     "FLOP/B": "operations for each of these bytes",
     "Time": "median of calls, ± half the quartile distance",
     "Of copy": "GB/s, as a part of a plain copy's that was timed in turn",
-    "Of roof": "the least time that a copy's GB/s or a product's GFLOP/s allow, over Time",
+    "Of roof": "the shortest time that the copy's or the product's rate allows, over Time",
     "Share": "the part of the sum over all operators, each times its count",
     "Fastest": "the fastest other library's time, over ours",
 }

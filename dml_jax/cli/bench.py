@@ -52,14 +52,6 @@ _WITHOUT = {  # options, and those that would be ignored beside them
 }
 _NEEDS = {"profile": ("network", "model"), "fail_above": ("compare",)}
 _COMPARING = ("compare", "fail_above", "outputs", "json_file")
-_ELSEWHERE = {  # names of options that other benches have
-    "--shape": "--sizes",
-    "--size": "--sizes",
-    "--csv": "--output x.csv",
-    "--baseline": "--compare",
-    "--iterations": "--seconds",
-    "--repeat": "--processes",
-}
 
 
 def _families() -> list[str]:
@@ -162,6 +154,17 @@ class _Output(click.Path):
         return target
 
 
+_ELSEWHERE = {  # options of other tools, and what does it here
+    **dict.fromkeys(("--gpu", "--cuda"), "-a cuda"),
+    "--cpu": "-a cpu",
+    "--device": "-a NAME",
+    "--baseline": "--compare OLD.json NEW.json",
+    **dict.fromkeys(("--shape", "--shapes", "--size"), "--sizes 8,64,56,56"),
+    **dict.fromkeys(("--iterations", "--iters", "--repeat"), "--seconds, --repeat-until 5%"),
+    **{f"--{kind}": f"-o FILE.{kind}" for kind in ("csv", "html", "md", "svg")},
+}
+
+
 class _Command(click.Command):
     """Keeps the words of the command line; `--resume` puts those of the earlier run before them."""
 
@@ -180,8 +183,7 @@ class _Command(click.Command):
         except click.NoSuchOption as error:
             if error.option_name not in _ELSEWHERE:
                 raise
-            own = _ELSEWHERE[error.option_name]
-            text = f"No such option '{error.option_name}'. Did you mean '{own}'?"
+            text = f"No such option {error.option_name!r} ({_ELSEWHERE[error.option_name]})"
             raise click.UsageError(text, ctx) from None
 
 

@@ -10,7 +10,8 @@ _Writer = tuple[int, TensorDesc]
 def model_picture(model: Model) -> Picture:
     """Return the picture of a model: its commands in order, joined by the data that they share.
 
-    A line bears the name of a resource, and the data as its writer has them.
+    A line bears the name of a resource, and the data as its writer has them; initial values are as
+    the tensor that reads them.
     """
     picture = Picture()
     # For each resource the bytes of its parts, and the box and the tensor that wrote them.
@@ -19,7 +20,9 @@ def model_picture(model: Model) -> Picture:
     }
     initial: dict[str, int] = {}
 
-    def join(name: str, writer: _Writer | None, reader: int) -> None:
+    def join(
+        name: str, writer: _Writer | None, reader: int, tensor: TensorDesc | None = None
+    ) -> None:
         if writer is not None:
             picture.lines.append((writer[0], reader, f"{name} {label(writer[1])}"))
             return
@@ -28,6 +31,7 @@ def model_picture(model: Model) -> Picture:
             initial[name] = picture.add("input", name, _bytes(resource.size_in_bytes))
         count = resource.elements(resource.written())
         text = f"{resource.data_type}[{count}]" if resource.data_type.element_size else ""
+        text = text if tensor is None else label(tensor)
         picture.lines.append((initial[name], reader, text))
 
     for command in model.commands:
@@ -44,7 +48,7 @@ def model_picture(model: Model) -> Picture:
         for place in tensors:
             for start, end, writer in () if place.output else parts[place.memory]:
                 if start < place.end and place.offset < end:
-                    join(place.memory, writer, box)
+                    join(place.memory, writer, box, place.tensor)
         for place in tensors:
             if place.output:
                 rest = [

@@ -887,9 +887,8 @@ def average_pooling(
         dilations: The steps from one element of a window to the next; 1 where there are none.
         include_padding: Whether `count` is that of all elements of the window; else of those in
             the input alone.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_AVERAGE_POOLING or DML_OPERATOR_AVERAGE_POOLING1.
     """
@@ -913,9 +912,8 @@ def average_pooling_grad(
         end_padding: The elements that padding adds before and behind each spatial dimension.
         include_padding: Whether `count` is that of all elements of the window; else of those in
             the input alone.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_AVERAGE_POOLING_GRAD.
     """
@@ -1221,9 +1219,8 @@ def convolution(
             many as channels is a depthwise convolution.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
             leaves the sum.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_CONVOLUTION.
     """
@@ -1254,9 +1251,8 @@ def convolution_integer(
         end_padding: The elements that padding adds before and behind each spatial dimension.
         group_count: In how many groups of channels the convolution is done, each by itself; as
             many as channels is a depthwise convolution.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_CONVOLUTION_INTEGER.
     """
@@ -1383,9 +1379,8 @@ def diagonal_matrix(
     """Makes matrices with one number along a diagonal, and 0 elsewhere.
 
     Args:
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
         value_data_type: The type of the tensors.
         value: The number, a FLOAT whatever the type of the output.
         diagonal_fill_begin: The leftmost diagonal; 0 is the main one, negative ones are below
@@ -1508,9 +1503,8 @@ def fill_value_constant(
     """Fills a tensor with one number: `value` everywhere.
 
     Args:
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
         value_data_type: The type of the output.
         value: The number, of that type.
         graph: The GraphBuilder that gets a node; without one, an array is returned.
@@ -1538,9 +1532,8 @@ def fill_value_sequence(
     """Fills a tensor with numbers at equal distances: `value_start + k * value_delta`.
 
     Args:
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
         value_data_type: The type of the output.
         value_start: The first element, of that type.
         value_delta: The step from one element to the next, of that type.
@@ -1591,9 +1584,8 @@ def fold(
         dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before and behind each spatial dimension.
         end_padding: The elements that padding adds before and behind each spatial dimension.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_FOLD.
     """
@@ -2125,9 +2117,8 @@ def max_pooling(
         end_padding: The elements that padding adds before and behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         output_indices: The output indices.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Returns a named tuple of values, indices.
 
@@ -2167,9 +2158,8 @@ def max_unpooling(
     Args:
         input: {N, C, H, W}: the largest elements.
         indices: The indices that MAX_POOLING1 gives, of the input's sizes.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_MAX_UNPOOLING.
     """
@@ -2303,9 +2293,8 @@ def multihead_attention(
         past_key: Keys before the new ones, [B, N, P, D]; with past_value_tensor only.
         past_value: Values before the new ones, [B, N, P, E].
         past_sequence_lengths: The number of valid past keys, [B].
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Returns a named tuple of output, present_key, present_value.
 
@@ -2542,9 +2531,8 @@ def quantized_linear_convolution(
         end_padding: The elements that padding adds before and behind each spatial dimension.
         group_count: In how many groups of channels the convolution is done, each by itself; as
             many as channels is a depthwise convolution.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
 
     Makes DML_OPERATOR_QUANTIZED_LINEAR_CONVOLUTION.
     """
@@ -2592,9 +2580,8 @@ def random_generator(
 
     Args:
         input_state: [1, ..., 1, 6]: four words of counter and two of key.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
         output_state: The output state.
         type: The algorithm.
 
@@ -2649,9 +2636,8 @@ def resample(
 
     Args:
         input: The tensor to read.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
         mode: NEAREST_NEIGHBOR or LINEAR.
         rounding_direction: The element that NEAREST_NEIGHBOR reads: INCREASING is `ceil(x)`,
             DECREASING is `floor(x)`. LINEAR does not use it. The function takes None for the
@@ -2678,9 +2664,8 @@ def resample_grad(
 
     Args:
         input: The gradient of the resampled tensor.
-        output_sizes: The sizes of the result, where nothing else says them or the caller
-            chooses. Of several results: the sizes of the first, a list for each result, or a
-            dictionary by field.
+        output_sizes: The sizes of the result. Of several results: the sizes of the first, a
+            list for each result, or a dictionary by field.
         mode: NEAREST_NEIGHBOR or LINEAR.
         scales: The factor of each dimension; above 1 there are more elements.
         input_pixel_offsets: The place within an element, of each dimension: 0.5 is its centre.

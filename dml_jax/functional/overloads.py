@@ -41,8 +41,8 @@ _SAID = {  # arguments that give no field
     "graph": "The GraphBuilder that gets a node; without one, an array is returned.",
     "output_data_type": "The type of the result.",
     "output_options": "The results to return: Both, Sequence or Single.",
-    "output_sizes": "The sizes of the result, where nothing else says them or the caller chooses. "
-    "Of several results: the sizes of the first, a list for each result, or a dictionary by field.",
+    "output_sizes": "The sizes of the result. Of several results: the sizes of the first, a list "
+    "for each result, or a dictionary by field.",
 }
 
 

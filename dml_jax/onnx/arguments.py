@@ -1,6 +1,6 @@
 """The arrays that a network is called with: how they fit its inputs and its weights."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ def fitted(
     given: Any,
     wanted: Mapping[str, Type],
     optional: Mapping[str, Type],
+    cure: Callable[[str, Any], str] = lambda name, array: "",
 ) -> dict[str, Any]:
     """Return the arrays that are inputs or weights (`word`), by name.
 
@@ -29,6 +30,7 @@ def fitted(
         given: the arrays.
         wanted: the types of those that have to be given.
         optional: the types of those that may be left out.
+        cure: returns what a message says behind the sizes of one that does not fit.
     """
     known = {**wanted, **optional}
     first = next(iter(wanted), "name")
@@ -46,7 +48,7 @@ def fitted(
         if not expect(name in given, where, "be given", Unquoted("nothing")):
             continue
         array, accepted = given[name], _accepted(kind)
-        rule = f"be {accepted[0].name}{list(kind.shape or ())}"
+        rule = f"be {accepted[0].name}{list(kind.shape or ())}{cure(name, array)}"
         fits = getattr(array, "shape", None) == kind.shape
         fits = fits and np.dtype(array.dtype) in accepted
         if expect(fits, where, rule, shown_array(array)):

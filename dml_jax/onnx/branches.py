@@ -14,14 +14,14 @@ def decided(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
 
     Names within the branch are made distinct from those around it.
     """
-    if node.op_type != "If" or domain_of(node.domain):
+    if node.op_type != "If" or domain_of(node.domain) or not node.input or not node.output:
         return None
     condition = scope.get(node.input[0])
     if not isinstance(condition, Tensor) or not condition.is_known or condition.array.size != 1:
         return None
     name = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
     graph = next((a.g for a in node.attribute if a.name == name), None)
-    if graph is None or graph.sparse_initializer:
+    if graph is None or graph.sparse_initializer or len(graph.output) != len(node.output):
         return None
     own = [*(n for inner in graph.node for n in inner.output), *(t.name for t in graph.initializer)]
     names = {n: f"{node.output[0]}/{n}" for n in own if n}

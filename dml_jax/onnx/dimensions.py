@@ -46,7 +46,7 @@ def size_of(name: str, sizes: Mapping[str, int]) -> int | None:
         return None
     try:
         return _value(term, sizes)
-    except ZeroDivisionError:
+    except (ZeroDivisionError, RecursionError):
         return None
 
 

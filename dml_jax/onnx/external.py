@@ -183,7 +183,7 @@ def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
         for tensor in (*proto.graph.initializer, *_inner(proto))
         if is_external(tensor)
         for entry in tensor.external_data
-        if entry.key == "location"
+        if entry.key == "location" and isinstance(entry.value, str)
     }
     return sorted(found)
 

@@ -148,7 +148,7 @@ def free_sizes(
     Args:
         model: a path, the bytes of a file, or an onnx.ModelProto.
         free_dimensions: the sizes of some free dimensions, by name.
-        denotations: the sizes of free dimensions that ONNX denotes so ("DATA_BATCH").
+        denotations: the sizes of free dimensions by their denotations ("DATA_BATCH").
         shapes: the sizes of inputs; others have the sizes of their dimensions.
         settled: the inputs whose shapes may differ from the sizes of free dimensions.
 

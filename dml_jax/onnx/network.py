@@ -36,6 +36,8 @@ from dml_jax.onnx.turns import ending
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 
+_SHOWN = 4  # inputs or outputs that a repr shows
+
 
 class Network(Bindable):
     """A network in ONNX's format, as a graph of DirectML operators.
@@ -283,7 +285,12 @@ class Network(Bindable):
         return report(self, self._prepared.tensors, self._beyond)
 
     def __repr__(self) -> str:
-        return f"<Network: {self.node_count} operators, {len(self.weights)} weights>"
+        sides = []
+        for kinds in (self.inputs, self._results):
+            shown = [f"{name} {kind.name}{list(kind.shape or ())}" for name, kind in kinds.items()]
+            sides.append(", ".join([*shown[:_SHOWN], *["..."] * (len(shown) > _SHOWN)]))
+        counts = f"{self.node_count} operators, {len(self.weights)} weights"
+        return f"<Network: {' -> '.join(sides)}; {counts}>"
 
     def _repr_html_(self) -> str:
         """Return a table of the inputs and outputs, for notebooks."""
@@ -532,7 +539,7 @@ class Network(Bindable):
         names = self._replaced(inputs) if isinstance(inputs, Mapping) else ()
         replaced = {name: kinds.pop(name) for name in names if name in kinds}
         expect = Expect("")
-        values = fitted(expect, "input", inputs, self.inputs, self.defaults)
+        values = fitted(expect, "input", inputs, self.inputs, self.defaults, self._loads)
         held = fitted(expect, "weight", weights, kinds, replaced)
         expect.check()
         return {**held, **values}
@@ -547,10 +554,21 @@ class Network(Bindable):
         expect.check()
         return [name for name in self.defaults if name in inputs]
 
+    def _loads(self, name: str, array: Any) -> str:
+        """Return how the network is loaded for an array, if free dimensions alone differ."""
+        own, given = self.inputs.get(name), getattr(array, "shape", ())
+        if own is None or own.shape is None or len(given) != len(own.shape):
+            return ""
+        places = zip(self.free.get(name, ()), own.shape, given, strict=False)
+        other = {free: size for free, n, size in places if n != size}
+        if not other or not all(free and free.isidentifier() for free in other):
+            return ""
+        return f" (load_onnx(..., free_dimensions={other}) loads it so)"
+
     def _checked_inputs(self, inputs: Arrays) -> dict[str, Any]:
         """Return the inputs by name. Raises `DmlError` where they do not fit."""
         expect = Expect("")
-        values = fitted(expect, "input", inputs, self.inputs, self.defaults)
+        values = fitted(expect, "input", inputs, self.inputs, self.defaults, self._loads)
         expect.check()
         return values
 

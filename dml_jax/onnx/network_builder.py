@@ -1,7 +1,6 @@
 """Builds the graph of a network: inputs, weights, constants and functions as tensors of ONNX."""
 
 import contextlib
-import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,13 +55,16 @@ class NetworkBuilder:
         self.padded: list[Tensor] = []
         self.fallback, self._outer = fallback, outer
         self._taken: set[str] = set()
+        self._last: dict[str, int] = {}  # the number of the last tensor of each name
         self._made: dict[str, list[Tensor]] = {}  # weights
         self._read: dict[int, Tensor] = {}  # tensors of the graph around, by their identity
 
     def unique(self, name: str) -> str:
         """Return `name`, or one like it where an input or output of the graph has the name."""
-        numbered = (f"{name} ({k})" for k in itertools.count(2))
-        found = next(n for n in itertools.chain([name], numbered) if n not in self._taken)
+        found = name
+        while found in self._taken:
+            self._last[name] = self._last.get(name, 1) + 1
+            found = f"{name} ({self._last[name]})"
         self._taken.add(found)
         return found
 
@@ -279,7 +281,8 @@ class NetworkBuilder:
         Raises `DmlError` with the faults of all that cannot be had.
         """
         faults = list[Fault]()
-        for tensor in (*proto.initializer, *proto.sparse_initializer):
+        last = {tensor.name: tensor for tensor in proto.initializer}  # the last one counts
+        for tensor in (*last.values(), *proto.sparse_initializer):
             is_sparse = isinstance(tensor, onnx.SparseTensorProto)
             values = tensor.values if is_sparse else tensor
             name, element = values.name, values.data_type

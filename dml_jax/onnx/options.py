@@ -22,7 +22,7 @@ class NetworkOptions:
 
     Attributes:
         names: the sizes that stand for the names of free dimensions.
-        denotations: the sizes of dimensions that ONNX denotes so ("DATA_BATCH").
+        denotations: the sizes of dimensions by their denotations ("DATA_BATCH").
         shapes: the sizes of inputs and outputs.
         constants: the values that inputs always have.
         fallback: whether functions of JAX compute the nodes that DirectML has no operator for.

@@ -7,19 +7,21 @@ of JAX can be part of, of strings and sequences, are computed in between, by ONN
 implementation.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, inliner
+from onnx import helper
 from onnx.reference.ops import load_op
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
+from dml_jax.onnx.calls import written_out
 from dml_jax.onnx.external import Folder, with_inner_elements
 from dml_jax.onnx.functions import by_reference
 from dml_jax.onnx.loading import load_translators
@@ -31,7 +33,7 @@ from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.schemas import schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
-from dml_jax.onnx.topology import needed, read_by
+from dml_jax.onnx.topology import needed, read_by, within
 from dml_jax.onnx.translate import Translation
 
 Values = dict[str, Any]
@@ -82,8 +84,7 @@ class Source:
         proto = with_inner_elements(self.proto, self.folder, is_own=True)
         self.opsets = models.opsets_of(expect, proto)
         expect.check()
-        if proto.functions:
-            proto = inliner.inline_local_functions(proto)
+        proto = written_out(proto)
         self.initializers = dict(_initializers(proto, self.folder, initializers))
         self.proto = proto = _without_elements(proto)
         outputs = [output.name for output in proto.graph.output]
@@ -92,7 +93,7 @@ class Source:
 
 
 def undefined(source: Source) -> list[Fault]:
-    """Return the faults of nodes that read what nothing gives."""
+    """Return the faults of nodes and outputs that are of what nothing gives."""
     graph, faults = source.proto.graph, list[Fault]()
     known = {v.name for v in graph.input} | source.initializers.keys()
     known |= {name for node in source.nodes for name in node.output}
@@ -101,7 +102,21 @@ def undefined(source: Source) -> list[Fault]:
             rule = "be an input, an initializer or an output of a node"
             fault = Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))
             faults += DmlError([fault]).within(label_of(node)).faults
+    for output in graph.output:
+        if output.name not in known:
+            faults.append(Fault("", "the output", "be an output of a node", output.name))
     return faults
+
+
+def unknown_types(source: Source) -> list[Fault]:
+    """Return the faults of inputs whose elements have no type, or one that ONNX lacks."""
+    known = {*onnx.TensorProto.DataType.values()} - {onnx.TensorProto.UNDEFINED}
+    kinds = [(v.name, v.type) for v in source.proto.graph.input]
+    return [
+        Fault("", f"the input '{name}'", "have a type of ONNX", kind.tensor_type.elem_type)
+        for name, kind in kinds
+        if kind.HasField("tensor_type") and kind.tensor_type.elem_type not in known
+    ]
 
 
 def unknown_nodes(source: Source) -> list[Fault]:
@@ -116,15 +131,6 @@ def unknown_nodes(source: Source) -> list[Fault]:
                 if not _has_reference(domain, inner.op_type, source.opsets):
                     faults += error.within(label_of(inner)).faults
     return faults
-
-
-def within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """Yield a node and those of the graphs within it."""
-    yield node
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                yield from within(inner)
 
 
 def _has_reference(domain: str, op_type: str, opsets: Mapping[str, int]) -> bool:
@@ -258,16 +264,16 @@ class Stage:
     ) -> dict[str, Sequence[Fault]]:
         """Translate all nodes that can be had; return the faults of those that are refused."""
         refused: dict[str, Sequence[Fault]] = {}
-        nodes = [*plan.nodes]
+        nodes = deque(plan.nodes)
         while nodes:
-            node = nodes.pop(0)
+            node = nodes.popleft()
             inlined = decided(node, scope)
             if inlined is not None:
                 rest = (*self.left, *self.hosted)
                 asked = {name for other in rest for name in read_by_outer(other)}
-                nodes = needed([*inlined, *nodes], asked | {*wanted})
+                nodes = deque(needed([*inlined, *nodes], asked | {*wanted}))
                 continue
-            missing = read_by_outer(node) - scope.keys()
+            missing = {name for name in read_by_outer(node) if name not in scope}
             if missing:
                 is_there = missing <= plan.values.keys() | self.source.initializers.keys()
                 (self.hosted if is_there else self.left).append(node)

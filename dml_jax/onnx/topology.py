@@ -1,6 +1,6 @@
 """What the nodes of a graph read, and the order in which they are translated."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
@@ -32,12 +32,23 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx
     wanted = reached((makers[name] for name in outputs if name in makers), reads)
     ordered: dict[int, None] = {}
     for first in sorted(wanted):
-        path, begun = [first], {first}
+        path, begun = [(first, iter(reads[first]))], {first}
         while path:
-            missing = [k for k in reads[path[-1]] if k not in ordered and k not in begun]
-            if missing:
-                begun.update(missing[:1])
-                path += missing[:1]
+            index, rest = path[-1]
+            missing = next((k for k in rest if k not in ordered and k not in begun), None)
+            if missing is None:
+                ordered[index] = None
+                path.pop()
             else:
-                ordered[path.pop()] = None
+                begun.add(missing)
+                path.append((missing, iter(reads[missing])))
     return [nodes[index] for index in ordered]
+
+
+def within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Yield a node and those of the graphs within it."""
+    yield node
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from within(inner)

@@ -13,6 +13,8 @@ import onnx
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted
 from dml_jax.onnx.affine import terms_of
+from dml_jax.onnx.assigned import without_ranges
+from dml_jax.onnx.calls import CALLS_MAX, too_deep
 from dml_jax.onnx.carried import SizeBounds, cut
 from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.functions import FunctionKey, Opsets, body_of, domain_of, fill, key_of, without
@@ -24,8 +26,6 @@ from dml_jax.onnx.ragged import passed, refusal
 from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
 from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.topology import needed
-
-_CALLS_MAX = 64  # functions and branches within each other
 
 
 class Translation(NetworkBuilder):
@@ -47,6 +47,7 @@ class Translation(NetworkBuilder):
         bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
         turns: how many turns a Loop may take; None for any number.
         counts: what is counted, and its count, by the identity of what is counted.
+        loops: how many loops are around what is translated, whose turns are written out.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Translation(NetworkBuilder):
         self.bounds: SizeBounds | None = None
         self.turns: int | None = None
         self.counts: dict[int, tuple[Any, Tensor]] = {}
+        self.loops = 0
         self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir = opsets, functions, ir
         self._calls = 0
@@ -74,6 +76,11 @@ class Translation(NetworkBuilder):
         inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
         inner.turns = self.turns
         return inner
+
+    @property
+    def is_inner(self) -> bool:
+        """Return whether this translates a graph within a node."""
+        return self._outer is not None or self.loops > 0
 
     @property
     def is_within_calls(self) -> bool:
@@ -91,7 +98,7 @@ class Translation(NetworkBuilder):
 
         Nodes beyond `PARTS_MAX`, those of functions and of written-out turns included, are a fault.
         """
-        for node in needed(proto.node, outputs):
+        for node in needed(without_ranges(proto.node), outputs):
             if next(self._numbers) >= PARTS_MAX:
                 rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
                 self.faults += [Fault("", "the number of nodes", rule, Unquoted("more"))]
@@ -218,9 +225,8 @@ class Translation(NetworkBuilder):
             without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
-        if self._calls >= _CALLS_MAX:
-            rule = f"be called by at most {_CALLS_MAX} others"
-            raise DmlError([Fault("", "the function", rule, function.name)])
+        if self._calls >= CALLS_MAX:
+            raise too_deep(function.name)
         self._calls += 1
         try:
             return self.graph(body, inner, names, {**self._opsets, **opsets})

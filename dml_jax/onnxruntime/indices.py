@@ -22,12 +22,15 @@ def rows_of(source: Source) -> dict[str, int]:
     for node in source.nodes:
         if node.op_type not in ("Gather", "GatherElements") or node.domain not in ("", "ai.onnx"):
             continue
+        if len(node.input) < 2:
+            continue  # a run refuses it
         table, _ = source.initializers.get(node.input[0], (None, 0))
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-        name = node.input[1]
-        while name in makers and makers[name].op_type in _VIEWS:
-            name = makers[name].input[0]
-        if name in inputs and table is not None and axis < table.ndim:
+        name, seen = node.input[1], set[str]()
+        while (maker := makers.get(name)) and maker.op_type in _VIEWS and name not in seen:
+            seen.add(name)
+            name = next(iter(maker.input), "")
+        if name in inputs and table is not None and -table.ndim <= axis < table.ndim:
             rows = table.shape[axis]
             found[name] = min(rows, found.get(name, rows))
     return found

@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 
 from dml_jax.onnx.model import is_fixed
+from dml_jax.onnx.tensors import Type
 
 _NAMES = {"FLOAT": "float", "DOUBLE": "double", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
 
@@ -55,7 +56,7 @@ class NodeArg:
 
 def tensor_text(element: int) -> str:
     """Return the type of a tensor as ONNX Runtime spells it: `tensor(float)`."""
-    name = onnx.TensorProto.DataType.Name(element)
+    name = Type(element, None).name
     return f"tensor({_NAMES.get(name, name.lower())})"
 
 

@@ -11,7 +11,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, with_article
 from dml_jax.onnx.external import Folder
-from dml_jax.onnx.stages import Source, undefined, unknown_nodes
+from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime import errors, indices
 from dml_jax.onnxruntime.binding import IOBinding
 from dml_jax.onnxruntime.errors import raised_as
@@ -316,7 +316,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
         if faults:
             raise DmlError(faults)
     with raised_as(errors.InvalidGraph):
-        faults = unknown_nodes(source)
+        faults = [*unknown_types(source), *unknown_nodes(source)]
         if faults:
             raise DmlError(faults)
     return source

@@ -38,12 +38,11 @@ class _Attention(Operator):
     Choices: a mask of BOOLEAN adds `mask_filter_value`, other masks put it in place of the score;
     the two differ where no key of a query is left. BOOLEAN masks where the element is 0, and
     nowhere else. KEY_QUERY_SEQUENCE_LENGTH_START_END reads the lengths of the keys; the offsets
-    after them are ignored. In keys and values that
-    are hidden from all queries, by a mask, a length, or a position bias of at most -10000 or
-    `mask_filter_value`, NaN and infinity count as 0, in derivatives too. The bias is in the present
-    keys and values. Everything is computed in FLOAT32, and outputs are rounded once; but on an
-    NVIDIA GPU cuDNN computes attention of FLOAT16 without masks and position bias, and rounds the
-    weights of the values too.
+    after them are ignored. In keys and values that are hidden from all queries, by a mask, a
+    length, or a position bias of at most -10000 or `mask_filter_value`, NaN and infinity count as
+    0, in derivatives too. The bias is in the present keys and values. Everything is computed in
+    FLOAT32, and outputs are rounded once; but on an NVIDIA GPU cuDNN computes attention of FLOAT16
+    without masks and position bias, and rounds the weights of the values too.
 
     Gradient: through the softmax to all floats; none to a key that a mask replaces.
 

@@ -51,7 +51,8 @@ class ElementWiseQuantizeLinear(_Quantizing, op="ELEMENT_WISE_QUANTIZE_LINEAR"):
 
     Choices: a scale of 0 gives the quotient of IEEE 754.
 
-    Gradient: none, since the output is an integer.
+    Gradient: none, since the output is an integer. With y, the output dequantized again,
+    `x + jax.lax.stop_gradient(y - x)` lets gradients straight through.
 
     Fields:
         input_tensor: the real numbers.
@@ -148,7 +149,8 @@ class Quantize(_InBlocks, _Quantizing, op="QUANTIZE"):
     `output = clamp(round(input / scale) + zero_point, least, largest)`, with the least and the
     largest number of the output's type.
 
-    Gradient: none, since the output is an integer.
+    Gradient: none, since the output is an integer. With y, the output dequantized again,
+    `x + jax.lax.stop_gradient(y - x)` lets gradients straight through.
 
     Fields:
         input_tensor: the real numbers.

@@ -195,7 +195,8 @@ of several operators. A test gives all tensors as inputs. Tensors that DirectML 
 (the sizes of a Reshape, the bounds of a Slice) are initializers here. The tests have the tolerance
 that they state; FLOAT16 and BFLOAT16 results may differ by two units in the last place, and results
 of DFT by one unit of the largest element. Tests that DirectML's operators cannot compute run with
-`fallback=True`; a column counts them. Outputs whose size depends on data are cut to the count.
+`fallback=True`; the last column counts them. Outputs whose size depends on data are cut to the
+count.
 
 ONNX Runtime and PyTorch are compared exactly where elements are moved or picked (ARGMAX, CLIP, MAX,
 SPLIT, ...); sums and the like, and gradients, to some units in the last place. Clipping with

@@ -34,7 +34,7 @@ sys.path[:0] = [str(ROOT), str(HERE.parent)]
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fuzz import fuzz_models, fuzz_networks  # noqa: E402
+from fuzz import fuzz_models, fuzz_networks, graphs, parts  # noqa: E402
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
 
@@ -277,6 +277,29 @@ def _json_of(data: bytes) -> Any:
     return parse_json(data)
 
 
+def _model_of(data: bytes) -> Any:
+    """Return the parts of a model, whose operators are not checked yet."""
+    model = _json_of(data)
+    if "Nodes" in model:  # a graph
+        return model["Nodes"]
+    return [model[part] for part in ("resources", "dispatchables", "commands")]
+
+
+def _checked_model(data: bytes) -> Any:
+    """Return a model whose graph ONNX's own checker takes."""
+    model = onnx.ModelProto.FromString(data)
+    onnx.checker.check_model(model)
+    return model
+
+
+def _read_network(data: bytes, folder: Path) -> None:
+    """Load a network, trace it, and make a session of it, each at times."""
+    kind = zlib.crc32(data)
+    fuzz_networks.check_model(data, kind % 4 == 0, kind % 3 > 0)
+    if kind % 5 == 0:
+        fuzz_networks.check_session(data, kind % 3 == 0 and b"Loop" not in data)
+
+
 def _picture_of(data: bytes) -> Any:
     from PIL import Image
 
@@ -314,6 +337,32 @@ FORMATS = {
         _json_of,
         _read_model,
         ("dispatch/model.py", "dispatch/reading.py", "dispatch/resources.py", "graph/graph.py"),
+    ),
+    "parts": Format(
+        parts.seeds,
+        parts.rearranged,
+        _model_of,
+        _read_model,
+        (
+            "dispatch/model.py",
+            "dispatch/dispatchables.py",
+            "graph/wiring.py",
+            "description/descriptor.py",
+            "operator/base.py",
+        ),
+    ),
+    "nodes": Format(
+        graphs.seeds,
+        graphs.mutated_graph,
+        _checked_model,
+        _read_network,
+        (
+            "onnx/model.py",
+            "onnx/translate.py",
+            "onnx/nodes.py",
+            "onnx/schemas.py",
+            "onnx/stages.py",
+        ),
     ),
     "networks": Format(
         fuzz_networks.models,

@@ -203,13 +203,19 @@ def _other(value: Any, field: Any, rng: random.Random) -> Any:
     return rng.choice([n for n in NUMBERS if isinstance(n, int)])
 
 
-def check_model(data: bytes, is_traced: bool = False) -> None:
-    """Load a network, or let it be refused; trace it too if it is small."""
+def check_model(data: bytes, is_traced: bool = False, fallback: bool = False) -> None:
+    """Load a network, or let it be refused.
+
+    Args:
+        data: the file.
+        is_traced: whether its program is traced too.
+        fallback: whether nodes go beyond DirectML.
+    """
     from dml_jax import DmlError, load_onnx
     from dml_jax.onnx import free_sizes
 
     try:
-        network = load_onnx(data, *free_sizes(data, {}))
+        network = load_onnx(data, *free_sizes(data, {}), fallback=fallback)
         network.report()
         if is_traced:
             kinds = network.inputs.items()
@@ -217,6 +223,36 @@ def check_model(data: bytes, is_traced: bool = False) -> None:
             results = jax.eval_shape(network.apply, network.weights, inputs)
             assert list(results) and all(r.shape is not None for r in results.values())
     except DmlError as error:
+        str(error).encode()
+        assert str(error)
+
+
+def check_session(data: bytes, is_run: bool = False) -> None:
+    """Make a session of a network, or let it be refused as ONNX Runtime does.
+
+    Args:
+        data: the file.
+        is_run: whether it runs too, of zeros.
+    """
+    from dml_jax import DmlError
+    from dml_jax.onnxruntime import InferenceSession
+    from dml_jax.onnxruntime.errors import OnnxRuntimeError
+
+    try:
+        session = InferenceSession(data)
+        arguments = session.get_inputs()
+        repr([*arguments, *session.get_outputs(), session.get_modelmeta()])
+        if is_run:
+            kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
+            sizes = [[n if isinstance(n, int) else 1 for n in a.shape] for a in arguments]
+            is_small = all(np.prod(s, dtype=float) < 1e6 for s in sizes)
+            if is_small and all(a.type.startswith("tensor(") for a in arguments):
+                feeds = {
+                    a.name: np.zeros(s, kinds.get(a.type, bool))
+                    for a, s in zip(arguments, sizes, strict=True)
+                }
+                session.run(None, feeds)
+    except (OnnxRuntimeError, DmlError) as error:
         str(error).encode()
         assert str(error)
 

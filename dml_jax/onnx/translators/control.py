@@ -160,6 +160,12 @@ def _named(paddings: Sequence[Padding | None]) -> list[tuple[int, str] | None]:
     return [None if padding is None else (padding.axis, padding.origin) for padding in paddings]
 
 
+def _expect_single(field: str, kind: Type, name: str) -> None:
+    """Raise `DmlError` unless a tensor has one element of the type `name`."""
+    if kind.name != name or kind.element_count != 1:
+        raise refused(field, f"be one element of {name}", Unquoted(_shown(kind)))
+
+
 def _single(tensor: Tensor | None) -> Any:
     """Return the only element of a tensor that is known at load; None for another one."""
     if not isinstance(tensor, Tensor) or not tensor.is_known:
@@ -173,6 +179,7 @@ def branch(site: Site) -> Results:
     translation, condition = site.translation, site.given(0)
     if condition is None:
         raise refused("cond", "be given", Unquoted("nothing"))
+    _expect_single("cond", condition.type, "BOOL")
     known = _single(condition)
     if known is not None:
         body, own = site.graph(_BRANCHES[0 if known else 1]), ChainMap({}, site.scope)
@@ -182,8 +189,8 @@ def branch(site: Site) -> Results:
         bodies = [_body(site, name) for name in _BRANCHES]
     except DmlError as error:
         raise DmlError([*error.faults, *_cure(translation, condition)]) from None
-    kinds = bodies[0].types
-    if kinds != bodies[1].types:
+    kinds = _common(translation, *(body.types for body in bodies))
+    if kinds is None:
         rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
         shown = [[_shown(t) for t in body.types] for body in bodies]
         error = refused("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
@@ -197,12 +204,36 @@ def branch(site: Site) -> Results:
     def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
         chosen, *captured = arrays
         of_each = zip(bodies, graphs, (captured[:count], captured[count:]), strict=True)
-        cases = [lambda b=body, g=graph, a=own: b.compute(g, a, ()) for body, graph, own in of_each]
+        cases = [lambda e=each: _shaped(e[0].compute(e[1], e[2], ()), kinds) for each in of_each]
         return lax.cond(chosen.reshape(()), *cases)
 
     graphs = [body.graph for body in bodies]
     inputs = [condition, *tensors]
     return translation.function(site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings))
+
+
+def _common(
+    translation: "Translation", one: Sequence[Type], other: Sequence[Type]
+) -> list[Type] | None:
+    """Return the types of what two branches give; None where they differ.
+
+    Within a graph of a node, one element may have another rank in each branch. It has the larger.
+    """
+    if [*one] == [*other]:
+        return [*one]
+    pairs = [*zip(one, other, strict=False)]
+    fits = len(one) == len(other) and translation.is_inner
+    fits = fits and all(
+        a == b or (a.element == b.element and {*(a.shape or ()), *(b.shape or ())} <= {1})
+        for a, b in pairs
+    )
+    return [max(a, b, key=lambda t: len(t.shape or ())) for a, b in pairs] if fits else None
+
+
+def _shaped(arrays: Sequence[jax.Array], kinds: Sequence[Type]) -> list[jax.Array]:
+    """Return outputs in the shapes of types, and what follows them."""
+    shaped = [x.reshape(kind.shape or ()) for x, kind in zip(arrays, kinds, strict=False)]
+    return [*shaped, *arrays[len(kinds) :]]
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -237,6 +268,9 @@ def loop(site: Site) -> Results:
     trips, condition, carried = site.given(0), site.given(1), [*site.inputs[2:]]
     if None in carried:
         raise refused(f"v_initial {carried.index(None)}", "be given", Unquoted("nothing"))
+    for field, given, name in (("M", trips, "INT64"), ("cond", condition, "BOOL")):
+        if given is not None:
+            _expect_single(field, given.type, name)
     most = _single(trips)
     starts = True if condition is None else _single(condition)
     has_list = any(isinstance(value, TensorList) for value in carried)
@@ -256,12 +290,61 @@ def loop(site: Site) -> Results:
     try:
         return _looped(site, carried, trips, most, condition, starts)
     except DmlError as refusal:
-        if most is None or not starts or most > _UNROLLED_MAX or error is not None:
-            raise error or refusal from None
-        found, error = _unrolled(site, carried, max(0, most))
+        found = None
+        if most is not None and starts and most <= _UNROLLED_MAX and error is None:
+            found, error = _unrolled(site, carried, max(0, most))
+        has_turns = trips is None or (most is not None and most > 1)
+        if found is None and starts and has_turns:
+            found = _after_a_turn(site, carried, trips, most)
         if found is None:
-            raise refusal from None
+            raise error or refusal from None
         return found
+
+
+def _after_a_turn(
+    site: Site, carried: Sequence[Tensor], trips: Tensor | None, most: int | None
+) -> Results | None:
+    """Return the outputs of a loop whose state changes sizes in its first turn alone, else None.
+
+    The first turn is written out, and the loop goes on with what it gives.
+    """
+    shared: Scope = ChainMap({}, site.scope)
+    site.translation.initializers(site.graph("body"), shared)
+    made, _ = _turn(site, shared, carried, 0)
+    if made is None or len(made) != 1 + len(carried):
+        return None
+    going, *state = made
+    starts = _single(going)
+    if starts is False:
+        return [*state]
+    try:
+        return _looped(site, state, trips, most, going, starts, 1)
+    except DmlError:
+        return None
+
+
+def _turn(
+    site: Site, shared: Scope, state: Sequence[Tensor], number: int
+) -> tuple[list[Tensor] | None, DmlError | None]:
+    """Return what the body of a loop gives in a turn that is written out, or why it cannot be."""
+    translation, graph = site.translation, site.graph("body")
+    faults, names = len(translation.faults), [value.name for value in graph.input]
+    expect(len(names) == len(state) + 2, "body", f"have {len(state) + 2} inputs", len(names))
+    own: Scope = ChainMap({}, shared)
+    own[names[0]] = translation.constant(names[0], np.array(number, np.int64))
+    own[names[1]] = translation.constant(names[1], np.array(True))
+    own.update(zip(names[2:], state, strict=True))
+    translation.loops += 1
+    try:
+        results = site.inlined(graph, own)
+    finally:
+        translation.loops -= 1
+    made = [tensor for tensor in results if tensor is not None]
+    if len(translation.faults) > faults or len(made) < len(results):
+        found = translation.faults[faults:]
+        del translation.faults[faults:]
+        return None, DmlError(found).within("body") if found else None
+    return made, None
 
 
 def _unrolled(
@@ -269,24 +352,15 @@ def _unrolled(
 ) -> tuple[Results | None, DmlError | None]:
     """Return the outputs of a loop whose body is translated for each turn, or why it cannot be."""
     translation, graph = site.translation, site.graph("body")
-    faults, state = len(translation.faults), [*carried]
+    state = [*carried]
     shared: Scope = ChainMap({}, site.scope)
     translation.initializers(graph, shared)
     scanned: list[list[Tensor]] = []
-    names = [value.name for value in graph.input]
     going: Any = True
-    expect(len(names) == len(state) + 2, "body", f"have {len(state) + 2} inputs", len(names))
     for turn in range(count):
-        own: Scope = ChainMap({}, shared)
-        own[names[0]] = translation.constant(names[0], np.array(turn, np.int64))
-        own[names[1]] = translation.constant(names[1], np.array(True))
-        own.update(zip(names[2:], state, strict=True))
-        results = site.inlined(graph, own)
-        made = [tensor for tensor in results if tensor is not None]
-        if len(translation.faults) > faults or len(made) < len(results):
-            found = translation.faults[faults:]
-            del translation.faults[faults:]
-            return None, DmlError(found).within("body") if found else None
+        made, error = _turn(site, shared, state, turn)
+        if made is None:
+            return None, error
         going, state = _single(made[0]), made[1 : 1 + len(state)]
         scanned.append(made[1 + len(state) :])
         if going is None:
@@ -330,8 +404,9 @@ def _looped(
     most: int | None,
     condition: Tensor | None,
     starts: bool | None,
+    first: int = 0,
 ) -> Results:
-    """Return the outputs of a loop whose body is translated once."""
+    """Return the outputs of a loop whose body is translated once; `first` is its first turn."""
     last = (most if most is not None and most > 0 else 2**31) - 1
     turn = Type(_INT64, ()), (0, min(last, 2**63 - 1 if has_x64() else 2**31 - 1))
     kinds = [tensor.type for tensor in carried]
@@ -339,8 +414,7 @@ def _looped(
     paddings = [tensor.padding for tensor in carried]
     body = _body(site, "body", given, paddings)
     going = _single(body.results[0])
-    if body.types[0].name != "BOOL":
-        raise refused("body", "give whether to go on as BOOL", _shown(body.types[0]))
+    _expect_single("the condition of body", body.types[0], "BOOL")
     after = body.types[1 : 1 + len(kinds)]
     if after != kinds:
         k = next(k for k, (a, b) in enumerate(zip(after, kinds, strict=False)) if a != b)
@@ -349,7 +423,7 @@ def _looped(
         raise refused("body", rule, Unquoted(_shown(after[k])))
     scanned = body.types[1 + len(kinds) :]
     if starts and going is False:  # one turn, at most
-        most = None if most is None else min(most, 1)
+        most = None if most is None else min(most, first + 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
     if scanned and not is_fixed:
         field = "M" if most is None else "cond" if starts is None else "the condition of body"
@@ -359,7 +433,7 @@ def _looped(
     wanted = [None, *paddings, *[None] * len(scanned)]
     _expect_padding("body", body.results, wanted, cure)
     counts = [padding.count for padding in paddings if padding is not None]
-    count = (max(0, most) if starts else 0) if is_fixed and most is not None else None
+    count = (max(0, most - first) if starts else 0) if is_fixed and most is not None else None
     tensors = [*carried, *counts, *body.captured.values()]
     dtypes = [kind.array_dtype for kind in (*kinds, *[COUNT] * len(counts))]
     ends = 1 + len(kinds), 1 + len(kinds) + len(scanned)  # of the state, and of the scanned outputs
@@ -382,7 +456,8 @@ def _looped(
             def turn(state: Any, index: Any) -> tuple[Any, Any]:
                 return next_of(graph, captured, index, state)[1:]
 
-            state, stacks = lax.scan(turn, state, jnp.arange(count, dtype=number), count)
+            turns_of = jnp.arange(first, first + count, dtype=number)
+            state, stacks = lax.scan(turn, state, turns_of, count)
             return *state[: len(kinds)], *stacks, *state[len(kinds) :]
 
         def proceeds(carry: Any) -> Any:
@@ -396,7 +471,7 @@ def _looped(
             return index + number.type(1), goes.reshape(()), state
 
         begins = jnp.array(True) if begins is None else begins.reshape(())
-        start = number.type(0), begins, state
+        start = number.type(first), begins, state
         index, goes, state = lax.while_loop(proceeds, advance, start)
         if turns is not None:
             goes = goes if limit is None else goes & (index < limit)
