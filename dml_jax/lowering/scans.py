@@ -47,8 +47,12 @@ def _cumulative(
     y = lax.rev(wide(x), [axis] if reverse else [])
     if exclusive:
         y = _padded(y, axis, 1, -1, _identity(y, combine))
-    steps = functools.partial(_by_steps, axis=axis, combine=combine)
-    y = lax.platform_dependent(y, cpu=steps, default=functools.partial(whole, axis=axis))
+    along = functools.partial(whole, axis=axis)
+    if math.prod(y.shape[axis + 1 :]) == 1:
+        y = along(y)
+    else:
+        steps = functools.partial(_by_steps, axis=axis, combine=combine)
+        y = lax.platform_dependent(y, cpu=steps, default=along)
     return lax.convert_element_type(lax.rev(y, [axis] if reverse else []), x.dtype)
 
 
@@ -168,7 +172,11 @@ def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
     One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort. One
     GPU sorts less of long lines.
     """
-    pieces = functools.partial(_by_pieces, k=k)
-    cpu = functools.partial(pieces, least=LEAST_PIECE, first=_by_floats)
-    cuda = functools.partial(pieces, least=LEAST_PIECE_OF_GPU, first=_by_sort)
+
+    def cpu(keys: jax.Array) -> jax.Array:
+        return _by_pieces(keys, k, LEAST_PIECE, _by_floats)
+
+    def cuda(keys: jax.Array) -> jax.Array:
+        return _by_pieces(keys, k, LEAST_PIECE_OF_GPU, _by_sort)
+
     return placed(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda)
