@@ -74,7 +74,7 @@ def test_digits_over_all_normal_numbers(op_class: type[Operator]):
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_sines_of_numbers_next_to_quarter_turns(name: str):
     """Of these the rest beyond a multiple of pi / 2 is smallest: it has no digit of a product."""
-    sizes = [16367173 * 2.0**72, HARD]
+    sizes = [16367173 * 2.0**72, 10741887 * 2.0**11, 16573937 * 2.0**-16]
     x = floats(*sizes, *(-s for s in sizes), 3.4028235e38, np.pi, np.pi / 2, np.pi / 4)
     expected = getattr(np, name)(np.asarray(x, np.float64))
     result = np.asarray(getattr(dml_jax, name)(x))

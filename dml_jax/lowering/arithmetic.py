@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import angles, element_wise, powers
+from dml_jax.lowering import angles, element_wise
 from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import finite, is_float, wide
@@ -191,8 +191,8 @@ def _power(x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
     in range where the product is.
     """
     if logarithms == 0:
-        return powers.power(x, exponent)
-    root = powers.power(x, exponent / 2)
+        return lax.pow(x, exponent)
+    root = lax.pow(x, exponent / 2)
     logarithm = lax.log(jnp.where(x > 0, x, 1))
     product = root * lax.integer_pow(logarithm, logarithms) * root
     return jnp.where((x <= 0) | (root == 0), 0, product)

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import stored
 from dml_jax.lowering.dtypes import is_float, wide
 from dml_jax.lowering.scans import cumulative_sum
 
@@ -65,8 +64,7 @@ def _(dims: Dims, batching: Dims, offsets: Dims, primals, tangents):
 
 def gather(x: jax.Array, indices: jax.Array, axis: int) -> jax.Array:
     """Return `x[..., indices, ...]`: slices of `x` along `axis`."""
-    # Or a CPU would compute a place again for each element of its slice.
-    places = stored(_places(indices[..., None], [x.shape[axis]]))
+    places = _places(indices[..., None], [x.shape[axis]])
     rank, last = indices.ndim, indices.ndim + x.ndim - 1
     return _read(x, places, (axis,), (), (*range(axis), *range(axis + rank, last)))
 
@@ -88,7 +86,7 @@ def gather_nd(x: jax.Array, indices: jax.Array, batch: int = 0) -> jax.Array:
     """
     rank, count = indices.ndim - 1, indices.shape[-1]
     dims = tuple(range(batch, batch + count))
-    places = stored(_places(indices, [x.shape[d] for d in dims]))
+    places = _places(indices, [x.shape[d] for d in dims])
     offsets = tuple(range(rank, rank + x.ndim - batch - count))
     return _read(x, places, dims, tuple(range(batch)), offsets)
 

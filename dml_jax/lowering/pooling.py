@@ -138,35 +138,13 @@ def unpooled(x: jax.Array, indices: jax.Array, shape: Sequence[int]) -> jax.Arra
 
     The last of several elements with one index is written, and none whose index lies outside.
     """
-    return _unpooled(x, indices, tuple(shape))
-
-
-def _writers(indices: jax.Array, count: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the elements' places, their numbers, and the last of these at each of `count` places.
-
-    It is -1 where none is.
-    """
-    places = jnp.minimum(indices.reshape(-1), indices.dtype.type(count)).astype(np.uint32)
-    numbers = lax.iota(np.int32, places.size)
-    return places, numbers, jnp.full(count, np.int32(-1)).at[places].max(numbers, mode="drop")
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _unpooled(x: jax.Array, indices: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    _, _, writer = _writers(indices, math.prod(shape))
-    written = x.reshape(-1)[jnp.maximum(writer, np.int32(0))]
-    return jnp.where(writer < 0, x.dtype.type(0), written).reshape(shape)
-
-
-@_unpooled.defjvp
-def _(shape: tuple[int, ...], primals: Any, tangents: Any) -> Any:
-    (x, indices), (dx, _) = primals, tangents
     count = math.prod(shape)
-    places, numbers, writer = _writers(indices, count)
-    is_kept = writer.at[places].get(mode="fill", fill_value=-1) == numbers
-    places = jnp.where(is_kept, places, np.uint32(count))
-    dy = jnp.zeros(count, dx.dtype).at[places].add(dx.reshape(-1), mode="drop")  # in turn a gather
-    return _unpooled(x, indices, shape), dy.reshape(shape)
+    places = jnp.minimum(indices.reshape(-1), indices.dtype.type(count)).astype(np.uint32)
+    order = lax.iota(np.int32, x.size)
+    writer = jnp.full(count, np.int32(-1)).at[places].max(order, mode="drop")
+    places = writer.astype(np.uint32)  # where none writes, outside
+    written = x.reshape(-1).at[places].get(mode="fill", fill_value=0)
+    return written.reshape(shape)
 
 
 def quantized_average(

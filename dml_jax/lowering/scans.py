@@ -47,12 +47,8 @@ def _cumulative(
     y = lax.rev(wide(x), [axis] if reverse else [])
     if exclusive:
         y = _padded(y, axis, 1, -1, _identity(y, combine))
-    along = functools.partial(whole, axis=axis)
-    if math.prod(y.shape[axis + 1 :]) == 1:
-        y = along(y)
-    else:
-        steps = functools.partial(_by_steps, axis=axis, combine=combine)
-        y = lax.platform_dependent(y, cpu=steps, default=along)
+    steps = functools.partial(_by_steps, axis=axis, combine=combine)
+    y = lax.platform_dependent(y, cpu=steps, default=functools.partial(whole, axis=axis))
     return lax.convert_element_type(lax.rev(y, [axis] if reverse else []), x.dtype)
 
 
