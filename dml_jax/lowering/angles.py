@@ -139,7 +139,7 @@ def _turned(size: jax.Array) -> tuple[jax.Array, jax.Array]:
     upper = m * high + _high_product(m, middle) + (lower < part).astype(np.uint32)
     quarters = (upper + np.uint32(2**29)) >> np.uint32(30)
     fraction = lax.bitcast_convert_type(upper << 2 | lower >> np.uint32(30), np.int32)
-    rest = (lower << 2 >> np.uint32(1)).astype(np.int32)
+    rest = (lower << 2 >> np.uint32(1)).astype(np.int32).astype(np.float32)
     near = fraction.astype(np.float32) * np.float32(2**-32) + rest * np.float32(2**-63)
     is_near = size < np.float32(np.pi / 4)
     rest = jnp.where(is_near, size, near * _HALF_PI + near * _REST)
@@ -190,8 +190,9 @@ def _cos(x: jax.Array) -> jax.Array:
 def _tan(x: jax.Array) -> jax.Array:
     sine, cosine, quarters = _sine_and_cosine(x)
     is_odd = _is_odd(quarters)
-    value = jnp.where(is_odd, cosine, sine) / jnp.where(is_odd, sine, cosine)
-    return jnp.where(jnp.abs(x) < 2**-12, x, jnp.where(is_odd ^ (x < 0), -value, value))
+    height = jnp.where(is_odd, cosine, sine)
+    height = jnp.where(is_odd ^ (x < 0), -height, height)
+    return jnp.where(jnp.abs(x) < 2**-12, x, height / jnp.where(is_odd, sine, cosine))
 
 
 def _xla_arcsin(x: jax.Array) -> jax.Array:
