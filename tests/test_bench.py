@@ -991,7 +991,12 @@ _KEYS = {"key_tensor": desc(2, 12, 32), "value_tensor": desc(2, 12, 32)}
                 "LOG_SUM_EXP": 72,  # the largest, an exponential, a sum
             }.items()
         ),
-        (lambda: dml_jax.Argmax.infer(input_tensor=desc(4, 6), axes=[0]), 24),
+        (
+            lambda: dml_jax.Argmax.infer(
+                input_tensor=desc(4, 6), axes=[0], axis_direction="INCREASING"
+            ),
+            24,
+        ),
         (lambda: dml_jax.Tile.infer(input_tensor=desc(4, 6), repeats=[2, 1]), 0),
     ],
 )

@@ -5,6 +5,7 @@ vectors of elements.
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -115,8 +116,7 @@ def _bits_of_quarters(exponent: jax.Array) -> list[jax.Array]:
             value = jnp.where(word == later, _WORDS[n + later], value)
         words.append(value)
     back = np.uint32(31) - shift
-    pairs = zip(words, words[1:], strict=False)
-    return [(a << shift) | ((b >> np.uint32(1)) >> back) for a, b in pairs]
+    return [(a << shift) | ((b >> np.uint32(1)) >> back) for a, b in itertools.pairwise(words)]
 
 
 def _high_product(m: jax.Array, w: jax.Array) -> jax.Array:
