@@ -93,9 +93,9 @@ def _angle(slope: jax.Array, is_steep: jax.Array) -> jax.Array:
     return jnp.where(is_steep, _from_half_pi(angle), angle)
 
 
-# Sines. A quarter turn is pi / 2: x has `m * 2^k * 2 / pi` of them, of the whole number m of 24 bits
-# and the power of 2 that are x. Bits that stand for four quarter turns or more do not count, nor do
-# bits that are too small for a sine of FLOAT32.
+# Sines. A quarter turn is pi / 2: x has `m * 2^k * 2 / pi` of them, of the whole number m of 24
+# bits and the power of 2 that are x. Bits that stand for four quarter turns or more do not count,
+# nor do bits that are too small for a sine of FLOAT32.
 
 _QUARTERS = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561 >> 26  # 2 / pi
 _WORDS = [np.uint32(_QUARTERS >> 32 * n & 2**32 - 1) for n in reversed(range(8))]
