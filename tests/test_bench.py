@@ -576,6 +576,14 @@ def test_a_cell_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch)
     assert "TILE" in result.stdout
 
 
+def test_a_cell_that_needs_more_memory_than_is_free_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory, "host_bytes", lambda: 2**10)
+    result = bench("--operator", "TILE", "--dtype", "FLOAT32", *QUICK)
+    assert result.exit_code == 1
+    line = r"(?m)^Not measured: TILE .* GiB of memory are needed, and 0.0 GiB are free$"
+    assert re.search(line, result.stderr)
+
+
 def test_a_run_of_processes_goes_on_where_it_stopped(tmp_path: Path):
     """A child process for each time; the file keeps the command line."""
     target = tmp_path / "run.json"
