@@ -140,9 +140,13 @@ def _turned(size: jax.Array) -> tuple[jax.Array, jax.Array]:
     quarters = (upper + np.uint32(2**29)) >> np.uint32(30)
     fraction = lax.bitcast_convert_type(upper << 2 | lower >> np.uint32(30), np.int32)
     rest = (lower << 2 >> np.uint32(1)).astype(np.int32).astype(np.float32)
-    near = fraction.astype(np.float32) * np.float32(2**-32) + rest * np.float32(2**-63)
+    most = jnp.minimum(fraction.astype(np.float32), np.float32(2**31 - 2**7))
+    lost = (fraction - most.astype(np.int32)).astype(np.float32)  # when it was rounded
+    least = lost * np.float32(2**-32) + rest * np.float32(2**-63)
+    near = most * np.float32(2**-32) + least
+    least = least - (near - most * np.float32(2**-32))
     is_near = size < np.float32(np.pi / 4)
-    rest = jnp.where(is_near, size, near * _HALF_PI + near * _REST)
+    rest = jnp.where(is_near, size, near * _HALF_PI + (near * _REST + least * _HALF_PI))
     return rest, jnp.where(is_near, np.uint32(0), quarters)
 
 
