@@ -62,9 +62,11 @@ def rows(function: str, size: int) -> Any:
     return reduced(function, [max(ELEMENTS // size, 1), size], [1])
 
 
-def convolution(channels: int, groups: int, window: tuple[int, int], side: int = 56) -> Any:
+def convolution(
+    channels: int, groups: int, window: tuple[int, int], side: int = 56, rows: int = 0
+) -> Any:
     """Return a CONVOLUTION of as many channels as it reads, at each element."""
-    tensor = dml_jax.TensorDesc("FLOAT32", [1, channels, side, side])
+    tensor = dml_jax.TensorDesc("FLOAT32", [1, channels, rows or side, side])
     w = dml_jax.TensorDesc("FLOAT32", [channels, channels // groups, *window])
     (use, *_) = dml_jax.Convolution.typical(1000, "FLOAT32")
     fields = {f.name: getattr(use, f.name) for f in use.fields if not f.tensor}
@@ -80,29 +82,47 @@ def pooled(size: int) -> Any:
     return dml_jax.MaxPooling.infer(input_tensor=tensor, **fields)
 
 
-def summed(size: int) -> Any:
-    """Return a CUMULATIVE_SUMMATION of a few lines of `size` elements."""
-    tensor = dml_jax.TensorDesc("FLOAT32", [size, 32])
+def summed(shape: Sequence[int]) -> Any:
+    """Return a CUMULATIVE_SUMMATION along the first axis."""
+    tensor = dml_jax.TensorDesc("FLOAT32", shape)
     fields = {"axis": 0, "axis_direction": "INCREASING", "has_exclusive_sum": False}
     return dml_jax.CumulativeSummation.infer(input_tensor=tensor, **fields)
 
 
-def largest(size: int) -> Any:
-    """Return a TOP_K of one line, in pieces of about `size` elements."""
-    tensor = dml_jax.TensorDesc("FLOAT32", [16, size * size])
-    return dml_jax.TopK.infer(input_tensor=tensor, axis=1, k=8)
+def largest(size: int, k: int = 8) -> Any:
+    """Return a TOP_K of lines that are searched in pieces of `size` elements."""
+    tensor = dml_jax.TensorDesc("FLOAT32", [4, k * size * size])
+    return dml_jax.TopK.infer(input_tensor=tensor, axis=1, k=k)
+
+
+def shrunk(taps: int) -> Any:
+    """Return a RESAMPLE3 whose elements average so many of a row."""
+    tensor = dml_jax.TensorDesc("FLOAT32", [1, 16, 256, 2048])
+    fields: Any = {"interpolation_mode": "LINEAR", "rounding_direction": "DECREASING"}
+    fields |= {"scales": [1, 1, 1, 2 / taps], "antialiased": True}
+    fields |= {"input_pixel_offsets": [0.5] * 4, "output_pixel_offsets": [-0.5] * 4}
+    sizes = [1, 16, 256, 4096 // taps]
+    return dml_jax.Resample3.infer(input_tensor=tensor, output_sizes=sizes, **fields)
 
 
 CONSTANTS = {
     "LITTLE": Constant("axes", lambda n: reduced("SUM", [max(n // 64, 1), 64], [0])),
     "UNROLLED": Constant("reduce.cpu", lambda n: rows("SUM", n)),
     "PIECE": Constant("reduce.cpu", lambda n: rows("SUM", 16384), "cpu", False),
+    "FEWEST": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
     "FUSED": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
     "STORED": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
     "FEW": Constant("windows", pooled),
     "FEW_PRODUCTS": Constant("convolution", lambda n: convolution(32, 32, (1, n), 352)),
+    "FEW_WINDOWS": Constant("convolution", lambda n: convolution(12, 1, (3, 3), math.isqrt(n) + 2)),
+    "FEW_CHANNELS": Constant("convolution", lambda n: convolution(n, 1, (5, 5), 28)),
+    "FEW_PLACES": Constant("convolution", lambda n: convolution(8, 1, (1, n), 112, 16)),
+    "FEW_ELEMENTS": Constant(
+        "convolution", lambda n: convolution(8, 1, (5, 5), math.isqrt(n // 200) + 4)
+    ),
     "FEW_GROUPS": Constant("convolution", lambda n: convolution(16 * n, n, (3, 3), 28)),
-    "FEW_LINES": Constant("scans", summed),
+    "FEW_LINES": Constant("scans", lambda n: summed([4096, 32]), "cpu", False),
+    "_UNROLLED": Constant("resampling", shrunk),
     "LEAST_PIECE": Constant("scans", largest),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
     "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),

@@ -71,6 +71,18 @@ def test_digits_over_all_normal_numbers(op_class: type[Operator]):
     assert (result == narrow)[np.isinf(narrow)].all()
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_sines_of_numbers_next_to_quarter_turns(name: str):
+    """Of these the rest beyond a multiple of pi / 2 is smallest: it has no digit of a product."""
+    sizes = [16367173 * 2.0**72, 10741887 * 2.0**11, 16573937 * 2.0**-16]
+    x = floats(*sizes, *(-s for s in sizes), 3.4028235e38, np.pi, np.pi / 2, np.pi / 4)
+    expected = getattr(np, name)(np.asarray(x, np.float64))
+    result = np.asarray(getattr(dml_jax, name)(x))
+    np.testing.assert_allclose(result, expected, rtol=4e-7)
+    assert np.isnan(getattr(dml_jax, name)(floats(np.inf, -np.inf, np.nan))).all()
+    assert np.signbit(dml_jax.sin(floats(-0.0, -1e-45))).all()
+
+
 def test_halves_are_rounded_exactly():
     """The sum with 0.5 would be rounded itself, to 1 and to an even number."""
     x = floats(0.49999997, 8388609, -8388609, 2.5, -2.5, -0.25)

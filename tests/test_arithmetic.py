@@ -71,6 +71,61 @@ def test_remainders_of_floats_are_exact():
     np.testing.assert_array_equal(run(dml_jax.modulus_floor, a, b), np.mod(a, b))
 
 
+@pytest.mark.parametrize("far", [False, True])
+def test_remainders_near_and_far(far: bool):
+    """A CPU subtracts few multiples; where one quotient is far, or a divisor tiny, C does all."""
+    rng = np.random.default_rng(0)
+    b = float32(rng.standard_normal(20000))
+    a = float32(b * rng.integers(-(2**20), 2**20, b.size))
+    a[:10000] = np.exp2(rng.uniform(-20, 30, 10000)) * b[:10000]
+    special = float32([0, -0.0, np.inf, -np.inf, np.nan, 1, -2.5, 2**24 + 1])
+    pairs = np.array([*itertools.product(special, special)], np.float32)
+    a, b = np.append(a, pairs[:, 0]), np.append(b, pairs[:, 1])
+    if far:
+        a, b = np.append(a, float32([3e38, -1e-30])), np.append(b, float32([1e-30, 3e-38]))
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(a, b)
+    result = np.asarray(jax.jit(dml_jax.modulus_truncate)(a, b))
+    np.testing.assert_array_equal(result, expected)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result)[is_number], np.signbit(expected)[is_number])
+
+
+def test_gradients_of_remainders():
+    a, b = float32([7, -7, 1e6]), float32([2, 3, 0.3])
+    slopes = jax.grad(lambda a, b: dml_jax.modulus_truncate(a, b).sum(), (0, 1))(a, b)
+    np.testing.assert_array_equal(slopes, [[1, 1, 1], -np.trunc(a / b)])
+
+
+def test_powers_have_the_digits_of_float32():
+    """Over the whole range of results, and next to 1, where an exponent magnifies a rounding."""
+    rng = np.random.default_rng(0)
+    x = np.exp2(rng.uniform(-126, 128, 30000)).astype(np.float32)
+    x[:10000] = rng.uniform(0.5, 2, 10000)
+    x[10000:15000] = 1 + 1e-4 * rng.standard_normal(5000)
+    logarithm = np.log2(x.astype(np.float64))
+    logarithm[logarithm == 0] = 1
+    e = float32(rng.uniform(-125, 127.9, x.size) / logarithm)
+    expected = np.power(x.astype(np.float64), e)
+    result = np.asarray(jax.jit(dml_jax.pow)(x, e))
+    apart = np.abs(result - expected) / np.spacing(np.abs(float32(expected)))
+    worst = np.argmax(apart)
+    assert apart[worst] <= 2, (x[worst], e[worst], result[worst], expected[worst])
+
+
+def test_special_powers_of_pairs_are_those_of_c():
+    """Zeros and infinities of both signs, NaN, odd and large whole exponents."""
+    x = float32([0, -0.0, 1, -1, 0.5, -0.5, 3, -3, np.inf, -np.inf, np.nan, 2e37, -2e37])
+    e = float32([0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 1e-30, 2**23 + 1, 2**24, np.inf, -np.inf])
+    x, e = np.array([*itertools.product(x, np.append(e, np.float32(np.nan)))], np.float32).T
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(np.float64), e).astype(np.float32)
+    result = np.asarray(jax.jit(dml_jax.pow)(x, e))
+    np.testing.assert_allclose(result, expected, rtol=3e-7)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result)[is_number], np.signbit(expected)[is_number])
+
+
 @pytest.mark.parametrize("base", ["int8", "uint8"])
 @pytest.mark.parametrize("exponent", ["int8", "uint8"])
 def test_integer_powers_of_all_pairs(base: str, exponent: str):

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -610,6 +611,14 @@ def test_a_cell_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch)
     assert "TILE" in result.stdout
 
 
+def test_a_cell_that_needs_more_memory_than_is_free_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory, "host_bytes", lambda: 2**10)
+    result = bench("--operator", "TILE", "--dtype", "FLOAT32", *QUICK)
+    assert result.exit_code == 1
+    line = r"(?m)^Not measured: TILE .* GiB of memory are needed, and 0.0 GiB are free$"
+    assert re.search(line, result.stderr)
+
+
 def test_a_run_of_processes_goes_on_where_it_stopped(tmp_path: Path):
     """A child process for each time; the file keeps the command line."""
     target = tmp_path / "run.json"
@@ -916,45 +925,71 @@ _EVEN = {"start_padding": [0, 0], "end_padding": [0, 0]}
 
 
 def _recurrent(cls: Any) -> Any:
+    """Return a network of 5 steps of 3 sequences, 7 inputs, 4 hidden units, in both directions."""
+    gates = {dml_jax.Rnn: 1, dml_jax.Gru: 3, dml_jax.Lstm: 4}[cls]
     (use, *_) = cls.typical(4096, "FLOAT32")
-    return use
+    known = {f.name: getattr(use, f.name) for f in use.fields if not f.tensor}
+    known |= {"direction": "BIDIRECTIONAL", "activation_descs": use.activation_descs * 2}
+    return cls.infer(
+        input_tensor=desc(1, 5, 3, 7),
+        weight_tensor=desc(1, 2, gates * 4, 7),
+        recurrence_tensor=desc(1, 2, gates * 4, 4),
+        **known,
+    )
 
 
-def _recurrent_operations(gates: int) -> float:
-    use = {1: dml_jax.Rnn, 4: dml_jax.Lstm, 3: dml_jax.Gru}[gates].typical(4096, "FLOAT32")[0]
-    hidden, steps, batch = use.recurrence_tensor.sizes[3], 8, 4
-    return 2 * steps * batch * gates * (hidden * hidden + hidden * hidden)
+def _attention(cls: Any, **tensors: Any) -> Any:
+    """Return an attention of 4 heads."""
+    fields = {"head_count": 4, "query_head_count": 4, "key_value_head_count": 2, "scale": 1}
+    fields |= {"mask_type": "NONE", "mask_filter_value": -1e4, "outputs": ()}
+    names = {f.name for f in cls.fields} | {"outputs"}
+    return cls.infer(**tensors, **{n: v for n, v in fields.items() if n in names})
+
+
+_GEMM = {"a_tensor": desc(2, 3, 32, 64), "b_tensor": desc(2, 3, 16, 32)}
+_TURNED = {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}
+_X, _STRIDED = desc(2, 8, 11, 11), {"strides": [2, 2], "dilations": [2, 2]}
+_KEYS = {"key_tensor": desc(2, 12, 32), "value_tensor": desc(2, 12, 32)}
 
 
 @pytest.mark.parametrize(
     ("op", "count"),
     [
-        (lambda: _gemm(a_tensor=desc(1, 1, 64, 32), b_tensor=desc(1, 1, 32, 16)), 2 * 64 * 32 * 16),
+        # A product and a sum for each element of the result and each of the terms.
+        (lambda: _gemm(a_tensor=desc(1, 1, 64, 32), b_tensor=desc(1, 1, 32, 16)), 65_536),
+        (lambda: _gemm(**_GEMM, **_TURNED), 393_216),  # 2 * 6 * 64 * 16 * 32
+        (lambda: _gemm(**_GEMM, **_TURNED, c_tensor=desc(2, 3, 64, 16)), 393_216 + 6_144),
         (
-            lambda: _gemm(
-                a_tensor=desc(2, 3, 32, 64),
-                b_tensor=desc(2, 3, 16, 32),
-                trans_a="TRANSPOSE",
-                trans_b="TRANSPOSE",
-            ),
-            2 * 6 * 64 * 32 * 16,
+            lambda: _gemm(**_GEMM, **_TURNED, fused_activation=dml_jax.ActivationRelu.fused()),
+            393_216 + 6_144,
         ),
         # Each output element takes as many products as the filter has elements for one channel.
-        (
-            lambda: _convolution(desc(2, 8, 10, 10), desc(16, 8, 3, 3), **_EVEN),
-            2 * (2 * 16 * 8 * 8) * (8 * 3 * 3),
-        ),
+        (lambda: _convolution(desc(2, 8, 10, 10), desc(16, 8, 3, 3), **_EVEN), 294_912),
         (
             lambda: _convolution(desc(2, 8, 10, 10), desc(16, 2, 3, 3), group_count=4, **_EVEN),
-            2 * (2 * 16 * 8 * 8) * (2 * 3 * 3),
+            73_728,  # 2 * (2 * 16 * 8 * 8) * (2 * 3 * 3)
         ),
         (
-            lambda: _convolution(desc(2, 8, 11, 11), desc(16, 8, 3, 3), strides=[2, 2], **_EVEN),
-            2 * (2 * 16 * 5 * 5) * (8 * 3 * 3),
+            lambda: _convolution(desc(2, 8, 10, 10), desc(8, 1, 3, 3), group_count=8, **_EVEN),
+            18_432,  # each channel for itself
         ),
         (
-            lambda: _convolution(desc(2, 8, 10, 10), desc(16, 8, 3, 3), dilations=[2, 2], **_EVEN),
-            2 * (2 * 16 * 6 * 6) * (8 * 3 * 3),
+            lambda: _convolution(_X, desc(16, 8, 3, 3), strides=[2, 2], **_EVEN),
+            115_200,  # 2 * (2 * 16 * 5 * 5) * (8 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(_X, desc(16, 8, 3, 3), dilations=[2, 2], **_EVEN),
+            225_792,  # 2 * (2 * 16 * 7 * 7) * (8 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(_X, desc(16, 2, 3, 3), group_count=4, **_STRIDED, **_EVEN),
+            18_432,  # 2 * (2 * 16 * 4 * 4) * (2 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(
+                desc(2, 8, 10, 10), desc(16, 8, 3, 3), bias_tensor=desc(1, 16, 1, 1), **_EVEN
+            ),
+            294_912 + 2_048,
         ),
         # A transposed convolution takes a product for each input element and filter element.
         (
@@ -965,31 +1000,70 @@ def _recurrent_operations(gates: int) -> float:
                 output_sizes=[2, 16, 12, 12],
                 **_EVEN,
             ),
-            2 * (2 * 8 * 10 * 10) * (16 * 3 * 3),
+            460_800,  # 2 * (2 * 8 * 10 * 10) * (16 * 3 * 3)
         ),
-        (lambda: _recurrent(dml_jax.Rnn), _recurrent_operations(1)),
-        (lambda: _recurrent(dml_jax.Lstm), _recurrent_operations(4)),
-        (lambda: _recurrent(dml_jax.Gru), _recurrent_operations(3)),
+        # 2 * (2 directions * 5 steps * 3 sequences) * (gates * 4) * (7 + 4)
+        (lambda: _recurrent(dml_jax.Rnn), 2_640),
+        (lambda: _recurrent(dml_jax.Lstm), 10_560),
+        (lambda: _recurrent(dml_jax.Gru), 7_920),
+        # 2 * (2 sequences * 4 heads) * queries * keys * (8 of a key + those of a value)
         (
-            lambda: dml_jax.MultiheadAttention.infer(
+            lambda: _attention(dml_jax.MultiheadAttention, query_tensor=desc(2, 8, 32), **_KEYS),
+            24_576,
+        ),
+        (
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
                 query_tensor=desc(2, 8, 32),
                 key_tensor=desc(2, 12, 32),
-                value_tensor=desc(2, 12, 32),
-                head_count=4,
-                scale=1,
-                mask_type="NONE",
-                mask_filter_value=-1e4,
-                outputs=(),
+                value_tensor=desc(2, 12, 48),
             ),
-            4 * 2 * 8 * 12 * 32,
+            30_720,
         ),
         (
-            lambda: Reduce.infer(function="SUM", input_tensor=desc(4, 6), axes=[1]),
-            4 * 6,
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                query_tensor=desc(2, 8, 32),
+                **_KEYS,
+                past_key_tensor=desc(2, 4, 9, 8),
+                past_value_tensor=desc(2, 4, 9, 8),
+            ),
+            43_008,  # 12 + 9 keys
         ),
         (
-            lambda: Reduce.infer(function="SUM_SQUARE", input_tensor=desc(4, 6), axes=[0]),
-            2 * 4 * 6,
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                stacked_query_key_value_tensor=desc(2, 10, 4, 3, 8),
+            ),
+            25_600,
+        ),
+        (
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                query_tensor=desc(2, 8, 32),
+                stacked_key_value_tensor=desc(2, 12, 4, 2, 8),
+            ),
+            24_576,
+        ),
+        *(
+            (partial(Reduce.infer, function=function, input_tensor=desc(4, 6), axes=[1]), count)
+            for function, count in {
+                "SUM": 24,
+                "AVERAGE": 24,
+                "MAX": 24,
+                "MULTIPLY": 24,
+                "ARGMIN": 24,
+                "SUM_SQUARE": 48,  # a square beside
+                "L2": 48,
+                "L1": 48,
+                "LOG_SUM_EXP": 72,  # the largest, an exponential, a sum
+            }.items()
+        ),
+        (
+            lambda: dml_jax.Argmax.infer(
+                input_tensor=desc(4, 6), axes=[0], axis_direction="INCREASING"
+            ),
+            24,
         ),
         (lambda: dml_jax.Tile.infer(input_tensor=desc(4, 6), repeats=[2, 1]), 0),
     ],

@@ -284,6 +284,9 @@ def test_unpooling_writes_what_lies_inside():
     assert np.ravel(y).tolist() == [4, 0, 0, 1]
     slope = jax.grad(lambda x: dml_jax.max_unpooling(x, indices, [1, 1, 1, 4]).sum())(x)
     assert np.ravel(slope).tolist() == [1, 0, 0, 1]
+    twice = np.array([2, 2, 9, 0], np.uint32).reshape(x.shape)  # the last one is written
+    slope = jax.jacobian(lambda x: dml_jax.max_unpooling(x, twice, [1, 1, 1, 4]))(x)
+    assert slope.reshape(4, 4).tolist() == [[0, 0, 0, 1], [0] * 4, [0, 1, 0, 0], [0] * 4]
     values, places = dml_jax.max_pooling(floats(1, 2, 4, 4), [2, 2], [2, 2], output_indices=True)
     whole = dml_jax.max_unpooling(values, places, [1, 2, 4, 4])
     np.testing.assert_array_equal(np.ravel(whole)[np.ravel(places)], np.ravel(values))

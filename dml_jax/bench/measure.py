@@ -12,11 +12,12 @@ from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.counts import operations
-from dml_jax.bench.functions import Plain, Transformed
+from dml_jax.bench.functions import Plain, Transformed, byte_count
 from dml_jax.bench.memory import (
     WAYS,
     Data,
     as_tuple,
+    check_memory,
     jax_contenders,
     programs,
     sets_moving,
@@ -121,6 +122,8 @@ class Bench:
         with wide(function):
             ends = function.inputs, function.outputs
             made = programs(function, *ends, self.device, sets, ways, place)
+            if not is_queued(self.device):
+                check_memory(made, sum(map(byte_count, (*ends[0], *ends[1]))) * sets)
             inputs = self.data.sets(function, sets, place)
             contenders = jax_contenders(made, inputs, ends[1], self.data, place)
             beside: dict[str, Contender] = {}

@@ -130,6 +130,19 @@ def programs(
     return Programs(donated, allocated, sets)
 
 
+def check_memory(made: Programs, data: int) -> None:
+    """Raise `MemoryError` if the host has not the bytes of the data and of the programs.
+
+    The system would end the process, where a GPU raises an error.
+    """
+    found = [p.memory_analysis() for p in (made.donated, made.allocated) if p is not None]
+    needed = data + max((one.temp_size_in_bytes for one in found if one is not None), default=0)
+    free = host_bytes()
+    if free is not None and needed > free:
+        sizes = (f"{size / 2**30:.1f} GiB" for size in (needed, free))
+        raise MemoryError("{} of memory are needed, and {} are free".format(*sizes))
+
+
 def each_set(function: Callable[..., Any], inputs: Sequence[Arrays]) -> list[Any]:
     """Call a function with one set after the other; XLA has no reason to merge the calls."""
     made: list[Any] = []

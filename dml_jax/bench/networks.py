@@ -145,14 +145,18 @@ def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:
         elif line.startswith("  "):
             bodies.setdefault(current, []).append(line)
 
-    known = {*names}
+    known = {f"/{name}/": name for name in names}
+    anywhere = re.compile("|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"\Z.")
 
     def nodes(lines: Sequence[str], seen: frozenset[str]) -> set[str]:
         found: set[str] = set()
         for line in lines:
             for path in re.findall(r'op_name="([^"]*)"', line):
-                found |= {part for part in path.split("/") if part in known}
+                if outermost := anywhere.search(f"/{path}/"):
+                    found.add(known[outermost[0]])
             called = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
+            for some in re.findall(r"branch_computations=\{([^}]*)\}", line):
+                called += re.findall(r"[\w.\-]+", some)
             for name in (n for n in called if n not in seen):
                 found |= nodes(bodies.get(name, []), seen | {name})
         return found

@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import angles, element_wise
+from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import finite, is_float, wide
 from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
@@ -39,15 +40,62 @@ def divide(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.where(b == 0, ~lax.full_like(a, 0), quotient)
 
 
+_FEW_BITS = 20  # of a quotient that is subtracted at once
+_LEAST_DIVISOR = np.float32(2**-100).view(np.int32)  # multiples of smaller ones may be subnormal
+
+
+def _beyond(x: jax.Array, unit: jax.Array) -> jax.Array:
+    """Return what positive `x` has beyond multiples of `unit`, exactly; less than 2^22 fit in.
+
+    Halves of the quotient by halves of the unit are products without rounding.
+    """
+    count = jnp.floor(x / unit)
+    most = jnp.floor(count * 2**-11) * 2**11
+    bits = lax.bitcast_convert_type(unit, np.int32) & np.int32(-(2**12))
+    upper = lax.bitcast_convert_type(bits, np.float32)
+    rest = x
+    for part in (most, count - most):
+        rest = rest - part * upper - part * (unit - upper)
+    return jnp.where(rest < 0, rest + unit, rest)
+
+
+def _rem_by_parts(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return what `lax.rem` does, by two quotients of few bits, where XLA would call C's fmod.
+
+    Where that does not do for all elements, all are C's.
+    """
+    x, y = jnp.abs(a), jnp.abs(b)
+    of_x, of_y = (lax.bitcast_convert_type(v, np.int32) for v in (x, y))
+    more = (of_x >> 23) - (of_y >> 23)
+    power = element_wise.power_of_two(jnp.clip(more - _FEW_BITS, 0, _FEW_BITS))
+    rest = jnp.where(of_x < of_y, x, _beyond(_beyond(x, y * power), y))
+    rest = jnp.where((x < np.inf) & (y > 0), jnp.copysign(rest, a), np.float32(np.nan))
+    is_far = (more > 2 * _FEW_BITS) | (of_y < _LEAST_DIVISOR)
+    is_far = is_far & (of_x >= of_y) & (of_y > 0) & (x < np.inf)
+
+    def by_library(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return state[0] | True, lax.rem(a, b)
+
+    return lax.while_loop(lambda state: ~state[0], by_library, (~jnp.any(is_far), rest))[1]
+
+
+_rem_of_float32 = placed(lax.rem, cpu=_rem_by_parts)
+
+
+def _rem(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return a - b * trunc(a / b) of floats."""
+    return (_rem_of_float32 if a.dtype == np.float32 else lax.rem)(a, b)
+
+
 def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return trunc(a / b); a rounded a / b may be the next whole number."""
-    return lax.round((a - lax.rem(a, b)) / b)
+    return lax.round((a - _rem(a, b)) / b)
 
 
 @derived_by(lambda da, a, b: da, lambda db, a, b: -db * _quotient(a, b))
 def _remainder(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return a - b * trunc(a / b) of floats."""
-    return lax.rem(a, b)
+    return _rem(a, b)
 
 
 def modulus_truncate(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -91,7 +139,8 @@ def _in_units(y: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arr
     y, x = (lax.clamp(-limits.max, v, limits.max) for v in (y, x))  # of infinity the limit
     size = lax.clamp(limits.tiny, lax.max(jnp.abs(y), jnp.abs(x)), limits.max / 4)
     power = lax.reduce_precision(lax.stop_gradient(size), limits.nexp, 0)
-    return 1 / power, y / power, x / power
+    unit = 1 / power
+    return unit, y * unit, x * unit
 
 
 def _of_ratio(dx: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:

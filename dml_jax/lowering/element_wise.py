@@ -105,6 +105,18 @@ atan = Differentiable(angles.arctan, lambda dx, x: dx * _over_root(x, 1, 1, 0, 2
 """Return the arc tangent."""
 
 
+cos = Differentiable(angles.cos, lambda dx, x: -dx * sin(x))
+"""Return the cosine of radians."""
+
+
+sin = Differentiable(angles.sin, lambda dx, x: dx * cos(x))
+"""Return the sine of radians."""
+
+
+tan = Differentiable(angles.tan, lambda dx, x: dx * (1 + lax.square(tan(x))))
+"""Return the tangent of radians."""
+
+
 def _of_bell(dx: jax.Array, x: jax.Array, c: float, j: int) -> jax.Array:
     slope = (-2 * c) * bell(x, c, j + 1)
     if j > 0:

@@ -142,8 +142,9 @@ def unpooled(x: jax.Array, indices: jax.Array, shape: Sequence[int]) -> jax.Arra
     places = jnp.minimum(indices.reshape(-1), indices.dtype.type(count)).astype(np.uint32)
     order = lax.iota(np.int32, x.size)
     writer = jnp.full(count, np.int32(-1)).at[places].max(order, mode="drop")
-    written = x.reshape(-1)[jnp.maximum(writer, np.int32(0))]
-    return jnp.where(writer < 0, x.dtype.type(0), written).reshape(shape)
+    places = writer.astype(np.uint32)  # where none writes, outside
+    written = x.reshape(-1).at[places].get(mode="fill", fill_value=0)
+    return written.reshape(shape)
 
 
 def quantized_average(

@@ -3,6 +3,7 @@
 All places and weights follow from sizes and attributes, and are computed on the host in float64.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import is_float, wide
 from dml_jax.lowering.scale_bias import wide_real
 
@@ -116,12 +118,24 @@ def blended(x: jax.Array, taps: Sequence[Taps]) -> jax.Array:
     y = wide(x)
     if not is_float(x) and any((t.weights != 1).any() for t in taps):
         y = lax.convert_element_type(x, wide_real(x.dtype))
-    sizes = [t.places.shape[0] / n for t, n in zip(taps, x.shape, strict=True)]
-    for axis in np.argsort(sizes, kind="stable"):  # first those that leave fewer elements
-        y = _along(y, taps[axis], int(axis))
+
+    def back(x: jax.Array, dy: jax.Array) -> tuple[jax.Array]:
+        return (gradient(dy, taps, x.shape),)
+
+    # The transpose of a gather is a scatter, which is slower than to gather by the turned taps.
+    read = functools.partial(_read_all, taps=taps)
+    y = placed(read, gradients=dict.fromkeys(("cpu", "cuda"), back))(y)
     if not is_float(x) and is_float(y):
         y = lax.round(y, lax.RoundingMethod.TO_NEAREST_EVEN)
     return lax.convert_element_type(y, x.dtype)
+
+
+def _read_all(x: jax.Array, taps: Sequence[Taps]) -> jax.Array:
+    """Return `x` read by the taps of each dimension, in its own type."""
+    sizes = [t.places.shape[0] / n for t, n in zip(taps, x.shape, strict=True)]
+    for axis in np.argsort(sizes, kind="stable"):  # first those that leave fewer elements
+        x = _along(x, taps[axis], int(axis))
+    return x
 
 
 def gradient(dy: jax.Array, taps: Sequence[Taps], sizes: Sequence[int]) -> jax.Array:

@@ -18,9 +18,9 @@ Places = Callable[[jax.Array, int], jax.Array]
 
 # A CPU takes a step along an axis for all lines at once. Fewer lines than this are cut into pieces
 # of half as many elements, and a step is one of all pieces.
-FEW_LINES = 64
+FEW_LINES = 8
 # Elements of a piece from which a search for the first pieces of a line gains.
-LEAST_PIECE, LEAST_PIECE_OF_GPU = 64, 24
+LEAST_PIECE = 24
 
 
 def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
@@ -168,7 +168,11 @@ def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
     One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort. One
     GPU sorts less of long lines.
     """
-    pieces = functools.partial(_by_pieces, k=k)
-    cpu = functools.partial(pieces, least=LEAST_PIECE, first=_by_floats)
-    cuda = functools.partial(pieces, least=LEAST_PIECE_OF_GPU, first=_by_sort)
+
+    def cpu(keys: jax.Array) -> jax.Array:
+        return _by_pieces(keys, k, LEAST_PIECE, _by_floats)
+
+    def cuda(keys: jax.Array) -> jax.Array:
+        return _by_pieces(keys, k, LEAST_PIECE, _by_sort)
+
     return placed(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda)

@@ -81,7 +81,7 @@ class ElementWiseCeil(Unary, op="ELEMENT_WISE_CEIL", function=lax.ceil):
     """
 
 
-class ElementWiseCos(Unary, op="ELEMENT_WISE_COS", function=lax.cos):
+class ElementWiseCos(Unary, op="ELEMENT_WISE_COS", function=element_wise.cos):
     """Takes the cosine of radians: `cos(g(x))`; NaN for infinities.
 
     Gradient: `-dy * sin(g(x))`, times scale.
@@ -116,14 +116,14 @@ class ElementWiseRecip(Unary, op="ELEMENT_WISE_RECIP", function=element_wise.rec
     """
 
 
-class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN", function=lax.sin):
+class ElementWiseSin(Unary, op="ELEMENT_WISE_SIN", function=element_wise.sin):
     """Takes the sine of radians: `sin(g(x))`; NaN for infinities.
 
     Gradient: `dy * cos(g(x))`, times scale.
     """
 
 
-class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN", function=lax.tan):
+class ElementWiseTan(Unary, op="ELEMENT_WISE_TAN", function=element_wise.tan):
     """Takes the tangent of radians: `tan(g(x))`; NaN for infinities.
 
     Gradient: `dy * (1 + tan(g(x))^2)`, times scale.
