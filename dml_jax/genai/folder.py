@@ -178,10 +178,27 @@ class Folder:
         return (self.eos_token_ids or [0])[0] if found is None else found
 
     @property
-    def start_token_ids(self) -> list[int]:
-        """Return the tokens that a decoder with an encoder starts with."""
+    def start_token_ids(self) -> list[int | None]:
+        """Return the tokens that a decoder with an encoder starts with; None is a language."""
         start = self.model.get("decoder_start_token_id", self.model.get("bos_token_id", 0))
-        return [int(start), *(int(i) for i in self.model.get("decoder_prompt_ids") or ())]
+        return [int(start), *(self.model.get("decoder_prompt_ids") or ())]
+
+    @property
+    def language_ids(self) -> list[int]:
+        """Return the tokens of languages, of which a decoder takes the likeliest one."""
+        return self.model.get("language_ids") or []
+
+    def never(self, count: int) -> list[int]:
+        """Return the tokens that an export of a decoder with an encoder may not make next.
+
+        Args:
+            count: how many tokens it has.
+        """
+        if "encoder" not in self.model:
+            return []
+        is_first = count == len(self.start_token_ids)
+        first = self.model.get("begin_suppress_tokens") or [] if is_first else []
+        return [*(self.model.get("suppress_tokens") or []), *first]
 
     @property
     def layers(self) -> int:
