@@ -272,7 +272,6 @@ def compare(root: Path, architectures: list[str], count: int, output: Path) -> N
                 exact, quick = (copied(folder, Path(copy) / str(k), k == 0) for k in (0, 1))
                 rows[label] = steps(folder, exact, count)
                 rows[label] |= speeds(folder, quick, root / "source" / name)
-|= speeds(folder, root / "source" / name)
             print(label, rows[label], flush=True)  # noqa: T201
             names = (" ".join((n, *f)) for n in (*OWN, REAL) for f in FORMS)
             whole = {
