@@ -82,13 +82,13 @@ def make(root: Path, architectures: list[str]) -> None:
     for name in architectures or (*OWN, REAL):
         source = root / "source" / name
         (_real if name == REAL else _random)(name, source)
-        details = {
-            "extra_kwargs": {},
-            "hf_name": str(source),
-            "hf_config": transformers.AutoConfig.from_pretrained(source),
-        }
         for precision, provider in FORMS:
             target = root / f"{name}_{precision}_{provider}"
+            details = {  # which the builder takes apart
+                "extra_kwargs": {},
+                "hf_name": str(source),
+                "hf_config": transformers.AutoConfig.from_pretrained(source),
+            }
             options = {"hf_details": details, "hf_token": False, "hf_remote": False}
             builder.create_model(
                 None, str(source), str(target), precision, provider, str(root / "cache"), **options

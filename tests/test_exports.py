@@ -194,7 +194,7 @@ def test_sound_starts_and_leaves_out_what_its_config_says(case: int, tmp_path: P
     )
     (folder / "generation_config.json").write_text(json.dumps({**told, **never}))
     model = og.Model(folder)
-    for beams in (1, 2):
+    for beams in (1, 2) if case == 1 else (1,):
         params = og.GeneratorParams(model)
         params.set_search_options(max_length=len(wanted), num_beams=beams)
         made = og.Generator(model, params)
