@@ -143,9 +143,7 @@ def copied(folder: Path, target: Path, is_exact: bool) -> Path:
         target: the copy.
         is_exact: whether it rounds no activations.
     """
-    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.data"))
-    for data in folder.glob("*.data"):
-        (target / data.name).hardlink_to(data)
+    shutil.copytree(folder, target)
     model = onnx.load(target / "model.onnx", load_external_data=False)
     for node in model.graph.node:
         for attribute in node.attribute:

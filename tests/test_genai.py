@@ -221,6 +221,7 @@ def test_text_becomes_tokens_and_back(model: og.Model):
     assert batch.shape() == [2, len(tokens)]
     assert tokenizer.decode_batch(batch) == [text, "the"]
     assert tokenizer.decode([1, *tokens, END]) == text
+    assert (tokenizer.to_token_id("</s>"), tokenizer.to_token_id("no token")) == (END, -1)
 
 
 def test_a_conversation_is_filled_in(model: og.Model):
@@ -242,7 +243,8 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     yield "be 1 where do_sample is true", lambda: options(num_beams=2, do_sample=True)
     yield "be an option of the search (did you mean 'top_k'?)", lambda: options(topk=4)
     yield "in [1, 512], the model's context_length", lambda: options(max_length=CONTEXT + 1)
-    yield "'top_p' to be in [0, 1], got 3.0", lambda: options(top_p=3)
+    yield "'top_p' to be in [0, 1], got 3.0", lambda: options(top_p=3, do_sample=True)
+    yield "'top_k' to be at least 0, got -1", lambda: options(top_k=-1, do_sample=True)
     yield "no guidance", lambda: params.set_guidance("regex", "a*")
     yield "no images", lambda: og.Images.open("picture.png")
     yield "no audio", lambda: og.Audios.open("sound.wav")
@@ -252,6 +254,10 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     yield "be at most 8, so that sequences have at most", lambda: made.append_tokens([5] * 9)
     yield f"the tokens to be in [0, {VOCABULARY - 1}]", lambda: made.append_tokens([VOCABULARY])
     yield "be called after append_tokens", made.generate_next_token
+    full = generator(model, max_length=2)
+    full.append_tokens([5, 7])
+    yield "be called before sequences have max_length (2) tokens", full.generate_next_token
+    yield "be an option of the log (did you mean 'enabled'?)", lambda: og.set_log_options(enable=1)
     yield "the index to be in [0, 0], got 1", lambda: made.get_sequence(1)
     yield "the messages to be JSON", lambda: tokenizer.apply_chat_template("hi")
     yield "genai_config.json' to be a file that can be read", lambda: og.Model(folder / "none")

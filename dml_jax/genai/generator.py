@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.errors import Unquoted
 from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.ahead import Block, Numbers, State
 from dml_jax.genai.beams import Beams, continued, reordered
@@ -219,11 +220,14 @@ class Generator:
     def generate_next_token(self) -> None:
         """Append the next token to each sequence; the pad_token_id to one that has ended.
 
-        Raises `GenAIError` where there are no tokens yet.
+        Raises `GenAIError` where there are no tokens yet, or as many as there may be.
         """
         if not self._count:
             rule = "be called after append_tokens"
             raise refusal("generate_next_token", rule, "a call without tokens")
+        if self._count >= self._options.max_length:
+            rule = f"be called before sequences have max_length ({self._options.max_length}) tokens"
+            raise refusal("generate_next_token", rule, Unquoted("a call after it"))
         if self.is_done():
             self._next = np.full_like(self._next, self._model.folder.pad_token_id)
             return
