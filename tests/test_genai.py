@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -264,6 +265,16 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     config = og.Config(folder)
     config.overlay('{"model": {"decoder": {"outputs": {"logits": "logit"}}}}')
     yield "be a tensor of 'model.onnx' (did you mean 'logits'?)", lambda: og.Model(config)
+    other = og.Config(folder)
+    other.overlay('{"model": {"decoder": {"num_hidden_layers": 4}}}')
+    yield ", got 'past_key_values.2.key'", lambda: og.Model(other)
+    ends = og.Config(folder)
+    ends.overlay(json.dumps({"model": {"eos_token_id": [END, VOCABULARY]}}))
+    yield (
+        f"'eos_token_id' in genai_config.json to be in [0, {VOCABULARY - 1}]",
+        lambda: og.Model(ends),
+    )
+    yield "be in [1, 32], got 0", lambda: options(num_beams=0)
     small = og.Config(folder)
     small.overlay('{"model": {"vocab_size": 100}}')
     yield "have at most 100 tokens, as the model has", lambda: og.Tokenizer(small)
@@ -276,6 +287,28 @@ def test_what_is_wrong_is_said_in_a_line(folder: Path, model: og.Model):
         assert said in str(caught.value)
         assert "\n" not in str(caught.value)
         assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_size_that_the_network_has_not_is_said_in_a_line(tmp_path: Path):
+    proto = onnx.load(write_folder(tmp_path) / "model.onnx", load_external_data=False)
+    for value in (*proto.graph.input, *proto.graph.output):
+        if len(value.type.tensor_type.shape.dim) == 4:
+            value.type.tensor_type.shape.dim[3].dim_param = "kv_cache_dim"
+    onnx.save(proto, tmp_path / "model.onnx")
+    config = og.Config(tmp_path)
+    config.overlay('{"model": {"decoder": {"head_size": 7}}}')
+    rule = "^expected head_size in genai_config.json to be 16, as in the network, got 7$"
+    with pytest.raises(og.GenAIError, match=rule):
+        generator(og.Model(config)).append_tokens([5])
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx.data", "tokenizer.json"])
+def test_a_file_that_is_missing_is_said_in_a_line(name: str, tmp_path: Path):
+    (write_folder(tmp_path) / name).unlink()
+    result = CliRunner().invoke(cli, ["generate", str(tmp_path), "-p", "the"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"expected the file '{tmp_path / name}' to be ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_the_command_prints_what_the_model_says(folder: Path, model: og.Model):

@@ -85,8 +85,9 @@ class SearchOptions:
         option("num_beams", 1 <= self.num_beams <= 32, "be in [1, 32]")
         rule = "be 1 where do_sample is true"
         option("num_beams", self.num_beams <= 1 or not self.draws, rule)
-        rule = f"be in [1, {self.num_beams}], as there are beams"
-        option("num_return_sequences", 1 <= self.num_return_sequences <= self.num_beams, rule)
+        beams = max(self.num_beams, 1)
+        rule = f"be in [1, {beams}], as there are beams"
+        option("num_return_sequences", 1 <= self.num_return_sequences <= beams, rule)
         option("diversity_penalty", self.diversity_penalty == 0, f"be 0 {not_done}")
         option("batch_size", self.batch_size >= 1, "be at least 1")
         rule = f"be in [1, {context_length}], the model's context_length"
