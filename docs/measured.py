@@ -532,6 +532,26 @@ every operator for a TPU and runs none.
 """
 
 
+def language_models() -> str:
+    """Return the tables of `language_models.py`: an architecture in a form each."""
+    parts = []
+    for known, folders in kept("language-models"):
+        rows = [
+            [
+                *name.split(" ", 1),
+                *(str(row[k]) for k in ("steps", "right", "near")),
+                f"{row['rate']:.0f}",
+                *(f"{row['rate'] / row[k]:.2f}" for k in ("genai_rate", "transformers_rate")),
+                f"{row['genai_prompt_s'] / row['prompt_s']:.2f}",
+            ]
+            for name, row in folders.items()
+        ]
+        head = ["", "form", "steps", "right", "near", "tokens a second", "beside GenAI"]
+        head += ["beside transformers", "prompt beside GenAI"]
+        parts.append(f"On {_machine(known)}:\n\n{table(head, rows)}")
+    return "\n\n".join(parts)
+
+
 def platforms() -> str:
     """Return the page of the machines and versions that the tests ran on."""
     columns = ("device", "python", "jax", "tests", "passed", "failed", "error", "skipped", "date")

@@ -153,6 +153,8 @@ def written() -> Iterator[tuple[Path, str]]:
     yield readme, _filled(text, "figures", measured.figures())
     performance = ROOT / "docs" / "performance.md"
     yield performance, _filled(performance.read_text(), "figures", measured.gains())
+    models = ROOT / "docs" / "guides" / "language-models.md"
+    yield models, _filled(models.read_text(), "figures", measured.language_models())
     yield ROOT / "docs" / "measurements.md", measured.page()
     yield ROOT / "docs" / "platforms.md", measured.platforms()
     yield ROOT / "docs" / "images" / "figures.svg", measured.picture()

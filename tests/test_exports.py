@@ -1,5 +1,6 @@
 """Folders of optimum's form: `dml_jax.genai` gives the tokens of ONNX Runtime's loop."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,102 @@ def test_encoders_are_read_once(is_sound: bool, tmp_path: Path):
     assert result.stderr.count("\n") == 1
     if not is_sound:
         assert generated(model, tokens, 20).get_sequence(0).tolist() == wanted
+
+
+ENGLISH, GERMAN, WRITE, TRANSLATE, NO_TIMES = 40, 41, 50, 51, 60
+LANGUAGES = {"<|en|>": ENGLISH, "<|de|>": GERMAN}
+TASKS = {"transcribe": WRITE, "translate": TRANSLATE}
+
+# What generation_config.json says, and the tokens that transformers' Whisper starts with: None is
+# the likeliest language.
+STARTS: list[tuple[dict[str, Any], list[int | None]]] = [
+    ({"forced_decoder_ids": [[1, GERMAN], [2, TRANSLATE]]}, [3, GERMAN, TRANSLATE]),
+    (
+        {
+            "forced_decoder_ids": [[1, None], [2, WRITE]],
+            "lang_to_id": LANGUAGES,
+            "no_timestamps_token_id": NO_TIMES,
+        },
+        [3, None, WRITE, NO_TIMES],
+    ),
+    (
+        {
+            "forced_decoder_ids": [[1, None], [2, WRITE]],
+            "lang_to_id": LANGUAGES,
+            "task_to_id": TASKS,
+            "language": "de",
+            "no_timestamps_token_id": NO_TIMES,
+        },
+        [3, GERMAN, WRITE, NO_TIMES],
+    ),
+    ({"lang_to_id": LANGUAGES, "task_to_id": TASKS, "task": "translate"}, [3, None, TRANSLATE]),
+    ({"forced_decoder_ids": [[1, NO_TIMES]], "no_timestamps_token_id": NO_TIMES}, [3, NO_TIMES]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(STARTS)))
+def test_sound_starts_and_leaves_out_what_its_config_says(case: int, tmp_path: Path):
+    told, starts = STARTS[case]
+    decoder = tmp_path / "decoder_model.onnx"
+    write_decoder(decoder, positions="size", mask=False, past=False, source="plain")
+    write_encoder(tmp_path / "encoder_model.onnx", is_sound=True)
+    features = np.random.default_rng(0).standard_normal((1, CHANNELS, 2 * SOURCE), np.float32)
+    (states,) = session(tmp_path / "encoder_model.onnx").run(None, {"input_features": features})
+    run = session(decoder)
+
+    def logits(tokens: list[int]) -> np.ndarray:
+        given = {"encoder_hidden_states": states, "input_ids": np.array([tokens])}
+        return run.run(["logits"], given)[0][0, -1]
+
+    spoken = max(LANGUAGES.values(), key=lambda i: logits([3])[i])
+    starts = [spoken if token is None else token for token in starts]
+    first, second = (int(token) for token in logits(starts).argsort()[::-1][:2])
+    never = {"begin_suppress_tokens": [first], "suppress_tokens": [second]}
+    wanted = list(starts)
+    for _ in range(8):
+        found = logits(wanted)
+        found[[second] if len(wanted) > len(starts) else [first, second]] = -np.inf
+        wanted.append(int(found.argmax()))
+    folder = write_config(
+        tmp_path,
+        decoder_start_token_id=3,
+        eos_token_id=[],
+        max_source_positions=SOURCE,
+        num_mel_bins=CHANNELS,
+    )
+    (folder / "generation_config.json").write_text(json.dumps({**told, **never}))
+    model = og.Model(folder)
+    for beams in (1, 2) if case == 1 else (1,):
+        params = og.GeneratorParams(model)
+        params.set_search_options(max_length=len(wanted), num_beams=beams)
+        made = og.Generator(model, params)
+        made.set_inputs({"input_features": features})
+        assert made.get_sequence(0).tolist() == starts
+        while not made.is_done():
+            made.generate_next_token()
+        sequence = made.get_sequence(0).tolist()
+        assert sequence == wanted if beams == 1 else second not in sequence[len(starts) :]
+
+
+@pytest.mark.parametrize(
+    "told, said",
+    [
+        ({"return_timestamps": True}, "return_timestamps in generation_config.json to be false"),
+        ({"suppress_tokens": [9999]}, "a token in generation_config.json to be in [0, 319]"),
+        ({"suppress_tokens": 7}, "to hold tokens in the form of transformers"),
+        ({"language": "en"}, "the language in generation_config.json to be a name in lang_to_id"),
+        ({"task": "sing", "task_to_id": TASKS}, "to be a name in task_to_id"),
+        ({"forced_decoder_ids": [1]}, "to hold tokens in the form of transformers"),
+    ],
+)
+def test_what_a_config_of_sound_cannot_say(told: dict[str, Any], said: str, tmp_path: Path):
+    write_decoder(tmp_path / "decoder_model.onnx", mask=False, past=False, source="plain")
+    write_encoder(tmp_path / "encoder_model.onnx", is_sound=True)
+    folder = write_config(tmp_path)
+    (folder / "generation_config.json").write_text(json.dumps(told))
+    with pytest.raises(og.GenAIError) as caught:
+        og.Model(folder)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_what_does_not_fit_is_said_in_a_line(tmp_path: Path):

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -221,6 +222,7 @@ def test_text_becomes_tokens_and_back(model: og.Model):
     assert batch.shape() == [2, len(tokens)]
     assert tokenizer.decode_batch(batch) == [text, "the"]
     assert tokenizer.decode([1, *tokens, END]) == text
+    assert (tokenizer.to_token_id("</s>"), tokenizer.to_token_id("no token")) == (END, -1)
 
 
 def test_a_conversation_is_filled_in(model: og.Model):
@@ -242,7 +244,8 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     yield "be 1 where do_sample is true", lambda: options(num_beams=2, do_sample=True)
     yield "be an option of the search (did you mean 'top_k'?)", lambda: options(topk=4)
     yield "in [1, 512], the model's context_length", lambda: options(max_length=CONTEXT + 1)
-    yield "'top_p' to be in [0, 1], got 3.0", lambda: options(top_p=3)
+    yield "'top_p' to be in [0, 1], got 3.0", lambda: options(top_p=3, do_sample=True)
+    yield "'top_k' to be at least 0, got -1", lambda: options(top_k=-1, do_sample=True)
     yield "no guidance", lambda: params.set_guidance("regex", "a*")
     yield "no images", lambda: og.Images.open("picture.png")
     yield "no audio", lambda: og.Audios.open("sound.wav")
@@ -252,12 +255,26 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     yield "be at most 8, so that sequences have at most", lambda: made.append_tokens([5] * 9)
     yield f"the tokens to be in [0, {VOCABULARY - 1}]", lambda: made.append_tokens([VOCABULARY])
     yield "be called after append_tokens", made.generate_next_token
+    full = generator(model, max_length=2)
+    full.append_tokens([5, 7])
+    yield "be called before sequences have max_length (2) tokens", full.generate_next_token
+    yield "be an option of the log (did you mean 'enabled'?)", lambda: og.set_log_options(enable=1)
     yield "the index to be in [0, 0], got 1", lambda: made.get_sequence(1)
     yield "the messages to be JSON", lambda: tokenizer.apply_chat_template("hi")
     yield "genai_config.json' to be a file that can be read", lambda: og.Model(folder / "none")
     config = og.Config(folder)
     config.overlay('{"model": {"decoder": {"outputs": {"logits": "logit"}}}}')
     yield "be a tensor of 'model.onnx' (did you mean 'logits'?)", lambda: og.Model(config)
+    other = og.Config(folder)
+    other.overlay('{"model": {"decoder": {"num_hidden_layers": 4}}}')
+    yield ", got 'past_key_values.2.key'", lambda: og.Model(other)
+    ends = og.Config(folder)
+    ends.overlay(json.dumps({"model": {"eos_token_id": [END, VOCABULARY]}}))
+    yield (
+        f"'eos_token_id' in genai_config.json to be in [0, {VOCABULARY - 1}]",
+        lambda: og.Model(ends),
+    )
+    yield "be in [1, 32], got 0", lambda: options(num_beams=0)
     small = og.Config(folder)
     small.overlay('{"model": {"vocab_size": 100}}')
     yield "have at most 100 tokens, as the model has", lambda: og.Tokenizer(small)
@@ -270,6 +287,28 @@ def test_what_is_wrong_is_said_in_a_line(folder: Path, model: og.Model):
         assert said in str(caught.value)
         assert "\n" not in str(caught.value)
         assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_size_that_the_network_has_not_is_said_in_a_line(tmp_path: Path):
+    proto = onnx.load(write_folder(tmp_path) / "model.onnx", load_external_data=False)
+    for value in (*proto.graph.input, *proto.graph.output):
+        if len(value.type.tensor_type.shape.dim) == 4:
+            value.type.tensor_type.shape.dim[3].dim_param = "kv_cache_dim"
+    onnx.save(proto, tmp_path / "model.onnx")
+    config = og.Config(tmp_path)
+    config.overlay('{"model": {"decoder": {"head_size": 7}}}')
+    rule = "^expected head_size in genai_config.json to be 16, as in the network, got 7$"
+    with pytest.raises(og.GenAIError, match=rule):
+        generator(og.Model(config)).append_tokens([5])
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx.data", "tokenizer.json"])
+def test_a_file_that_is_missing_is_said_in_a_line(name: str, tmp_path: Path):
+    (write_folder(tmp_path) / name).unlink()
+    result = CliRunner().invoke(cli, ["generate", str(tmp_path), "-p", "the"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"expected the file '{tmp_path / name}' to be ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_the_command_prints_what_the_model_says(folder: Path, model: og.Model):

@@ -813,6 +813,52 @@ def test_queries_see_the_blocks_that_a_layout_has(tokens: int):
         np.testing.assert_allclose(result, answer, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("tokens, ends", [(1, [55, 20]), (3, [20, 55]), (40, [40, 25])])
+def test_batches_with_different_numbers_of_keys_see_their_own(tokens: int, ends: list[int]):
+    """ONNX Runtime's kernel reads these scores at other places than it writes: NumPy has the fact.
+
+    It multiplies the values with `seq * total_key_lengths[batch] * i` as the place of the scores
+    (sparse_attention_base.h), and writes them at `seq * total_sequence_length * i`.
+    """
+    seen = np.tril(np.array([[1, 1, 1, 1], [1, 1, 0, 1], [1, 0, 1, 1], [0, 1, 1, 1]]))
+    rows = np.array([[0, *seen.sum(1).cumsum()]], np.int32)
+    shape = {"q": (2, tokens, 64), "k": (2, tokens, 32), "v": (2, tokens, 32)}
+    given = {name: normal(*sizes) for name, sizes in shape.items()}
+    given |= {"a": normal(2, 2, 64, 16), "b": normal(2, 2, 64, 16)}
+    given |= {"rows": rows, "columns": np.nonzero(seen)[1].astype(np.int32)[None]}
+    total = tokens if tokens == 40 else max(ends)
+    given |= {"n": np.array([total], np.int32), "ends": np.array(ends, np.int32)}
+    angles = normal(64, 8)
+    given |= {"c": np.cos(angles), "s": np.sin(angles)}
+    heads: Any = {"num_heads": 4, "kv_num_heads": 2, "sparse_block_size": 16, "do_rotary": 1}
+    model, inputs = case("SparseAttention", "y k2 v2", "rows columns", **given, **heads)
+    result, keys, values = (np.asarray(x) for x in load_onnx(model)(inputs).values())
+
+    def turned(x: np.ndarray, places: np.ndarray) -> np.ndarray:
+        low, high = np.split(x.reshape(len(places), -1, 16).astype(np.float64), 2, -1)
+        turns = angles[places][:, None]
+        cos, sin = np.cos(turns), np.sin(turns)
+        return np.concatenate([low * cos - high * sin, low * sin + high * cos], -1)
+
+    for batch, end in enumerate(ends):
+        first = 0 if total == tokens else end - tokens
+        places = np.arange(first, first + tokens)
+        buffers = [given[name][batch].astype(np.float64) for name in ("a", "b")]
+        buffers[0][:, places] = turned(given["k"][batch], places).transpose(1, 0, 2)
+        buffers[1][:, places] = given["v"][batch].reshape(tokens, 2, 16).transpose(1, 0, 2)
+        np.testing.assert_allclose(keys[batch], buffers[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(values[batch], buffers[1])
+        queries = turned(given["q"][batch], places)
+        for row, place in enumerate(places[: end - first]):
+            (there,) = np.nonzero(seen[place // 16].repeat(16)[: place + 1])
+            for head in range(4):
+                scores = buffers[0][head // 2, there] @ queries[row, head] / 4
+                parts = np.exp(scores - scores.max())
+                wanted = parts @ buffers[1][head // 2, there] / parts.sum()
+                found = result[batch, row, 16 * head : 16 * head + 16]
+                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_what_experts_do_not_compute_is_refused():
     given: Any = {"x": normal(2, 8), "r": normal(2, 4), "w": normal(4, 6, 8), "_b": NONE}
     given |= {"v": normal(4, 8, 6)}

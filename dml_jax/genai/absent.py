@@ -5,9 +5,27 @@ from typing import Any
 
 import jax
 
-from dml_jax.genai.errors import absent
+from dml_jax.errors import nearest
+from dml_jax.genai.errors import absent, refusal
 
 _LOG = logging.getLogger("dml_jax.genai")
+_LOGGED = (
+    "enabled",
+    "ansi_tags",
+    "append_next_tokens",
+    "filename",
+    "generate_next_token",
+    "hit_eos",
+    "hit_max_length",
+    "model_input_shapes",
+    "model_input_values",
+    "model_logits",
+    "model_output_shapes",
+    "model_output_values",
+    "ort_lib",
+    "value_stats",
+    "warning",
+)
 
 
 class _Absent:
@@ -88,7 +106,13 @@ class MtpGenerator(_Absent):
 
 
 def set_log_options(**options: Any) -> None:
-    """Turn the log on or off: `enabled`; other options are ONNX Runtime GenAI's own."""
+    """Turn the log on or off: `enabled`; the other options of ONNX Runtime GenAI change nothing.
+
+    Raises `GenAIError` for options that it has not.
+    """
+    for name in options:
+        if name not in _LOGGED:
+            raise refusal("the option", f"be an option of the log{nearest(name, _LOGGED)}", name)
     _LOG.setLevel(logging.INFO if options.get("enabled", True) else logging.WARNING)
 
 

@@ -70,6 +70,28 @@ class Config:
         """Set an option of a provider, which changes nothing."""
         self._providers.setdefault(provider, {})[name] = value
 
+    def set_decoder_provider_options_hardware_device_type(self, provider: str, value: Any) -> None:
+        """Set what hardware a provider takes, which changes nothing."""
+        self._providers.setdefault(provider, {})["hardware"] = str(value)
+
+    set_decoder_provider_options_hardware_device_id = (
+        set_decoder_provider_options_hardware_device_type
+    )
+    set_decoder_provider_options_hardware_vendor_id = (
+        set_decoder_provider_options_hardware_device_type
+    )
+
+    def clear_decoder_provider_options_hardware_device_type(self, provider: str) -> None:
+        """Forget what hardware a provider takes, which changes nothing."""
+        self._providers.get(provider, {}).pop("hardware", None)
+
+    clear_decoder_provider_options_hardware_device_id = (
+        clear_decoder_provider_options_hardware_device_type
+    )
+    clear_decoder_provider_options_hardware_vendor_id = (
+        clear_decoder_provider_options_hardware_device_type
+    )
+
     def add_model_data(self, name: str, data: Any) -> None:
         """Refuse models in memory."""
         raise absent("models in memory", "a Config takes a folder")

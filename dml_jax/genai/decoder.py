@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from onnx import helper, numpy_helper
 
-from dml_jax.errors import Expect
+from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.dividing import Division, divided
@@ -212,10 +212,19 @@ class Decoder:
         options = NetworkOptions(
             shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.files
         )
-        if self.mesh is None:
-            network = load_network(proto, options)
-        else:
-            network = sharded(load_network, proto, options, self.mesh, placed=self._weights)
+        try:
+            if self.mesh is None:
+                network = load_network(proto, options)
+            else:
+                network = sharded(load_network, proto, options, self.mesh, placed=self._weights)
+        except DmlError as error:  # faults of a file's many tensors have one cause
+            raise DmlError(error.faults[:1]) from None
+        if isinstance(network, Network) and self.folder.caches:
+            size, shape = self.heads[1], network.output_types[self.folder.caches[0][1]].shape
+            own = (shape or (0,) * 4)[3]
+            if size != own:
+                field = f"head_size in {self.folder.config_name}"
+                raise DmlError([Fault("", field, f"be {own}, as in the network", size)])
         self._weights = {**network.weights, **self._weights}
         network.weights = {name: self._weights[name] for name in network.weights}
         return network

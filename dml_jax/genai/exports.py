@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.files import parse_text
 
 PLAIN = "config.json"
@@ -18,6 +18,7 @@ _SEQUENCES = ("decoder_model.onnx", "decoder_model_merged.onnx")  # of decoders 
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_target_positions", "seq_length")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 _DEFAULT_LENGTH = 2048
+_NEVER = ("suppress_tokens", "begin_suppress_tokens")
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -71,9 +72,72 @@ def of_export(path: Path) -> dict[str, Any]:
         if config.get("max_source_positions"):  # of sound: two times are one result
             model["source_length"] = int(config["max_source_positions"])
             model["features"] = [config.get("num_mel_bins", 80), 2 * model["source_length"]]
-        forced = tokens.get("forced_decoder_ids") or []
-        model["decoder_prompt_ids"] = [token for _, token in forced if token is not None]
+        model |= _told(tokens)
     return {"model": model, "search": {"max_length": int(model["context_length"])}}
+
+
+def _told(tokens: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what generation_config.json says of the tokens that a decoder with an encoder makes.
+
+    Args:
+        tokens: its members, and those of config.json.
+
+    Raises `DmlError` where members have other forms, or ask for times in the text.
+    """
+    if tokens.get("return_timestamps"):
+        rule = "be false: times in the text are not carried out"
+        raise DmlError([Fault("", "return_timestamps in generation_config.json", rule, True)])
+    count = tokens.get("vocab_size", 0)
+
+    def token(value: Any) -> int:
+        if type(value) is not int or not 0 <= value < count:
+            rule = f"be in [0, {count - 1}], as the model has tokens"
+            raise DmlError([Fault("", "a token in generation_config.json", rule, value)])
+        return value
+
+    try:
+        languages = {name: token(i) for name, i in (tokens.get("lang_to_id") or {}).items()}
+        starts = _starts(tokens, languages)
+        return {
+            "decoder_prompt_ids": [i if i is None else token(i) for i in starts],
+            "language_ids": [*languages.values()],
+            **{name: [token(i) for i in tokens.get(name) or ()] for name in _NEVER},
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        if isinstance(error, DmlError):
+            raise
+        rule = "hold tokens in the form of transformers"
+        raise DmlError([Fault("", "generation_config.json", rule, Unquoted(str(error)))]) from None
+
+
+def _starts(tokens: Mapping[str, Any], languages: Mapping[str, int]) -> list[int | None]:
+    """Return the tokens that follow a decoder's first one; None is the likeliest language.
+
+    Whisper's are a language, a task, and that there are no times. As in transformers, `language`
+    and `task` come before `forced_decoder_ids`.
+    """
+    language, task, tasks = tokens.get("language"), tokens.get("task"), tokens.get("task_to_id")
+    found: list[int | None] = []
+    if language is None and task is None:
+        found = [token for _, token in tokens.get("forced_decoder_ids") or ()]
+    if language is not None:
+        name = f"<|{str(language).strip('<|>').lower()}|>"
+        found = [_named("language", name, languages, "lang_to_id")]
+    elif languages and found[:1] in ([], [None]):
+        found[:1] = [None]
+    if task is not None or (language is not None and tasks):
+        found.append(_named("task", task or "transcribe", tasks or {}, "task_to_id"))
+    no_times = tokens.get("no_timestamps_token_id")
+    if no_times is not None and found[-1:] != [no_times]:
+        found.append(no_times)
+    return [i for i in found if i is not None or languages]
+
+
+def _named(field: str, name: Any, known: Mapping[str, int], member: str) -> int:
+    if name not in known:
+        rule = f"be a name in {member}{nearest(str(name), known)}"
+        raise DmlError([Fault("", f"the {field} in generation_config.json", rule, name)])
+    return known[name]
 
 
 def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:

@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.files import parse_text, similar_file
 from dml_jax.genai.exports import PLAIN, of_export, unbranched
 from dml_jax.onnx.external import Folder as Files
+from dml_jax.onnx.external import files_of
 
 CONFIG = "genai_config.json"
 
@@ -164,7 +166,8 @@ class Folder:
         """Return the tokens that end a sequence."""
         ids = self.model.get("eos_token_id", [])
         listed = ids if isinstance(ids, list) else [ids]
-        return [_number({"eos_token_id": i}, "eos_token_id") or 0 for i in listed]
+        most = (self.vocab_size or 2**31) - 1
+        return [_number({"eos_token_id": i}, "eos_token_id", most) or 0 for i in listed]
 
     @property
     def bos_token_id(self) -> int:
@@ -178,10 +181,27 @@ class Folder:
         return (self.eos_token_ids or [0])[0] if found is None else found
 
     @property
-    def start_token_ids(self) -> list[int]:
-        """Return the tokens that a decoder with an encoder starts with."""
+    def start_token_ids(self) -> list[int | None]:
+        """Return the tokens that a decoder with an encoder starts with; None is a language."""
         start = self.model.get("decoder_start_token_id", self.model.get("bos_token_id", 0))
-        return [int(start), *(int(i) for i in self.model.get("decoder_prompt_ids") or ())]
+        return [int(start), *(self.model.get("decoder_prompt_ids") or ())]
+
+    @property
+    def language_ids(self) -> list[int]:
+        """Return the tokens of languages, of which a decoder takes the likeliest one."""
+        return self.model.get("language_ids") or []
+
+    def never(self, count: int) -> list[int]:
+        """Return the tokens that an export of a decoder with an encoder may not make next.
+
+        Args:
+            count: how many tokens it has.
+        """
+        if "encoder" not in self.model:
+            return []
+        is_first = count == len(self.start_token_ids)
+        first = self.model.get("begin_suppress_tokens") or [] if is_first else []
+        return [*(self.model.get("suppress_tokens") or []), *first]
 
     @property
     def layers(self) -> int:
@@ -239,6 +259,11 @@ class Folder:
         if not self.layers and "encoder" not in self.model:
             rule = "be 1 or more"
             faults.append(Fault("", f"num_hidden_layers in {self.config_name}", rule, self.layers))
-        if faults:
-            raise DmlError(faults)
+        if faults:  # one line: they have one cause
+            raise DmlError(faults[:1])
+        for path in files_of(proto, self.files):
+            if not os.path.isfile(path):  # noqa: PTH113  (Path raises for names that are too long)
+                rule = f"be the file of the weights of '{name}'{similar_file(path)}"
+                what = Unquoted("no such file")
+                raise DmlError([Fault("", f"the file '{path}'", rule, what)])
         return proto

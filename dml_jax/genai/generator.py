@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.errors import Unquoted
 from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.ahead import Block, Numbers, State
 from dml_jax.genai.beams import Beams, continued, reordered
@@ -116,8 +117,10 @@ class Generator:
             )
         array = as_tokens(tokens, self._options.batch_size)
         if self._decoder.is_encoding and not self._count:
-            array = self._encoded(array)
-        self._appended(array)
+            self._encode(array)
+            self._start_decoder()
+        else:
+            self._appended(array)
 
     append_token_sequences = append_tokens
 
@@ -145,12 +148,24 @@ class Generator:
         self._has_ended[:] = False
         self._compute(1 if self._steps > 1 else 2)
 
-    def _encoded(self, source: np.ndarray) -> np.ndarray:
-        """Let the encoder read tokens or features; return the tokens that a decoder starts with."""
-        folder, beams = self._model.folder, self._options.num_beams
+    def _encode(self, source: np.ndarray) -> None:
+        """Let the encoder read tokens or features."""
         with raised():
-            self._cache = self._decoder.encoded(self._cache, source.repeat(beams, 0))
-        return np.array([folder.start_token_ids] * self._options.batch_size, np.int32)
+            source = source.repeat(self._options.num_beams, 0)
+            self._cache = self._decoder.encoded(self._cache, source)
+
+    def _start_decoder(self) -> None:
+        """Append the tokens that a decoder starts with, and the likeliest language among them."""
+        folder, batch = self._model.folder, self._options.batch_size
+        starts = folder.start_token_ids
+        place = starts.index(None) if None in starts else len(starts)
+        self._appended(np.array([starts[:place]] * batch, np.int32))
+        if place == len(starts):
+            return
+        languages = np.array(folder.language_ids, np.int32)
+        logits = self.get_logits()[:: self._options.num_beams, 0, languages]
+        rest = np.array([starts[place + 1 :]] * batch, np.int32)
+        self._appended(np.concatenate([languages[logits.argmax(-1)][:, None], rest], 1))
 
     def _see(self, tokens: Any) -> None:
         """Take note of tokens that occur, where they are counted."""
@@ -205,11 +220,14 @@ class Generator:
     def generate_next_token(self) -> None:
         """Append the next token to each sequence; the pad_token_id to one that has ended.
 
-        Raises `GenAIError` where there are no tokens yet.
+        Raises `GenAIError` where there are no tokens yet, or as many as there may be.
         """
         if not self._count:
             rule = "be called after append_tokens"
             raise refusal("generate_next_token", rule, "a call without tokens")
+        if self._count >= self._options.max_length:
+            rule = f"be called before sequences have max_length ({self._options.max_length}) tokens"
+            raise refusal("generate_next_token", rule, Unquoted("a call after it"))
         if self.is_done():
             self._next = np.full_like(self._next, self._model.folder.pad_token_id)
             return
@@ -241,7 +259,8 @@ class Generator:
     @property
     def _steps(self) -> int:
         """Return how many tokens a program computes."""
-        is_single = self._options.no_repeat_ngram_size or self._beams is not None
+        options, never = self._options, self._model.folder.never(self._count)
+        is_single = options.no_repeat_ngram_size or self._beams is not None or never
         return 1 if is_single else self._model.ahead
 
     @property
@@ -354,9 +373,12 @@ class Generator:
         banned = None
         if options.no_repeat_ngram_size and self._count >= options.no_repeat_ngram_size:
             banned = repeating(self._sequences, options.no_repeat_ngram_size, logits.shape[1])
+        never = self._model.folder.never(self._count)
         if self._count < options.min_length:
+            never = [*never, *self._model.folder.eos_token_ids]
+        if never:
             banned = np.zeros(logits.shape, bool) if banned is None else banned
-            banned[:, self._model.folder.eos_token_ids] = True
+            banned[:, never] = True
         return banned
 
     def _chosen(self) -> jax.Array:
@@ -450,9 +472,11 @@ class Generator:
         if self._decoder.is_encoding and "input_features" in inputs and not self._count:
             given = inputs.pop("input_features")
             features = np.asarray(given.as_numpy() if hasattr(given, "as_numpy") else given)
-            starts = self._encoded(features.reshape(-1, *features.shape[-2:]))
-            inputs.setdefault("input_ids", starts)
-            self._appended(as_tokens(inputs.pop("input_ids"), self._options.batch_size))
+            self._encode(features.reshape(-1, *features.shape[-2:]))
+            if "input_ids" in inputs:
+                self._appended(as_tokens(inputs.pop("input_ids"), self._options.batch_size))
+            else:
+                self._start_decoder()
         others = [name for name in inputs if name != "input_ids"]
         if others:
             raise refusal("the inputs", "be input_ids alone", ", ".join(others))

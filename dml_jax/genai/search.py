@@ -34,7 +34,7 @@ class SearchOptions:
         random_seed: the seed of the draws; -1 stands for another one each time.
         repetition_penalty: divides logits of tokens that occurred, if positive; else multiplies.
         temperature: divides the logits of a draw.
-        top_k: the number of tokens that a draw is among; 0 or less allows all.
+        top_k: the number of tokens that a draw is among; 0 allows all.
         top_p: the probability that the tokens have together that a draw is among.
     """
 
@@ -85,17 +85,18 @@ class SearchOptions:
         option("num_beams", 1 <= self.num_beams <= 32, "be in [1, 32]")
         rule = "be 1 where do_sample is true"
         option("num_beams", self.num_beams <= 1 or not self.draws, rule)
-        rule = f"be in [1, {self.num_beams}], as there are beams"
-        option("num_return_sequences", 1 <= self.num_return_sequences <= self.num_beams, rule)
+        beams = max(self.num_beams, 1)
+        rule = f"be in [1, {beams}], as there are beams"
+        option("num_return_sequences", 1 <= self.num_return_sequences <= beams, rule)
         option("diversity_penalty", self.diversity_penalty == 0, f"be 0 {not_done}")
         option("batch_size", self.batch_size >= 1, "be at least 1")
         rule = f"be in [1, {context_length}], the model's context_length"
         option("max_length", 1 <= self.max_length <= context_length, rule)
-        rule = f"be at most max_length ({self.max_length})"
-        option("min_length", self.min_length <= self.max_length, rule)
         option("repetition_penalty", self.repetition_penalty > 0, "be greater than 0")
-        option("temperature", self.temperature >= 0, "be at least 0")
-        option("top_p", 0 <= self.top_p <= 1, "be in [0, 1]")
+        is_drawn = self.do_sample
+        option("temperature", not is_drawn or self.temperature >= 0, "be at least 0")
+        option("top_p", not is_drawn or 0 <= self.top_p <= 1, "be in [0, 1]")
+        option("top_k", not is_drawn or self.top_k >= 0, "be at least 0")
         option("no_repeat_ngram_size", self.no_repeat_ngram_size >= 0, "be at least 0")
         if expect.faults:
             raise GenAIError(expect.faults)

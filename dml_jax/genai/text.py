@@ -122,11 +122,9 @@ class Tokenizer:
         return [self.decode(row) for row in rows]
 
     def to_token_id(self, text: str) -> int:
-        """Return the token that a text is. Raises `GenAIError` where it is none."""
+        """Return the token that a text is; -1 where it is none, as ONNX Runtime GenAI does."""
         found = self._tokens.token_to_id(text)
-        if found is None:
-            raise refusal("the text", "be one token", text)
-        return found
+        return -1 if found is None else found
 
     def create_stream(self) -> "TokenizerStream":
         """Return a decoder of one token after the other."""
