@@ -371,7 +371,7 @@ class TestProviders:
         assert session.get_providers() == ["CPUExecutionProvider"]
 
     def test_what_is_not_there_warns(self):
-        with pytest.warns(UserWarning, match="'FooExecutionProvider' is not there"):
+        with pytest.warns(UserWarning, match="Specified provider 'FooExecutionProvider' is not"):
             session = own.InferenceSession(BYTES, providers=["FooExecutionProvider"])
         assert session.get_providers() == ["CPUExecutionProvider"]
 
