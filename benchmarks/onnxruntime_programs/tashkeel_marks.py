@@ -9,5 +9,5 @@ SENTENCES = (
     "كتاب",
     "العلم نور والجهل ظلام",
 )
-MODELS = "bilstm-int8", "rawi-int8", "rawi-v2-int8", "rawi-v3-int8", "rawi-ensemble-int8"
+MODELS = "bilstm-int8", "rawi-int8", "rawi-v2-int8", "rawi-v3-int8", "rawi-ensemble"
 report(lambda: [diacritize(text, model=model) for model in MODELS for text in SENTENCES])

@@ -77,7 +77,7 @@ class Providers:
 def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Providers:
     """Return the providers that a session gets: those that are there, and the CPU as the last.
 
-    What is not there, or twice, gives a warning that begins as ONNX Runtime's, which programs filter.
+    What is not there gives a warning that begins as ONNX Runtime's, which programs filter.
 
     Args:
         providers: names, or pairs of a name and options; None for the first that is there.
