@@ -161,12 +161,13 @@ def _page(random: np.random.Generator, shape: list[int]) -> np.ndarray:
     return page
 
 
-def loaded(source: Source, path: Path, feeds: Arrays) -> tuple[Any, dict[str, Any]]:
-    """Return a network of `load_onnx`, and those of `feeds` that are its inputs."""
+def loaded(source: Source, path: Path, feeds: Arrays, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a network of `load_onnx` with options, and those of `feeds` that are its inputs."""
     constants = {name: feeds[name] for name in source.constants}
     inputs = {name: array for name, array in feeds.items() if name not in constants}
     shapes = {name: array.shape for name, array in inputs.items()}
-    return load_onnx(path, shapes, fallback=source.fallback, constants=constants), inputs
+    given = {"fallback": source.fallback, "constants": constants, **options}
+    return load_onnx(path, shapes, **given), inputs
 
 
 def session_of(model: Path | bytes, optimized: bool = True) -> Any:

@@ -1,5 +1,6 @@
 """Networks whose sizes data decides, in one program with bounds, beside ONNX Runtime."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -7,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime
 import pytest
+from click.testing import CliRunner, Result
 from onnx import parser
 
 import dml_jax
 from dml_jax import DmlError
+from dml_jax.cli import cli
 
 RANDOM = np.random.RandomState(0)
 HEAD = '<ir_version: 10, opset_import: ["": 18]>'
@@ -240,3 +243,50 @@ def test_elements_are_put_at_places_that_data_decides():
     for x in (RANDOM.randn(3, 4), -np.ones((3, 4)), np.ones((3, 4))):
         feeds = {"x": x.astype(np.float32)}
         np.testing.assert_allclose(network(feeds)["y"], runtime(model, feeds), rtol=1e-6)
+
+
+def command(*words: Any) -> Result:
+    return CliRunner().invoke(cli, [*map(str, words)])
+
+
+def written(path: Path, tail: str, **dims: list[str]) -> Path:
+    path.write_bytes(with_sizes(tail, **dims).SerializeToString())
+    return path
+
+
+def test_the_command_line_takes_bounds(tmp_path: Path):
+    """A name that no size has gets the names of all, and a size beyond its bound is an error."""
+    path = written(tmp_path / "voice.onnx", "a convolution", places=["frames"])
+    words = [path, "-f", "n:3", "--fallback"]
+    shown = command("check", *words, "--bounds", "frames=20").stdout
+    assert "y FLOAT32[1,2,y.count<=20]" in shown
+    feeds = feeds_of(9)
+    for name, array in feeds.items():
+        np.save(tmp_path / name, array)
+        words += ["--input", f"{name}={tmp_path / name}.npy"]
+    out = tmp_path / "out"
+    done = command("run", *words, "--bounds", "frames=20", "--output_path", out)
+    assert done.exit_code == 0, done.stderr
+    found = np.load(out / "y.npy")[..., : int(np.load(out / "y.count.npy"))]
+    expected = runtime(made(TAILS["a convolution"]), feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    done = command("run", *words, "--bounds", "frames=8")
+    assert done.exit_code == 1 and "the size 'frames' to be at most 8" in done.stderr
+    done = command("run", *words)
+    assert "--bounds places=SIZE" in done.stderr
+    assert command("run", *words, "--bounds", "frames:8").exit_code == 2
+
+
+def test_a_bound_of_an_unknown_name_gets_the_names(tmp_path: Path):
+    path = written(tmp_path / "voice.onnx", "a convolution", places=["frames"])
+    bounds = ["--bounds", "frames=20", "--bounds"]
+    for word, hint in (("time=9", r"(frames)"), ("frame=9", "(did you mean 'frames'?)")):
+        done = command("check", path, "-f", "n:3", "--fallback", *bounds, word)
+        assert done.exit_code == 1 and hint in done.stderr, done.stderr
+    text = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    path = tmp_path / "plain.onnx"
+    path.write_bytes(parser.parse_model(HEAD + text).SerializeToString())
+    done = command("bench", "--network", path, "--list", "--bounds", "time=9")
+    assert "expected bounds to name a size that data decides (there is none), got 'time'" in (
+        done.stderr
+    )

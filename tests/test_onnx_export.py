@@ -201,6 +201,18 @@ FUNCTIONS = {
     "accumulated exponentials": lambda x: lax.cumlogsumexp(x, 1),
     "pooled": lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2), (1, 1, 2), "SAME"),
     "zeros between": lambda x: lax.pad(x, np.float32(1.5), ((0, 0, 1), (-1, 2, 2), (1, -1, 0))),
+    "repeated": lambda x: (jnp.tile(x, (1, 2, 3)), jnp.repeat(x, 2, 1)),
+    "chosen": lambda x: jnp.select([x < -1, x < 1], [x * 2, x * 3], 0.0),
+    "found": lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x[0] + 0.1),
+    "slope of largest of windows": jax.grad(
+        lambda x: (
+            lax.reduce_window(jnp.round(x), -jnp.inf, lax.max, (1, 3, 2), (1, 2, 1), "SAME")
+            * x.sum()
+        ).sum()
+    ),
+    "slope of least of windows": jax.grad(
+        lambda x: lax.reduce_window(x, jnp.inf, lax.min, (2, 2, 2), (1, 1, 2), "VALID").sum()
+    ),
     "backwards": lambda x: lax.rev(x, (0, 2)),
     "small numbers": lambda x: (jnp.expm1(x * 1e-4), jnp.log1p(x * 1e-4), jnp.cbrt(x)),
     "angles": lambda x: jnp.arctan2(x, x[::-1]),

@@ -371,7 +371,7 @@ class TestProviders:
         assert session.get_providers() == ["CPUExecutionProvider"]
 
     def test_what_is_not_there_warns(self):
-        with pytest.warns(UserWarning, match="'FooExecutionProvider' is not there"):
+        with pytest.warns(UserWarning, match="Specified provider 'FooExecutionProvider' is not"):
             session = own.InferenceSession(BYTES, providers=["FooExecutionProvider"])
         assert session.get_providers() == ["CPUExecutionProvider"]
 
@@ -522,6 +522,31 @@ class TestSizes:
         options.add_session_config_entry("session.dml_jax_programs", "no")
         with pytest.raises(ValueError, match="a number of at least 1"):
             own.InferenceSession(BYTES, options)
+
+    def test_what_follows_from_one_size_is_compiled_once_for_it(self):
+        """A word of two lengths, of which each is read with one to three letters."""
+        word = [helper.make_node("Tanh", [f"a{k}"], [f"a{k + 1}"]) for k in range(8)]
+        rest = [helper.make_node("Tanh", [f"b{k}"], [f"b{k + 1}"]) for k in range(8)]
+        data = model(
+            [
+                helper.make_node("Identity", ["zero"], ["no"]),
+                helper.make_node("Tanh", ["word"], ["a0"]),
+                *word,
+                helper.make_node("ReduceSum", ["a8"], ["sum"], keepdims=0),
+                helper.make_node("Add", ["letters", "sum"], ["b0"]),
+                *rest,
+                helper.make_node("Add", ["b8", "no"], ["y"]),
+            ],
+            [_info("word", _FLOAT, ["n"]), _info("letters", _FLOAT, ["m"])],
+            [_info("y", _FLOAT, ["m"]), _info("sum", _FLOAT, []), _info("no", _FLOAT, [])],
+            [numpy_helper.from_array(np.array(0, np.float32), "zero")],
+        ).SerializeToString()
+        sessions = both(data)
+        for size in (3, 5):
+            for count in (1, 2, 3, 3):
+                feeds = {"word": np.ones(size, np.float32), "letters": np.ones(count, np.float32)}
+                same(sessions, feeds)
+        assert sessions[0]._programs.count == 2 + 3
 
     def test_a_shape_that_is_fed(self):
         data = model(

@@ -229,7 +229,7 @@ def tashkeel_marks() -> Answers:
         "كتاب",
         "العلم نور والجهل ظلام",
     )
-    models = "bilstm-int8", "rawi-int8", "rawi-v2-int8", "rawi-v3-int8", "rawi-ensemble-int8"
+    models = "bilstm-int8", "rawi-int8", "rawi-v2-int8", "rawi-v3-int8", "rawi-ensemble"
     return lambda: [diacritize(text, model=model) for model in models for text in sentences]
 
 

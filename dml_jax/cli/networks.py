@@ -117,6 +117,12 @@ _OPTIONS = (
         _numbers,
         "Value that an input of an ONNX network always has, as rate:16000. Repeatable.",
     ),
+    _of_pairs(
+        "--bounds bounds",
+        "NAME=SIZE, as frames=4000",
+        _size,
+        "Largest size of what data decides in an ONNX network, as frames=4000. Repeatable.",
+    ),
 )
 
 
@@ -126,7 +132,7 @@ def network_options(function: Any) -> Any:
     @functools.wraps(function)
     def command(*arguments: Any, **given: Any) -> Any:
         names = ("names", "denotations", "shapes", "constants", "fallback")
-        options = NetworkOptions(*map(given.pop, names))
+        options = NetworkOptions(*map(given.pop, names), bounds=given.pop("bounds"))
         return function(*arguments, options=options, **given)
 
     for option in reversed(_OPTIONS):
@@ -452,6 +458,8 @@ def run_network(
     import jax
     import numpy as np
 
+    from dml_jax.onnx.carried import expect_within
+
     say = (lambda line: None) if as_json else click.echo
     files, start = files_of(network, folder), time.perf_counter()
     network = network.taking(
@@ -480,6 +488,7 @@ def run_network(
     for output, kind in network.output_types.items():
         array = np.zeros(0, kind.array_dtype) if kind.is_empty else np.asarray(next(rest))
         outputs[output] = array.reshape(kind.shape)
+    expect_within(network.bounds, outputs)
     for output, path in files.items():
         write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
     kinds = {name: [a.dtype.name, [*a.shape]] for name, a in outputs.items()}

@@ -124,7 +124,7 @@ def largest_of(
 
     found = {}
     for name, array in outputs.items():
-        is_row = max(array.shape, default=1) == array.size >= _LARGEST
+        is_row = max(array.shape, default=1) == array.size > 1
         is_labelled = labels is not None and is_row and array.size == len(labels)
         if not np.issubdtype(array.dtype, np.floating) or not (is_labelled or labels is None):
             continue
@@ -133,7 +133,7 @@ def largest_of(
             order = np.argsort(-row, kind="stable")[:_LARGEST]
             found[name] = [(int(k), labels[k] if labels else "", float(row[k])) for k in order]
     if labels is not None and not found:
-        rule = f"have a line for each number of an output, {_LARGEST} or more"
+        rule = "have a line for each number of an output of one row"
         raise DmlError([Fault("", "--labels", rule, Unquoted(f"{len(labels)} lines"))])
     return found
 

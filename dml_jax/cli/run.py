@@ -222,6 +222,7 @@ def run(
     dml-jax run network.onnx -f batch:8   run a network, with a batch of 8
     dml-jax run network.onnx --input x=x.npy --output_path out
     dml-jax run network.onnx --input x=dog.jpg --labels labels.txt
+    dml-jax run voice.onnx --bounds frames=4000    sizes that data decides, up to 4000
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
     if show_adapters or show_dependencies:
@@ -236,8 +237,8 @@ def run(
         raise click.UsageError(f"{which} exclude each other.")
     if input_path and not path.exists() and (input_path / path).exists():
         path = input_path / path
-    if (labels or mean or std) and not is_network(path):
-        raise click.UsageError("--labels, --mean and --std are for ONNX networks.")
+    if (labels or mean or std or options.bounds) and not is_network(path):
+        raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
     timing, folder = Timing(**timed), output_path
     options = options if no_cache else replace(options, cache=cache_folder())
     with contextlib.ExitStack() as entered:

@@ -24,6 +24,7 @@ from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Tensor, Type, index_type
 
 _MOST = 1 << 26  # a size that follows from no known size, but from the range of its type
+_LISTED = 8  # names of sizes in a message
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,19 @@ class SizeBounds:
 
     Attributes:
         met: the sizes that each bound was needed for, by its name.
+        decided: the name of each size that data decides, by the identity of its tensor.
 
     Raises `DmlError` for a bound below 1.
     """
 
     def __init__(self, given: Mapping[str, int], graph: onnx.GraphProto):
-        expect = Expect("load_onnx")
+        expect = Expect("")
         for name, most in given.items():
             is_size = isinstance(most, (int, np.integer)) and most >= 1
             expect(is_size, f"bounds['{name}']", "be a size of at least 1", most)
         expect.check()
         self.given, self.met = {k: int(n) for k, n in given.items()}, dict[str, list[Tensor]]()
+        self.decided = dict[int, str]()
         self._dims = {
             v.name: [d.dim_param for d in v.type.tensor_type.shape.dim]
             for v in (*graph.value_info, *graph.output)
@@ -108,6 +111,7 @@ class SizeBounds:
         if known is not None and known.bounds is not None:
             return known.bounds[1], known
         size = make()
+        self.decide(size, node.outputs[0], axis)
         most = self._most(node, axis, term, size)
         size.bounds = 0, most
         if term.bounds and term.bounds[0] >= 0:
@@ -129,9 +133,11 @@ class SizeBounds:
             upper = self.given[key] if upper is None else min(upper, self.given[key])
             self.meet(key, size)
         if upper is None:
+            name = node.outputs[0]
             rule = "be known at load (load_onnx(..., constants={...}) gives inputs a value) or to "
-            rule += f"have a bound (load_onnx(..., bounds={{'{node.outputs[0]}': ...}}))"
-            where = f"the size of the output '{node.outputs[0]}'"
+            rule += f"have a bound (load_onnx(..., bounds={{'{name}': ...}}) or "
+            rule += f"--bounds {name}=SIZE)"
+            where = f"the size of the output '{name}'"
             raise node.refusal(where, rule, Unquoted("a computed size"))
         if len(term.factors) == 1:
             ((number, factor),) = term.factors.items()
@@ -145,12 +151,19 @@ class SizeBounds:
 
     def faults(self) -> list[Fault]:
         """Return the faults of bounds that no size needed."""
-        known = {name for names in self._dims.values() for name in names} | self._tensors
+        known = [*dict.fromkeys(self.decided.values())]
+        shown = [*known[:_LISTED], *["..."] * (len(known) > _LISTED)]
+        listed = f" ({', '.join(shown) or 'there is none'})"
         rule = "name a size that data decides"
         return [
-            Fault("load_onnx", "bounds", rule + nearest(name, known), name)
+            Fault("", "bounds", rule + (nearest(name, known) or listed), name)
             for name in self.given.keys() - self.met.keys()
         ]
+
+    def decide(self, size: Tensor, name: str, axis: int) -> None:
+        """Remember that data decides a size, the one of a dimension of the tensor with a name."""
+        dims = self._dims.get(name, ())
+        self.decided.setdefault(id(size), (axis < len(dims) and dims[axis]) or name)
 
 
 def _key(term: Term) -> Any:
@@ -307,6 +320,7 @@ def cut(tensor: Tensor, bounds: SizeBounds) -> None:
     """Give a padded output no more room than its bound, if it has one."""
     padding = tensor.padding
     assert padding is not None
+    bounds.decide(padding.count, tensor.name, padding.axis)
     key = bounds.named(tensor.name, padding.axis)
     if key is None or any(size is padding.count for size in bounds.met.get(key, ())):
         return
@@ -373,7 +387,7 @@ def expect_within(bounds: Mapping[str, int], results: Mapping[str, Any]) -> None
         Fault(
             "",
             f"the size '{name}'",
-            f"be at most {most}, the bound that load_onnx was given (a larger one holds it)",
+            f"be at most {most}, the bound that was given (a larger one holds it)",
             size,
         )
         for name, most in bounds.items()

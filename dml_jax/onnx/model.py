@@ -246,6 +246,17 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
     return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
 
 
+def names_within(model: Any) -> set[str]:
+    """Return the names of the outputs of nodes, and of dimensions of these.
+
+    `model` is a path, the bytes of a file, or an onnx.ModelProto.
+    """
+    graph = parsed(model, is_whole=False)[0].graph
+    values = (*graph.value_info, *graph.output)
+    dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
+    return dims | {name for node in graph.node for name in node.output if name}
+
+
 def _names_of(dim: Any) -> list[str]:
     """Return the names that decide the size of a free dimension: its own, and those within it."""
     return [*dict.fromkeys([dim.dim_param, *sorted(names_in(dim.dim_param))])] * bool(dim.dim_param)

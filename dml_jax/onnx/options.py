@@ -98,15 +98,17 @@ class NetworkOptions:
         """Return those that a model knows; all of them if these are for one."""
         if not self.is_shared:
             return self
-        from dml_jax.onnx.model import sizes_of
+        from dml_jax.onnx.model import names_within, sizes_of
 
         names, denotations, tensors = sizes_of(model)
+        inner = names_within(model) if self.bounds else ()
         return replace(
             self,
             names={name: size for name, size in self.names.items() if name in names},
             denotations={name: n for name, n in self.denotations.items() if name in denotations},
             shapes={name: sizes for name, sizes in self.shapes.items() if name in tensors},
             constants={name: value for name, value in self.constants.items() if name in tensors},
+            bounds={name: most for name, most in self.bounds.items() if name in inner},
             is_shared=False,
         )
 

@@ -3,7 +3,13 @@
 import enum
 
 
-class GraphOptimizationLevel(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """An enumeration whose members print their names, as ONNX Runtime's do."""
+
+    __str__ = enum.Enum.__str__
+
+
+class GraphOptimizationLevel(_Named):
     """How much of a graph ONNX Runtime rewrites; XLA does not ask for it."""
 
     ORT_DISABLE_ALL = 0
@@ -13,14 +19,14 @@ class GraphOptimizationLevel(enum.IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(enum.IntEnum):
+class ExecutionMode(_Named):
     """Whether ONNX Runtime computes nodes side by side; XLA decides it by itself."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(enum.IntEnum):
+class ExecutionOrder(_Named):
     """The order in which ONNX Runtime computes nodes; XLA decides it by itself."""
 
     DEFAULT = 0
@@ -28,7 +34,7 @@ class ExecutionOrder(enum.IntEnum):
     MEMORY_EFFICIENT = 2
 
 
-class OrtAllocatorType(enum.IntEnum):
+class OrtAllocatorType(_Named):
     """The kinds of allocators; JAX has its own."""
 
     INVALID = -1
@@ -36,7 +42,7 @@ class OrtAllocatorType(enum.IntEnum):
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(enum.IntEnum):
+class OrtMemType(_Named):
     """Where memory is that a provider reads and writes."""
 
     CPU_INPUT = -2
@@ -45,14 +51,14 @@ class OrtMemType(enum.IntEnum):
     DEFAULT = 0
 
 
-class OrtDeviceMemoryType(enum.IntEnum):
+class OrtDeviceMemoryType(_Named):
     """The memory of a device."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
-class OrtMemoryInfoDeviceType(enum.IntEnum):
+class OrtMemoryInfoDeviceType(_Named):
     """The kinds of devices."""
 
     CPU = 0
@@ -61,7 +67,7 @@ class OrtMemoryInfoDeviceType(enum.IntEnum):
     NPU = 3
 
 
-class OrtSparseFormat(enum.IntEnum):
+class OrtSparseFormat(_Named):
     """The formats of sparse tensors, which this package refuses."""
 
     ORT_SPARSE_UNDEFINED = 0
@@ -70,7 +76,7 @@ class OrtSparseFormat(enum.IntEnum):
     ORT_SPARSE_BLOCK_SPARSE = 4
 
 
-class OrtDeviceVendorId(enum.IntEnum):
+class OrtDeviceVendorId(_Named):
     """The PCI numbers of makers of devices."""
 
     NONE = 0

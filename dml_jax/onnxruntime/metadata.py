@@ -26,7 +26,11 @@ class NodeArg:
     name: str
     shape: list[int | str | None]
     type: str
-    is_any_rank: bool = field(default=False, repr=False)
+    is_any_rank: bool = False
+
+    def __repr__(self) -> str:
+        """Return the text that ONNX Runtime has."""
+        return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape!r})"
 
     @classmethod
     def of(

@@ -38,6 +38,8 @@ class _Fields:
                 value = operator.index(value)
             except TypeError:
                 wanted = int
+        if wanted is bool and isinstance(value, int) and value in (0, 1):
+            value = bool(value)
         if not isinstance(value, wanted):
             given = shown(value)
             raise TypeError(f"expected {kind}.{name} to be {with_article(wanted)}, got {given}")

@@ -77,7 +77,7 @@ class Providers:
 def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Providers:
     """Return the providers that a session gets: those that are there, and the CPU as the last.
 
-    What is not there gives a warning, as in ONNX Runtime.
+    What is not there gives a warning that begins as ONNX Runtime's, which programs filter.
 
     Args:
         providers: names, or pairs of a name and options; None for the first that is there.
@@ -99,12 +99,15 @@ def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Provi
     for item, more in zip(given, rest, strict=True):
         is_pair = isinstance(item, (tuple, list)) and len(item) == 2
         name, own = (item[0], item[1]) if is_pair else (item, more)
-        if name in known:
-            found.setdefault(str(name), {k: str(v) for k, v in own.items()})
+        if name in found:
+            text = f"Duplicate provider {name!r}: the first one counts"
+        elif name in known:
+            found[str(name)] = {k: str(v) for k, v in own.items()}
+            continue
         else:
-            text = f"the provider {name!r} is not there, and the CPU computes what it would. "
-            text += f"Available providers: {', '.join(map(repr, known))}"
-            warnings.warn(text, UserWarning, _OF_THE_CALLER)
+            text = f"Specified provider {name!r} is not in available provider names: the CPU "
+            text += f"computes. Available providers: {', '.join(map(repr, known))}"
+        warnings.warn(text, UserWarning, _OF_THE_CALLER)
     found.setdefault(CPU, {})
     return Providers(tuple(found), found)
 

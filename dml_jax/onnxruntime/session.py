@@ -18,9 +18,9 @@ from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.feeds import asked, checked
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
+from dml_jax.onnxruntime.parts import programs_of
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
-from dml_jax.onnxruntime.sizes import Programs
 from dml_jax.onnxruntime.values import OrtValue
 
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -92,9 +92,8 @@ class InferenceSession:
 
     def _make_programs(self) -> None:
         self._device = self._providers.device
-        self._programs = Programs(
+        self._programs = programs_of(
             self._source,
-            self._source.nodes,
             [*self._known_inputs],
             self.output_names,
             self._options.program_count,

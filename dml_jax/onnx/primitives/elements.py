@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from onnx import helper
 
-from dml_jax.onnx.programs import Equation, writes
+from dml_jax.onnx.programs import Equation, write_function, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
 _SAME = {
@@ -347,3 +348,17 @@ def in_fewer_bits(eqn: Equation) -> Value:
 )
 def passed(eqn: Equation) -> list[Value]:
     return list(eqn.inputs)
+
+
+@writes("le_to", "lt_to", "eq_to")
+def in_total_order(eqn: Equation) -> list[Value]:
+    """Compare in the order of sorts: floats with NaN at the ends, and -0 before 0."""
+
+    def key(x: jax.Array) -> jax.Array:
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            return x
+        bits = lax.bitcast_convert_type(x, jnp.dtype(f"int{8 * x.dtype.itemsize}"))
+        return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
+
+    compare = {"le_to": lax.le, "lt_to": lax.lt, "eq_to": lax.eq}[eqn.name]
+    return write_function(eqn.writer, lambda a, b: compare(key(a), key(b)), *eqn.inputs)

@@ -1,14 +1,17 @@
 """Primitives that reduce along dimensions, or accumulate along one."""
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dml_jax.onnx.primitives.shapes import reverse, with_zeros_between
-from dml_jax.onnx.programs import Equation, writes
+from dml_jax.onnx.programs import Equation, write_function, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
 _REDUCED = {
@@ -60,6 +63,8 @@ def place_of_extreme(eqn: Equation) -> Value:
     w, (axis,) = eqn.writer, eqn.params["axes"]
     op_type = "ArgMax" if eqn.name == "argmax" else "ArgMin"
     x = _signed_order(w, eqn[0]) or eqn[0]
+    if x.dtype == bool or x.dtype.itemsize == 2:  # ONNX Runtime compares wider ones alone
+        x = w.cast(x, np.int32 if x.dtype.kind in "biu" else np.float32)
     made = w(op_type, x, dtype=np.int64, shape=eqn.shape, axis=axis, keepdims=0)
     return w.cast(made, eqn.dtype)
 
@@ -168,3 +173,42 @@ def largest(eqn: Equation) -> list[Value]:
     )
     values = w("GatherElements", x, places, shape=shape, axis=axis)
     return [values, w.cast(places, eqn.types[1][0])]
+
+
+@writes("select_and_scatter_add")
+def added_where_selected(eqn: Equation) -> list[Value]:
+    """Add each element of the source at the element of its window that was selected.
+
+    It is the derivative of a maximum or a minimum of windows. The first of equal elements counts.
+    """
+    p, is_least = eqn.params, eqn.params["select_prim"].name == "le"
+    strides, padding = p["window_strides"], p["padding"]
+    places = [*itertools.product(*map(range, p["window_dimensions"]))]
+    if len(places) > _PLACES:
+        raise unwritten(f"the primitive '{eqn.name}' of windows of more than {_PLACES} elements")
+
+    def function(source: jax.Array, operand: jax.Array) -> jax.Array:
+        dtype = operand.dtype
+        most, least = _ends(np.dtype(dtype))[::-1]
+        fill = jnp.asarray(most if is_least else least, dtype)
+        x = lax.pad(operand, fill, [(low, high, 0) for low, high in padding])
+        spans = [(n - 1) * stride + 1 for n, stride in zip(source.shape, strides, strict=True)]
+        ends = [[k + n for k, n in zip(place, spans, strict=True)] for place in places]
+        parts = [lax.slice(x, a, b, strides) for a, b in zip(places, ends, strict=True)]
+        best, index = parts[0], lax.full(source.shape, 0, jnp.int32)
+        for k, part in enumerate(parts[1:], 1):
+            stays = best <= part if is_least else best >= part
+            best, index = jnp.where(stays, best, part), jnp.where(stays, index, jnp.int32(k))
+        total, zero = lax.full(x.shape, 0, dtype), jnp.asarray(0, dtype)
+        for k, (place, end) in enumerate(zip(places, ends, strict=True)):
+            own = jnp.where(index == jnp.int32(k), source, zero)
+            rows = zip(place, end, x.shape, strides, strict=True)
+            total += lax.pad(own, zero, [(a, size - b, s - 1) for a, b, size, s in rows])
+        starts = [low for low, _ in padding]
+        stops = [low + n for low, n in zip(starts, operand.shape, strict=True)]
+        return lax.slice(total, starts, stops)
+
+    return write_function(eqn.writer, function, *eqn.inputs)
+
+
+_PLACES = 256  # elements of a window, each of which takes some nodes

@@ -25,6 +25,12 @@ def broadcast(eqn: Equation) -> Value:
     return eqn.writer.expand(eqn.writer.reshape(x, sizes), eqn.shape)
 
 
+@writes("tile")
+def tiled(eqn: Equation) -> Value:
+    w = eqn.writer
+    return w("Tile", eqn[0], w.indices(eqn.params["reps"]), shape=eqn.shape)
+
+
 @writes("transpose")
 def transposed(eqn: Equation) -> Value:
     return eqn.writer.transpose(eqn[0], eqn.params["permutation"])
