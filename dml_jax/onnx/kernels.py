@@ -37,12 +37,14 @@ def platform() -> str:
 def by_rule(graph: Graph) -> Mapping[str, Any]:
     """Return XLA's options for the program of a graph on a CPU, by its shapes and types.
 
-    Eigen convolves. It multiplies where no product is one of integers, and each weight stands as
-    {K, N}, but for graphs whose work is products of many rows.
+    YNNPACK computes graphs whose work is products of integers or of many rows, and Eigen the
+    others, but for products that are many times slower there.
     """
     operators = [*graph.operators]
-    work = [sum(map(count, operators)) for count in (_of_rows, _of_convolutions)]
-    needs = any(map(_needs_ynnpack, operators)) or work[0] > work[1]
+    rows, convolutions = (sum(map(count, operators)) for count in (_of_rows, _of_convolutions))
+    needs = any(map(_needs_ynnpack, operators))
+    if rows >= convolutions and (needs or rows):
+        return {}
     return {YNNPACK: PRODUCTS if needs else ""}
 
 
