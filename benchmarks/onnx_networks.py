@@ -345,6 +345,7 @@ def main() -> int:
     else:
         restart_with_kept_pages()
     if given.profile:
+        jax.config.update("jax_enable_x64", True)  # as the processes of networks do
         return add_profiles(given.results, given.names)
     whole = [name for name, source in NETWORKS.items() if source.what] if given.all else TIMED
     goes_on = given.all and given.results.exists()
