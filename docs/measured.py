@@ -420,7 +420,10 @@ def _files() -> list[str]:
     parts = []
     for path in sorted(RESULTS.glob("files-*.json")):
         found = json.loads(path.read_text())
-        saved = [[n, str(r["weights"]), f"{r['error']:.0e}"] for n, r in found["saved"].items()]
+        saved = [
+            [n, str(r["weights"]), "other sizes" if r["error"] is None else f"{r['error']:.0e}"]
+            for n, r in found["saved"].items()
+        ]
         exported = [
             [
                 name,

@@ -43,7 +43,9 @@ def save(
         if as_json:
             say_json({"file": str(output), "weights": len(values), "changed": changed})
         else:
-            click.echo(f"{output}: {len(changed)} of {len(values)} weights differ.")
+            said = [f"{len(changed)} of {len(values)} weights differ"] if weights else []
+            said += [f"floating weights are {dtype.upper()}"] if dtype else []
+            click.echo(f"{output}: {', '.join(said) or 'the same weights'}.")
 
 
 def _arrays(path: Path) -> dict[str, Any]:
