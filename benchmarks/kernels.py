@@ -1,8 +1,8 @@
-"""Rates of YNNPACK's and Eigen's kernels on a CPU, over shapes: what `onnx/kernels.py` chooses by.
+"""Rates of YNNPACK's and Eigen's kernels on a CPU, over shapes.
 
-`taskset -c 0 python benchmarks/kernels.py` prints a row for each convolution and product: its
-sizes, both rates in GFLOP/s, and the rate of Eigen's by that of YNNPACK's. Calls of both alternate,
-and times are processor time.
+`python benchmarks/kernels.py` prints a row for each convolution and product: its sizes, both rates
+in GFLOP/s on all cores, and the rate of Eigen's by that of YNNPACK's. Calls of both alternate. The
+rule of `onnx/kernels.py` is for whole networks, whose convolutions differ in both directions.
 """
 
 import math
@@ -55,7 +55,7 @@ def main() -> None:
             for kind, p in programs.items()
         }
         times = interleaved(calls, seconds=0.3, give_up=math.inf)
-        ynnpack, eigen = (times[kind].processor for kind in ("ynnpack", "eigen"))
+        ynnpack, eigen = (times[kind].median for kind in ("ynnpack", "eigen"))
         rates = f"{work / ynnpack / 1e9:8.1f} {work / eigen / 1e9:8.1f} {ynnpack / eigen:6.2f}"
         print(f"{name:<28}{rates}", flush=True)  # noqa: T201
 
