@@ -151,7 +151,7 @@ class Tables:
 
     def _start(
         self, options: list[str], budget: float, before: Sequence[str] = (), **how: Any
-    ) -> subprocess.Popen[bytes]:
+    ) -> subprocess.Popen[Any]:
         command = [*before, *BENCH, *options, "--budget", str(max(budget, 1))]
         print("+", *command, flush=True)  # noqa: T201
         return subprocess.Popen(command, cwd=ROOT, **how)
@@ -178,7 +178,7 @@ def _place(part: int, parts: int) -> dict[str, Any]:
     return {"before": ["taskset", "-c", own], "env": environment}
 
 
-def _wait(started: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+def _wait(started: Sequence[subprocess.Popen[Any]], seconds: float) -> None:
     """Wait for processes; interrupt those that last longer."""
     end = time.monotonic() + seconds
     for process in started:
