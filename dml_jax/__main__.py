@@ -82,4 +82,6 @@ def _interrupt_again(main_thread: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from dml_jax_command import main as command
+
+    command()
