@@ -15,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kept_pages import restart_with_kept_pages
+from measuring import restart_with_kept_pages
 
 from dml_jax.bench.report import draw, header
 from dml_jax.bench.rows import Results
@@ -30,66 +30,43 @@ STARTING = 30  # seconds that a table needs to begin
 PICTURES = {"limits": "limits.svg", "operators": "roofline.svg"}
 
 
-@dataclass(frozen=True)
-class Tables:
-    """How the tables of a machine are measured.
+def started(words: list[str], given: Any, part: int | None) -> subprocess.Popen[bytes]:
+    """Start the bench, for a part with two cores, and a GPU where there is one, of its own."""
+    left = max(given.end - time.monotonic(), 1)
+    command = [*BENCH, *words, "--budget", str(left), "--processes", str(given.processes)]
+    print("+", *command, flush=True)
+    if part is None:
+        return subprocess.Popen(command, cwd=ROOT)
+    own = {} if given.of_cpu else {"CUDA_VISIBLE_DEVICES": str(part)}
+    pair = f"{2 * part},{2 * part + 1}"
+    return subprocess.Popen(["taskset", "-c", pair, *command], cwd=ROOT, env=os.environ | own)
 
-    Attributes:
-        end: the time of `time.monotonic` after which no cell begins.
-        processes: how often each cell is measured.
-        at_once: how many parts of a table are measured at the same time.
-        on_gpus: whether each part has a GPU of its own.
-    """
 
-    end: float
-    processes: int
-    at_once: int
-    on_gpus: bool
-
-    @property
-    def left(self) -> float:
-        """Return the seconds that are left."""
-        return self.end - time.monotonic()
-
-    def measure(self, target: Path, words: list[str]) -> None:
-        """Measure one table, or go on with it."""
-        if self.at_once == 1 or "--limits" in words:
-            known = ["--resume", str(target)] if target.exists() else [*words, "-o", str(target)]
-            self._start(known, 0).wait()
-            return
-        listed = subprocess.run(
-            [*BENCH, *words, "--list"], cwd=ROOT, check=True, capture_output=True, text=True
-        )
-        names = listed.stdout.splitlines()
-        with tempfile.TemporaryDirectory() as folder:
-            started = []
-            for part in range(self.at_once):
-                cells, result = Path(folder, f"{part}.txt"), Path(folder, f"{part}.json")
-                cells.write_text("\n".join(names[part :: self.at_once]) + "\n")
-                known = [*words, "--cells", str(cells), "-o", str(result)]
-                started.append((self._start(known, part), result))
-            whole = Results.load(target) if target.exists() else Results()
-            for process, result in started:
-                process.wait()
-                found = Results.load(result)
-                whole.environment = whole.environment or found.environment
-                whole.failed |= found.failed
-                for row in found.rows.values():
-                    whole.add(row)
-        whole.options = {"arguments": words, "at_once": self.at_once}
-        whole.rows = {name: whole.rows[name] for name in names if name in whole.rows}
-        whole.save(target)
-
-    def _start(self, words: list[str], part: int) -> subprocess.Popen[bytes]:
-        """Start the bench with the cores, and the GPU, of a part."""
-        limits = ["--budget", str(max(self.left, 1)), "--processes", str(self.processes)]
-        command = [*BENCH, *words, *limits]
-        print("+", *command, flush=True)  # noqa: T201
-        if self.at_once == 1:
-            return subprocess.Popen(command, cwd=ROOT)
-        own = {"CUDA_VISIBLE_DEVICES": str(part)} if self.on_gpus else {}
-        pair = f"{2 * part},{2 * part + 1}"
-        return subprocess.Popen(["taskset", "-c", pair, *command], cwd=ROOT, env=os.environ | own)
+def measure(target: Path, words: list[str], given: Any) -> None:
+    """Measure one table, or go on with it."""
+    if given.at_once == 1 or "--limits" in words:
+        known = ["--resume", str(target)] if target.exists() else [*words, "-o", str(target)]
+        started(known, given, None).wait()
+        return
+    listed = subprocess.check_output([*BENCH, *words, "--list"], cwd=ROOT, text=True)
+    names, whole = listed.splitlines(), Results.load(target) if target.exists() else Results()
+    with tempfile.TemporaryDirectory() as folder:
+        running = {}
+        for part in range(given.at_once):
+            cells, result = Path(folder, f"{part}.txt"), Path(folder, f"{part}.json")
+            cells.write_text("\n".join(names[part :: given.at_once]) + "\n")
+            known = [*words, "--cells", str(cells), "-o", str(result)]
+            running[result] = started(known, given, part)
+        for result, process in running.items():
+            process.wait()
+            found = Results.load(result)
+            whole.environment = whole.environment or found.environment
+            whole.failed |= found.failed
+            for row in found.rows.values():
+                whole.add(row)
+    whole.options = {"arguments": words, "at_once": given.at_once}
+    whole.rows = {name: whole.rows[name] for name in names if name in whole.rows}
+    whole.save(target)
 
 
 def main() -> None:
@@ -99,14 +76,10 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=1e9)
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--at-once", type=int, default=1)
-    options = parser.parse_args()
-    of_cpu = options.machine.startswith("cpu")
-    end = time.monotonic() + options.budget
-    table = Tables(end, options.processes, options.at_once, not of_cpu)
+    given: Any = parser.parse_args()
+    given.of_cpu = given.machine.startswith("cpu")
+    given.end = time.monotonic() + given.budget
     folder = ROOT / "benchmarks" / "results"
-    files = {
-        k: folder / f"{k}-{options.machine}.json" for k in ("limits", "operators", "gradients")
-    }
     torch = ",torch" if importlib.util.find_spec("torch") else ""
     tables = {
         "limits": ["--limits"],
@@ -114,20 +87,21 @@ def main() -> None:
         "gradients": ["--roofline", "--gradient", "--peers", "jnp", "--dtype", "FLOAT32"],
     }
     for kind, words in tables.items():
-        if table.left < STARTING:
+        if given.end - time.monotonic() < STARTING:
             return
-        table.measure(files[kind], words)
-        if of_cpu and kind in PICTURES:
-            drawn = Results.load(files[kind])
+        target = folder / f"{kind}-{given.machine}.json"
+        measure(target, words, given)
+        if given.of_cpu and kind in PICTURES:
+            drawn = Results.load(target)
             title, *_ = header(drawn, f"{drawn.environment['cores']} cores").splitlines()
             draw(title, [*drawn.rows.values()], ROOT / "docs" / "images" / PICTURES[kind])
         if kind == "operators" and torch:
-            rows = sorted(Results.load(files[kind]).rows.values(), key=lambda row: row.speedup)
+            rows = sorted(Results.load(target).rows.values(), key=lambda row: row.speedup)
             names = folder / "slowest.txt"
             names.write_text("\n".join(row.name for row in rows[:SLOWEST]) + "\n")
             words = ["--roofline", "--peers", "torch.compile", "--cells", str(names)]
-            target = folder / f"compiled-{options.machine}.json"
-            Tables(table.end, 1, 1, table.on_gpus).measure(target, words)
+            once = argparse.Namespace(**{**vars(given), "processes": 1, "at_once": 1})
+            measure(folder / f"compiled-{given.machine}.json", words, once)
             names.unlink()
 
 

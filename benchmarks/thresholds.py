@@ -163,7 +163,7 @@ def ratio(name: str, use: Any, values: tuple[float, float]) -> float:
 def main(names: Sequence[str]) -> None:
     """Print a row for each constant of this platform."""
     platform = {"gpu": "cuda"}.get(jax.default_backend(), jax.default_backend())
-    print(f"{'':14}" + "".join(f"{factor:>8}x" for factor in FACTORS))  # noqa: T201
+    print(f"{'':14}" + "".join(f"{factor:>8}x" for factor in FACTORS))
     for name, constant in CONSTANTS.items():
         if constant.platform != platform or (names and name not in names):
             continue
@@ -176,7 +176,7 @@ def main(names: Sequence[str]) -> None:
             with contextlib.suppress(ValueError, StopIteration):  # there is no such form
                 found[-1] = ratio(name, constant.use(size), both)
         flat = not any(abs(math.log(r)) >= FLAT for r in found)
-        print(f"{name:14}" + "".join(f"{r:9.2f}" for r in found) + "  flat" * flat, flush=True)  # noqa: T201
+        print(f"{name:14}" + "".join(f"{r:9.2f}" for r in found) + "  flat" * flat, flush=True)
 
 
 if __name__ == "__main__":
