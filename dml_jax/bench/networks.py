@@ -41,7 +41,8 @@ class Program(Plain):
 
 def cells_of_network(network: "Network", path: str) -> list[Cell]:
     """Return the cells of a network: its operators, equal ones once, and the whole program."""
-    graph, inputs, ends = network.rewritten, network.random_inputs(), network.tensors(output=False)
+    graph, inputs = network.rewritten, network.random_inputs()
+    ends = [*network.tensors(output=False)]
     arrays = [np.asarray(inputs[name], t.dtype).reshape(t.sizes) for name, _, t in ends]
     names, tensors = [name for name, _, _ in ends], [tensor for _, _, tensor in ends]
     tensors += [ArrayType(array.dtype, array.shape) for array in network.constants]
