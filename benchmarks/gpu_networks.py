@@ -281,7 +281,6 @@ def child(folder: Path, kinds: Sequence[str], first_alone: bool) -> None:
     """Print the figures of a network in each type, as JSON."""
     import jax
 
-
     sys.stdin.readline()
     jax.block_until_ready(jax.numpy.ones(8) + 1)
     for kind in kinds:

@@ -4,9 +4,7 @@ Enumerations and TensorDesc are those of `dml_jax.pydirectml`. A function adds a
 `Device.compute` runs the steps, with weights that were converted once.
 """
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -20,10 +18,10 @@ _ACTIVATIONS = {"ACTIVATION_RELU": torch.relu, "ACTIVATION_TANH": torch.tanh}
 
 
 class Expression:
-    """A step of a program: a function of the results of other steps, by name."""
+    """A step of a program: a function of the results of other steps."""
 
     def __init__(
-        self, function: Callable[..., Any], inputs: "Mapping[str, Expression]", desc: Any = None
+        self, function: Callable[..., Any], *inputs: "Expression | None", desc: Any = None
     ):
         self.function, self.inputs, self.desc = function, inputs, desc
         self.values = self  # of MaxPoolingOutputs
@@ -31,13 +29,6 @@ class Expression:
     def get_output_desc(self) -> Any:
         """Return the description of a graph input."""
         return self.desc
-
-    def value(self, found: dict[int, Any]) -> Any:
-        """Return the result; `found` has those of other steps."""
-        if id(self) not in found:
-            inputs = {name: step.value(found) for name, step in self.inputs.items()}
-            found[id(self)] = self.function(**inputs)
-        return found[id(self)]
 
 
 class Binding:
@@ -76,108 +67,134 @@ class Device:
         def run() -> list[np.ndarray]:
             found = dict(bound)
             with torch.inference_mode():
-                return [output.value(found).numpy() for output in outputs]
+                return [_value(output, found).numpy() for output in outputs]
 
         self.runs.append(run)
         return run()
 
 
-def _convolution(
-    x: Any,
-    w: Any,
-    bias: Any = None,
+def _value(step: Expression, found: dict[int, Any]) -> Any:
+    if id(step) not in found:
+        inputs = [None if x is None else _value(x, found) for x in step.inputs]
+        found[id(step)] = step.function(*inputs)
+    return found[id(step)]
+
+
+def _activated(y: Any, fused: Any) -> Any:
+    return y if fused is None else _ACTIVATIONS[fused._activation.name](y)
+
+
+def convolution(
+    x: Expression,
+    w: Expression,
+    bias: Expression | None = None,
     mode: Any = None,
     direction: Any = dml.ConvolutionDirection.FORWARD,
-    strides: Sequence[int] = (),
-    start_padding: Sequence[int] = (),
+    strides: Sequence[int] = (1, 1),
+    start_padding: Sequence[int] = (0, 0),
     group_count: int = 1,
     fused_activation: Any = None,
     output_sizes: Sequence[int] = (),
     **_: Any,
-) -> Any:
+) -> Expression:
     """Return conv2d, or conv_transpose2d whose result is cut or continued to `output_sizes`."""
     steps, padding = list(strides) or [1, 1], list(start_padding) or [0, 0]
-    bias = None if bias is None else bias.reshape(-1)
-    if direction == dml.ConvolutionDirection.FORWARD:
-        return F.conv2d(x, w, bias, steps, padding, groups=group_count)
-    ends = zip(output_sizes[2:], x.shape[2:], steps, w.shape[2:], padding, strict=True)
-    more = [size - (n - 1) * step - k + 2 * cut for size, n, step, k, cut in ends]
-    return F.conv_transpose2d(x, w, bias, steps, padding, more, group_count)
+
+    def forward(x: Any, w: Any, b: Any) -> Any:
+        b = None if b is None else b.reshape(-1)
+        if direction == dml.ConvolutionDirection.FORWARD:
+            y = F.conv2d(x, w, b, steps, padding, groups=group_count)
+        else:
+            more = [
+                size - (n - 1) * step - k + 2 * cut
+                for size, n, step, k, cut in zip(
+                    output_sizes[2:], x.shape[2:], steps, w.shape[2:], padding, strict=True
+                )
+            ]
+            y = F.conv_transpose2d(x, w, b, steps, padding, more, group_count)
+        return _activated(y, fused_activation)
+
+    return Expression(forward, x, w, bias)
 
 
-def _batch_norm(x: Any, *parts: Any) -> Any:
-    *vectors, epsilon = parts
-    return F.batch_norm(x, *(part.reshape(-1) for part in vectors), False, 0.0, epsilon)
+def batch_normalization(
+    x: Expression,
+    mean: Expression,
+    variance: Expression,
+    scale: Expression,
+    bias: Expression,
+    spatial: Any,
+    epsilon: float,
+    fused_activation: Any = None,
+) -> Expression:
+    """Return batch_norm."""
+
+    def normalized(x: Any, *parts: Any) -> Any:
+        mean, variance, scale, bias = (part.reshape(-1) for part in parts)
+        y = F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
+        return _activated(y, fused_activation)
+
+    return Expression(normalized, x, mean, variance, scale, bias)
 
 
-def _slice(x: Any, offsets: Any, sizes: Any, strides: Any) -> Any:
-    places = zip(offsets, sizes, strides, strict=True)
-    return x[tuple(slice(start, start + size, step) for start, size, step in places)]
+def mean_variance_normalization(
+    x: Expression,
+    scale: Expression,
+    bias: Expression,
+    axes: Sequence[int],
+    normalize_variance: Any,
+    epsilon: float,
+    fused_activation: Any = None,
+) -> Expression:
+    """Return instance_norm: of one picture, the axes 0, 2 and 3 are its axes."""
+
+    def normalized(x: Any, scale: Any, bias: Any) -> Any:
+        y = F.instance_norm(x, weight=scale.reshape(-1), bias=bias.reshape(-1), eps=epsilon)
+        return _activated(y, fused_activation)
+
+    return Expression(normalized, x, scale, bias)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {  # of tensors and options, in PyDirectML's order
-    "activation_identity": lambda x: x,
-    "activation_linear": lambda x, alpha, beta: alpha * x + beta,
-    "activation_relu": lambda x: torch.relu(x),
-    "activation_soft_max": lambda x: torch.softmax(x, -1),
-    "add": lambda a, b: torch.add(a, b),
-    "average_pooling": lambda x, strides, window_sizes, *_, **__: F.avg_pool2d(
-        x, window_sizes, strides
+_OTHERS: dict[str, Callable[..., Expression]] = {
+    "activation_identity": lambda x: Expression(lambda x: x, x),
+    "activation_linear": lambda x, alpha, beta: Expression(lambda x: alpha * x + beta, x),
+    "activation_relu": lambda x: Expression(torch.relu, x),
+    "activation_soft_max": lambda x: Expression(lambda x: torch.softmax(x, -1), x),
+    "add": lambda a, b: Expression(torch.add, a, b),
+    "average_pooling": lambda x, strides, window_sizes, *_, **__: Expression(
+        lambda x: F.avg_pool2d(x, window_sizes, strides), x
     ),
-    "batch_normalization": (
-        lambda x, mean, variance, scale, bias, spatial, epsilon, fused_activation=None: _batch_norm(
-            x, mean, variance, scale, bias, epsilon
-        )
+    "gemm": lambda a, b: Expression(torch.matmul, a, b),
+    "input_tensor": lambda builder, index, desc: Expression(lambda: None, desc=desc),
+    "join": lambda inputs, axis: Expression(lambda *parts: torch.cat(parts, axis), *inputs),
+    "max_pooling": lambda x, window_sizes, strides: Expression(
+        lambda x: F.max_pool2d(x, window_sizes, strides), x
     ),
-    "convolution": _convolution,
-    "gemm": lambda a, b: torch.matmul(a, b),
-    "max_pooling": lambda x, window_sizes, strides: F.max_pool2d(x, window_sizes, strides),
-    "mean_variance_normalization": (  # of one picture, the axes 0, 2 and 3 are its axes
-        lambda x, scale, bias, axes, normalize_variance, epsilon, fused_activation=None: (
-            F.instance_norm(x, weight=scale.reshape(-1), bias=bias.reshape(-1), eps=epsilon)
-        )
+    "multiply": lambda a, b: Expression(torch.mul, a, b),
+    "padding": lambda x, mode, value, start, end: Expression(
+        lambda x: F.pad(x, (start[3], end[3], start[2], end[2]), "reflect"), x
     ),
-    "multiply": lambda a, b: torch.mul(a, b),
-    "padding": lambda x, mode, value, start, end: F.pad(
-        x, (start[3], end[3], start[2], end[2]), "reflect"
-    ),
-    "reinterpret": lambda x, data_type, sizes, strides: x.reshape(sizes),
-    "slice": _slice,
-    "value_scale_2d": lambda x, scale, bias: x * scale + torch.tensor(bias).reshape(1, -1, 1, 1),
+    "reinterpret": lambda x, data_type, sizes, strides: Expression(lambda x: x.reshape(sizes), x),
 }
 
 
-def _adding(function: Callable[..., Any]) -> Callable[..., Expression]:
-    """Return the function of expressions and options that adds a step, of one of tensors."""
-    names = inspect.signature(function)
-
-    def step(*arguments: Any, **options: Any) -> Expression:
-        given = names.bind(*arguments, **options).arguments
-        inputs = {n: given.pop(n) for n in [*given] if isinstance(given[n], Expression)}
-        fused = given.pop("fused_activation", None)
-        known = {name: value for name, value in given.items() if name.strip("_")}
-        if fused is None:
-            return Expression(functools.partial(function, **known), inputs)
-        activation = _ACTIVATIONS[fused._activation.name]
-        return Expression(lambda **tensors: activation(function(**tensors, **known)), inputs)
-
-    return step
+def value_scale_2d(x: Expression, scale: float, bias: Sequence[float]) -> Expression:
+    """Return `x * scale + bias`."""
+    added = torch.tensor(bias).reshape(1, -1, 1, 1)
+    return Expression(lambda x: x * scale + added, x)
 
 
-def _input_tensor(builder: Any, index: int, desc: Any) -> Expression:
-    return Expression(lambda: None, {}, desc)
-
-
-def _join(inputs: Sequence[Expression], axis: int) -> Expression:
-    named = {f"x{k}": x for k, x in enumerate(inputs)}
-    return Expression(lambda **parts: torch.cat([*parts.values()], axis), named)
+def slice_(x: Expression, offsets: Any, sizes: Any, strides: Any) -> Expression:
+    """Return the part of `x`."""
+    ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
+    places = tuple(slice(*part) for part in zip(offsets, ends, strides, strict=True))
+    return Expression(lambda x: x[places], x)
 
 
 def module() -> ModuleType:
     """Return the module that programs import as `pydirectml`."""
     made = ModuleType("pydirectml")
     vars(made).update({name: getattr(dml, name) for name in dir(dml) if name[0].isupper()})
-    vars(made).update({cls.__name__: cls for cls in (Binding, Device, Expression, GraphBuilder)})
-    vars(made).update({name: _adding(function) for name, function in _FUNCTIONS.items()})
-    vars(made).update(input_tensor=_input_tensor, join=_join)
+    vars(made).update({n: v for n, v in globals().items() if not n.startswith("_")})
+    vars(made).update(_OTHERS, slice=slice_)
     return made
