@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kept_pages import restart_with_kept_pages
+from measuring import restart_with_kept_pages
 
 from dml_jax.bench.report import draw, header
 from dml_jax.bench.rows import Results
@@ -147,13 +147,13 @@ class Tables:
             pipes = {"stdin": nothing.open(), "stdout": subprocess.DEVNULL}
             started.append(self._start(options, self.left, env=os.environ | own, **pipes))
         _wait(started, self.left / 3)
-        print(f"compiled in {time.monotonic() - begin:.0f} s", flush=True)  # noqa: T201
+        print(f"compiled in {time.monotonic() - begin:.0f} s", flush=True)
 
     def _start(
         self, options: list[str], budget: float, before: Sequence[str] = (), **how: Any
     ) -> subprocess.Popen[Any]:
         command = [*before, *BENCH, *options, "--budget", str(max(budget, 1))]
-        print("+", *command, flush=True)  # noqa: T201
+        print("+", *command, flush=True)
         return subprocess.Popen(command, cwd=ROOT, **how)
 
 

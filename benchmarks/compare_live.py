@@ -40,7 +40,7 @@ def measured(name: str, length: int, processes: int) -> Results:
     for _ in runs.in_processes(command, results, processes, 0.0, lambda *_: None):
         pass
     results.rows = {row.label: replace(row, name=row.label) for row in results.rows.values()}
-    print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)  # noqa: T201
+    print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
     return results
 
 
@@ -68,8 +68,8 @@ def main() -> bool:
     for pair, wanted in (((first, second), {"same", "undecided"}), ((old, slower), {"slower"})):
         found = compare.compare(*pair)
         for verdict in found:
-            print(f"{verdict.ratio:.3f}  {verdict.verdict:10}{verdict.name}")  # noqa: T201
-        print(compare.summary(found))  # noqa: T201
+            print(f"{verdict.ratio:.3f}  {verdict.verdict:10}{verdict.name}")
+        print(compare.summary(found))
         right &= {verdict.verdict for verdict in found} <= wanted
     return right
 

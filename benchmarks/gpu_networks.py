@@ -21,11 +21,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import kept, save, write
 
 ROUNDS, CALLS = 5, 20
 SECONDS = 0.2  # of a round at most
@@ -43,14 +45,12 @@ class Case:
         make: returns the model of PyTorch.
         sizes: of the input: pictures {N, 3, H, W}, or {N, length} of tokens.
         tokens: the number of different tokens; 0 for pictures.
-        seconds: about how long its cells take, by which parts are made.
         kinds: the types that it is measured in.
     """
 
     make: Callable[[], Any]
     sizes: tuple[int, ...]
     tokens: int = 0
-    seconds: int = 120
     kinds: tuple[str, ...] = KINDS[:2]
 
 
@@ -132,36 +132,19 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
 _BERT = _of_transformers("BertModel", "BertConfig", "last_hidden_state")
 _GPT2 = _of_transformers("GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
 _FCN = _of_torchvision("fcn_resnet50", weights_backbone=None)
+PICTURES = (32, 3, 224, 224)
 CASES = {
-    "resnet50 32": Case(_of_torchvision("resnet50"), (32, 3, 224, 224), 0, 220, KINDS),
+    "resnet50 32": Case(_of_torchvision("resnet50"), PICTURES, 0, KINDS),
     "resnet50 1": Case(_of_torchvision("resnet50"), (1, 3, 224, 224)),
-    "mobilenet_v3_large 32": Case(_of_torchvision("mobilenet_v3_large"), (32, 3, 224, 224)),
-    "efficientnet_b0 32": Case(_of_torchvision("efficientnet_b0"), (32, 3, 224, 224), 0, 150),
-    "convnext_tiny 32": Case(
-        _of_torchvision("convnext_tiny"), (32, 3, 224, 224), 0, 160, KINDS[:3]
-    ),
-    "vit_b_16 32": Case(_of_torchvision("vit_b_16"), (32, 3, 224, 224)),
-    "fcn_resnet50 4 x 480": Case(_FCN, (4, 3, 480, 480), 0, 180, KINDS[:3]),
-    "bert-base 16 x 128": Case(_BERT, (16, 128), 30000, 180, KINDS),
+    "mobilenet_v3_large 32": Case(_of_torchvision("mobilenet_v3_large"), PICTURES),
+    "efficientnet_b0 32": Case(_of_torchvision("efficientnet_b0"), PICTURES),
+    "convnext_tiny 32": Case(_of_torchvision("convnext_tiny"), PICTURES, 0, KINDS[:3]),
+    "vit_b_16 32": Case(_of_torchvision("vit_b_16"), PICTURES),
+    "fcn_resnet50 4 x 480": Case(_FCN, (4, 3, 480, 480), 0, KINDS[:3]),
+    "bert-base 16 x 128": Case(_BERT, (16, 128), 30000, KINDS),
     "gpt2 4 x 512": Case(_GPT2, (4, 512), 50000),
-    "unet block 4 x 64": Case(_unet_block, (4, 320, 64, 64), 0, 100),
+    "unet block 4 x 64": Case(_unet_block, (4, 320, 64, 64)),
 }
-
-
-def speed(cell: Mapping[str, Any]) -> float:
-    """Return the time of the fastest form of PyTorch divided by that of dml_jax."""
-    return min(cell[name] for name in ("eager_ms", "compile_ms") if cell.get(name)) / cell["ms"]
-
-
-def part_of(cases: Mapping[str, Case], index: int, count: int) -> list[str]:
-    """Return the names of one of `count` parts, which take about equally long."""
-    parts: list[list[str]] = [[] for _ in range(count)]
-    taken = [0] * count
-    for name in sorted(cases, key=lambda name: -cases[name].seconds):
-        least = taken.index(min(taken))
-        parts[least].append(name)
-        taken[least] += cases[name].seconds
-    return parts[index - 1]
 
 
 def _timed(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
@@ -239,18 +222,17 @@ def prepare(name: str, kind: str, folder: Path) -> None:
 
 def _all_prepared(folders: Mapping[str, Path]) -> None:
     """Prepare all models, several at once."""
-    waiting = [(name, kind) for kind in KINDS[1::-1] for name in folders]
-    running: list[tuple[str, subprocess.Popen[str]]] = []
-    while waiting or running:
-        while waiting and len(running) < TOGETHER:
-            name, kind = waiting.pop(0)
-            command = [sys.executable, __file__, "--prepare", name, kind, str(folders[name])]
-            pipes: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-            running.append((f"{name} {kind}", subprocess.Popen(command, **pipes)))
-        title, process = running.pop(0)
-        _, said = process.communicate(timeout=TIMEOUT)
-        if process.returncode:
-            print(title, said[-600:], flush=True)  # noqa: T201
+
+    def one(name: str, kind: str) -> None:
+        pipes: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        command = [sys.executable, __file__, "--prepare", name, kind, str(folders[name])]
+        done = subprocess.run(command, timeout=TIMEOUT, **pipes)
+        if done.returncode:
+            print(name, kind, done.stderr[-600:], flush=True)
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        pairs = ((name, kind) for kind in KINDS[1::-1] for name in folders)
+        list(pool.map(lambda pair: one(*pair), pairs))
 
 
 def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
@@ -290,32 +272,27 @@ def _said(process: "subprocess.Popen[str]") -> dict[str, Any]:
     """Return what a process of dml_jax measures, by type."""
     out, errors = process.communicate("go\n", timeout=TIMEOUT)
     if process.returncode:
-        print(errors[-600:], flush=True)  # noqa: T201
+        print(errors[-600:], flush=True)
     rows = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
     return {kind: row for found in rows for kind, row in found.items()}
 
 
 def child(folder: Path, kinds: Sequence[str], first_alone: bool) -> None:
-    """Print the figures of a network in each type, as JSON.
-
-    `first_s` are the seconds of loading and of the first answer, without the import of JAX and its
-    first touch of the GPU.
-    """
+    """Print the figures of a network in each type, as JSON."""
     import jax
-
-    import dml_jax
-    import dml_jax.onnx
 
     sys.stdin.readline()
     jax.block_until_ready(jax.numpy.ones(8) + 1)
     for kind in kinds:
-        row = _own(dml_jax, folder, kind, first_alone)
-        print(json.dumps({kind: row}), flush=True)  # noqa: T201
+        print(json.dumps({kind: _own(folder, kind, first_alone)}), flush=True)
         jax.clear_caches()
 
 
-def _own(dml_jax: Any, folder: Path, kind: str, first_alone: bool) -> dict[str, Any]:
+def _own(folder: Path, kind: str, first_alone: bool) -> dict[str, Any]:
+    """Return the figures of a type; `first_s` are the seconds of loading and the first answer."""
     import jax
+
+    import dml_jax
 
     file = folder / f"{kind if kind == 'FLOAT16' else 'FLOAT32'}.onnx"
     x = np.load(folder / f"{kind}-input.npy")
@@ -347,19 +324,6 @@ def _own(dml_jax: Any, folder: Path, kind: str, first_alone: bool) -> dict[str, 
 # The results.
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {"environment": {}, "networks": {}}
-
-
-def _environment() -> dict[str, Any]:
-    import jax
-    import torch
-
-    from dml_jax.bench.rows import environment
-
-    return {**environment(jax.devices()[0]), "torch": torch.__version__}
-
-
 def _measure(name: str, folder: Path, row: dict[str, Any]) -> None:
     """Measure a network in the types that its row has not."""
     import torch
@@ -370,15 +334,25 @@ def _measure(name: str, folder: Path, row: dict[str, Any]) -> None:
         try:
             peers[kind] = _peers(name, kind, folder)
         except Exception as error:  # of one type: the others are measured
-            print(name, kind, type(error).__name__, str(error)[-600:], flush=True)  # noqa: T201
+            print(name, kind, type(error).__name__, str(error)[-600:], flush=True)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     for kind, found in _said(process).items():
         if kind in peers:
             cell = row[kind] = {**found, **peers[kind]}
+            peer = min(cell[key] for key in ("eager_ms", "compile_ms") if key in cell)
             facts = {k: round(v, 5) for k, v in cell.items() if isinstance(v, float)}
-            line = f"{name} {kind} {speed(cell):.2f} {facts} {cell['rewrites']} {cell['said']}"
-            print(line, flush=True)  # noqa: T201
+            print(name, kind, f"{peer / cell['ms']:.2f}", facts, cell["rewrites"], cell["said"])
+
+
+def join(results: Path, parts: Sequence[Path]) -> None:
+    """Add the networks of other files to the results."""
+    found, whole = kept(results, "networks"), {}
+    for path in parts:
+        whole = json.loads(path.read_text())
+        for name, row in whole["networks"].items():
+            found.setdefault(name, {}).update(row)
+    write(results, {**whole, "networks": {name: found[name] for name in CASES if name in found}})
 
 
 def main() -> None:
@@ -391,25 +365,17 @@ def main() -> None:
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="files of parts")
     parser.add_argument("--threads", type=int, default=16, help="of PyTorch on the CPU")
     given = parser.parse_args()
-    whole = _read(given.results)
-    found = whole["networks"]
-    for path in given.join:
-        other = _read(path)
-        whole["environment"] = other["environment"] or whole["environment"]
-        for name, row in other["networks"].items():
-            found.setdefault(name, {}).update(row)
     if given.join:
-        whole["networks"] = {name: found[name] for name in CASES if name in found}
-        given.results.write_text(json.dumps(whole, indent=1) + "\n")
+        join(given.results, given.join)
         return
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import torch
 
     torch.set_num_threads(given.threads)
-    whole["environment"] = _environment()
+    found = kept(given.results, "networks")
     index, count = map(int, given.part.split("/"))
     end = time.monotonic() + given.budget
-    names = given.names or part_of(CASES, index, count)
+    names = given.names or [*CASES][index - 1 :: count]
     names = [n for n in names if not set(CASES[n].kinds) <= found.get(n, {}).keys()]
     with tempfile.TemporaryDirectory() as root:
         folders = {name: Path(root) / str(place) for place, name in enumerate(names)}
@@ -419,13 +385,13 @@ def main() -> None:
         for name, folder in folders.items():
             if time.monotonic() < end:
                 _measure(name, folder, found.setdefault(name, {}))
-                given.results.write_text(json.dumps(whole, indent=1) + "\n")
+                save(given.results, {"torch": torch.__version__}, networks=found)
         for name, folder in folders.items():
             if time.monotonic() < end:
                 for kind, row in _said(_started(folder, KINDS[:1], "again")).items():
                     if kind in found[name]:
                         found[name][kind]["kept_s"] = row["first_s"]
-                given.results.write_text(json.dumps(whole, indent=1) + "\n")
+                save(given.results, {"torch": torch.__version__}, networks=found)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def main() -> None:
         times = interleaved(calls, seconds=0.3, give_up=math.inf)
         ynnpack, eigen = (times[kind].median for kind in ("ynnpack", "eigen"))
         rates = f"{work / ynnpack / 1e9:8.1f} {work / eigen / 1e9:8.1f} {ynnpack / eigen:6.2f}"
-        print(f"{name:<28}{rates}", flush=True)  # noqa: T201
+        print(f"{name:<28}{rates}", flush=True)
 
 
 if __name__ == "__main__":

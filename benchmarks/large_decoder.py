@@ -16,14 +16,14 @@ time limit, and so have all together: rows that do not fit into it are left out.
 import argparse
 import json
 import os
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from measuring import said_by
+from measuring import write as write_json
 from onnx import TensorProto, helper
 
 MICROSOFT = "com.microsoft"
@@ -198,7 +198,7 @@ def write(folder: Path, shape: Shape = Shape(), bits: int = 0) -> Path:
     model_of = {"type": "llama", **tokens, **sizes_of, "decoder": decoder}
     search = {"max_length": shape.context, "do_sample": False, "past_present_share_buffer": True}
     config = {"model": model_of, "search": search}
-    (folder / "genai_config.json").write_text(json.dumps(config, indent=1))
+    write_json(folder / "genai_config.json", config)
     return folder
 
 
@@ -237,9 +237,9 @@ def child(folder: Path, batch: int, length: int) -> dict[str, Any]:
         best = min(best, times[-1] - start)
         step = min(step, (times[-1] - times[0]) / (length - 1))
     read = model.decoder.step_bytes(length + length // 2)
-    found = {"first_token_s": round(first, 1), "tokens_s": round(batch * length / best)}
     return {
-        **found,
+        "first_token_s": round(first, 1),
+        "tokens_s": round(batch * length / best),
         "step_ms": round(step * 1e3, 3),
         "of_copy": round(read / step / copy_rate(), 3),
     }
@@ -276,9 +276,7 @@ def peer(shape: Shape, batch: int, length: int, is_compiled: bool) -> dict[str, 
     return {"tokens_s": round(batch * length / best)}
 
 
-def measure(
-    root: Path, shape: Shape, length: int, output: Path | None, seconds: float = 250
-) -> None:
+def measure(root: Path, shape: Shape, length: int, output: Path | None, seconds: float) -> None:
     """Measure all rows, print each as it comes, and write those so far to a file.
 
     Args:
@@ -293,26 +291,20 @@ def measure(
         if not (root / name / "genai_config.json").exists():
             write(root / name, shape, bits)
     rows = list[dict[str, Any]]()
-    sizes = [word for name, size in vars(shape).items() for word in (f"--{name}", str(size))]
+    sizes = [word for name, size in vars(shape).items() for word in (f"--{name}", size)]
     for name, batch in CASES:
         limit = min(SECONDS, end - time.time())
         if limit < LEAST:
             break
-        is_peer, folder = name in (COMPILED, EAGER), root / name.rpartition(" ")[2]
-        command = [sys.executable, __file__, "peer" if is_peer else "child", str(folder)]
-        command += ["--batch", str(batch), "--length", str(length), *sizes]
-        command += ["--compiled"] * (name == COMPILED)
+        command = "peer" if name in (COMPILED, EAGER) else "child"
+        words = [command, root / name.rpartition(" ")[2], "--batch", batch, "--length", length]
+        words += [*sizes, *["--compiled"] * (name == COMPILED)]
         own = {**os.environ, "STARTED": str(time.time()), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        try:
-            made = subprocess.run(command, env=own, capture_output=True, text=True, timeout=limit)
-            found = json.loads(made.stdout.splitlines()[-1]) if not made.returncode else None
-            error = made.stderr[-600:]
-        except subprocess.TimeoutExpired:
-            found, error = None, f"took more than {limit:.0f} s"
-        rows.append({"what": name, "batch": batch, **(found or {"error": error})})
-        print(json.dumps(rows[-1]), flush=True)  # noqa: T201
+        found, said = said_by(__file__, words, limit, env=own)
+        rows.append({"what": name, "batch": batch, **(found or {"error": said[-600:]})})
+        print(json.dumps(rows[-1]), flush=True)
         if output:
-            output.write_text(json.dumps(rows, indent=1) + "\n")
+            write_json(output, rows)
 
 
 def main() -> None:
@@ -335,10 +327,9 @@ def main() -> None:
     elif given.command == "measure":
         measure(given.folder, shape, given.length, given.output, given.seconds)
     elif given.command == "child":
-        print(json.dumps(child(given.folder, given.batch, given.length)))  # noqa: T201
+        print(json.dumps(child(given.folder, given.batch, given.length)))
     else:
-        found = peer(shape, given.batch, given.length, given.compiled)
-        print(json.dumps(found))  # noqa: T201
+        print(json.dumps(peer(shape, given.batch, given.length, given.compiled)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 Programs of saved networks are compiled quickly, since each runs once.
 """
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-from onnx_networks import NETWORKS, TIMED, Source, difference, loaded, opened, save, session_of
+from measuring import difference, kept, save
+from onnx_networks import NETWORKS, TIMED, loaded, opened, session_of
 
 from dml_jax import DmlError
 from dml_jax.onnx import Network, export, save_onnx
@@ -76,40 +76,40 @@ def largest(results: Sequence[Any], others: Sequence[Any]) -> float:
     return max(difference(b, a) for a, b in pairs)
 
 
-def saved(name: str) -> Row:
-    """Return the largest error of a network with other weights, beside its file."""
-    if name in BY_SESSIONS:
-        return saved_for_sessions(NETWORKS[name])
-    (network, inputs, feeds), source = network_of(name), NETWORKS[name]
-    fixed = {n: w for n, w in network.weights.items() if n in source.constants}
+Saved = tuple[Mapping[str, Any], Sequence[Any], Sequence[Any]]
+"""The weights of a saved file, its results here, and ONNX Runtime's answers."""
+
+
+def _saved_network(name: str, file: Path) -> Saved:
+    (network, inputs, feeds), constants = network_of(name), NETWORKS[name].constants
+    fixed = {n: w for n, w in network.weights.items() if n in constants}
     weights = other_weights({n: w for n, w in network.weights.items() if n not in fixed})
-    results = computed(network.apply, {**weights, **fixed}, inputs)
-    results = network.without_padding(results)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "saved.onnx")
-        network.save(file, weights)
-        names = [value.name for value in onnx.load(file, load_external_data=False).graph.output]
-        found = answers(file, names, feeds)
-    error = largest([results[key] for key in names], found)
-    return {"weights": len(weights), "error": error, "is_right": error <= source.tolerance}
+    results = network.without_padding(computed(network.apply, {**weights, **fixed}, inputs))
+    network.save(file, weights)
+    names = [value.name for value in onnx.load(file, load_external_data=False).graph.output]
+    return weights, [results[key] for key in names], answers(file, names, feeds)
 
 
-def saved_for_sessions(source: Source) -> Row:
-    """Return the largest error of a session of the saved file, which cuts it at computed sizes."""
-    path, _, feeds = opened(source)
-    model = onnx.load(path)
-    own = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+def _saved_for_sessions(name: str, file: Path) -> Saved:
+    """Save a file for a session, which cuts it at computed sizes."""
+    path, _, feeds = opened(NETWORKS[name])
+    held = onnx.load(path).graph.initializer
+    own = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in held}
     own = {key: array for key, array in own.items() if array.dtype.kind in "fiu" and array.ndim > 1}
     weights = other_weights(own)
+    save_onnx(path, file, weights)
+    return weights, InferenceSession(file).run(None, feeds), answers(file, None, feeds)
+
+
+def saved(name: str) -> Row:
+    """Return the largest error of a network with other weights, beside its file."""
+    save_to = _saved_for_sessions if name in BY_SESSIONS else _saved_network
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "saved.onnx")
-        save_onnx(path, file, weights)
-        found = answers(file, None, feeds)
-        results = InferenceSession(file).run(None, feeds)
-    if [np.shape(x) for x in results] != [np.shape(x) for x in found]:
-        return {"weights": len(weights), "error": None, "is_right": False}
-    error = largest(results, found)
-    return {"weights": len(weights), "error": error, "is_right": error <= source.tolerance}
+        weights, results, found = save_to(name, Path(folder, "saved.onnx"))
+    same = list(map(np.shape, results)) == list(map(np.shape, found))
+    error = largest(results, found) if same else np.inf
+    is_right = error <= NETWORKS[name].tolerance
+    return {"weights": len(weights), "error": error if same else None, "is_right": is_right}
 
 
 def exported(name: str) -> Row:
@@ -140,21 +140,19 @@ def exported(name: str) -> Row:
 
 def main(results: Path, names: Sequence[str]) -> int:
     """Write the results; return how many files cannot be had, or give other answers."""
-    found: dict[str, dict[str, Row]] = {"saved": {}, "exported": {}}
-    if names and results.exists():  # those of other networks stay
-        kept = json.loads(results.read_text())
-        found = {kind: kept[kind] for kind in found}
+    found = {kind: kept(results, kind) if names else {} for kind in ("saved", "exported")}
     missing = 0
     for name in names or TIMED:
-        measures = {"saved": saved, **({"exported": exported} if name in DIFFERENTIATED else {})}
-        for kind, measure in measures.items():
+        for kind, measure in (("saved", saved), ("exported", exported)):
+            if kind == "exported" and name not in DIFFERENTIATED:
+                continue
             try:
                 found[kind][name] = measure(name)
             except DmlError as error:
-                print(f"{name:<24}", kind, str(error)[:300], flush=True)  # noqa: T201
+                print(f"{name:<24}", kind, str(error)[:300], flush=True)
                 missing += 1
                 continue
-            print(f"{name:<24}", kind, found[kind][name], flush=True)  # noqa: T201
+            print(f"{name:<24}", kind, found[kind][name], flush=True)
             save(results, **found)
     rows = (row for kind in found.values() for row in kind.values())
     return missing + sum(not row["is_right"] for row in rows)

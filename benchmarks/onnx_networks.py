@@ -17,11 +17,9 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Mapping
@@ -31,21 +29,27 @@ from typing import Any
 
 import jax
 import numpy as np
-from kept_pages import restart_with_kept_pages
+from measuring import (
+    CLOCK,
+    ROUNDS,
+    difference,
+    kept,
+    milliseconds,
+    restart_with_kept_pages,
+    said_by,
+    save,
+    write,
+)
 
 from dml_jax import DmlError, load_onnx
-from dml_jax.bench.rows import environment
 from dml_jax.bench.shares import shares_of
 from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
-ROUNDS, RUNS = 5, 5
-SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
 SLOW = 0.1  # seconds of a call from which a network that is not timed gets one round
 SECONDS = 400  # of a network's process
 BYTES = 24 << 30  # of its addresses
 ROOM = 4 << 30  # of a disk, below which the archives of packages go
-CLOCK = time.process_time if cores() == 1 else time.perf_counter
 Arrays = Mapping[str, Any]
 
 
@@ -181,36 +185,6 @@ def session_of(model: Path | bytes, optimized: bool = True) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
-    """Return the median time of each of `calls`, which take turns, `rounds` of them.
-
-    The calls of the first `SETTLING` seconds of a turn are not counted.
-    """
-    samples: list[list[float]] = [[] for _ in calls]
-    for _ in range(rounds):
-        for call, times in zip(calls, samples, strict=True):
-            begin = time.perf_counter()
-            while time.perf_counter() - begin < SETTLING:
-                call()
-            for _ in range(RUNS):
-                start = CLOCK()
-                call()
-                times.append(1e3 * (CLOCK() - start))
-    return [statistics.median(times) for times in samples]
-
-
-def difference(result: Any, answer: Any) -> float:
-    """Return the largest difference, as a part of the largest absolute value of `answer`."""
-    result, answer = (np.asarray(array, np.float64) for array in (result, answer))
-    return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
-
-
-def save(results: Path, **tables: Any) -> None:
-    """Write results: where they were measured, and the tables."""
-    whole = {"environment": environment(jax.devices()[0]), **tables}
-    results.write_text(json.dumps(whole, indent=1) + "\n")
-
-
 def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arrays], Any, int]:
     """Return a call of a network, the names of its outputs, and how many operators it has."""
     if source.session:
@@ -286,22 +260,12 @@ def apart(name: str) -> dict[str, Any]:
     package = source.package if isinstance(source.package, str) else source.package[0]
     row = {"package": package, "what": source.what, "license": source.license}
     row["against"] = "float64" if source.float64 else "ONNX Runtime"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "row.json")
-        command = [sys.executable, __file__, "--one", str(file), name]
-        with Path(folder, "log").open("w+") as log:
-            try:
-                subprocess.run(command, timeout=SECONDS, stdout=log, stderr=log, check=False)
-            except subprocess.TimeoutExpired:
-                return {**row, "missing": f"no answer within {SECONDS} s"}
-            log.seek(0)
-            lines = log.read().strip().splitlines() or [""]
-        found = json.loads(file.read_text()) if file.exists() else {"missing": lines[-1][:300]}
-        return {**row, **found}
+    found, said = said_by(__file__, ["--one", name], SECONDS)
+    return {**row, **(found or {"missing": (said.splitlines() or [""])[-1][:300]})}
 
 
-def one(file: Path, name: str) -> None:
-    """Write the row of a network, or what is in its way."""
+def one(name: str) -> None:
+    """Print the row of a network, or what is in its way."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
@@ -310,7 +274,7 @@ def one(file: Path, name: str) -> None:
         row = measured(NETWORKS[name])
     except DmlError as error:
         row = {"missing": str(error)[:600]}
-    file.write_text(json.dumps(row))
+    print(json.dumps(row), flush=True)
 
 
 def profiled(source: Source) -> dict[str, float]:
@@ -323,12 +287,12 @@ def profiled(source: Source) -> dict[str, float]:
 
 def add_profiles(results: Path, names: list[str]) -> int:
     """Add profiles of networks to the results of earlier measurements; return 0."""
-    rows = json.loads(results.read_text())
-    for name in names or [n for n in rows["networks"] if not NETWORKS[n].session]:
-        kernels = profiled(NETWORKS[name])
-        rows["networks"][name]["kernels"] = {k: round(part, 3) for k, part in kernels.items()}
-        print(f"{name:<20}", rows["networks"][name]["kernels"], flush=True)  # noqa: T201
-        results.write_text(json.dumps(rows, indent=1) + "\n")
+    whole = json.loads(results.read_text())
+    rows = whole["networks"]
+    for name in names or [n for n in rows if not NETWORKS[n].session]:
+        rows[name]["kernels"] = {k: round(v, 3) for k, v in profiled(NETWORKS[name]).items()}
+        print(f"{name:<20}", rows[name]["kernels"], flush=True)
+        write(results, whole)
     return 0
 
 
@@ -348,11 +312,10 @@ def main() -> int:
         jax.config.update("jax_enable_x64", True)  # as the processes of networks do
         return add_profiles(given.results, given.names)
     whole = [name for name, source in NETWORKS.items() if source.what] if given.all else TIMED
-    goes_on = given.all and given.results.exists()
-    found = json.loads(given.results.read_text())["networks"] if goes_on else {}
+    found = kept(given.results, "networks") if given.all else {}
     for name in given.names or [name for name in whole if name not in found]:
         found[name] = apart(name)
-        print(f"{name:<20}", found[name], flush=True)  # noqa: T201
+        print(f"{name:<20}", found[name], flush=True)
         rows = {n: found[n] for n in NETWORKS if n in found and (given.all or "ms" in found[n])}
         save(given.results, networks=rows)
         if shutil.disk_usage(CACHE).free < ROOM:
@@ -362,6 +325,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(Path(sys.argv[2]), sys.argv[3])
+        one(sys.argv[2])
     else:
         sys.exit(main())

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from kept_pages import restart_with_kept_pages
-from onnx_networks import difference, milliseconds, save, session_of
+from measuring import difference, milliseconds, restart_with_kept_pages, save, shown
+from onnx_networks import session_of
 
 from dml_jax import load_onnx
 
@@ -45,14 +45,11 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        shapes = [f"{x.dtype}{list(x.shape)}".replace(" ", "") for x in self.inputs]
-        shapes += [
-            str(x.tolist() if x.size < FEW else [*x.shape]).replace(" ", "")
-            for x in self.weights
-            if x is not None
-        ]
+        weights = (w for w in self.weights if w is not None)
+        words = [f"{x.dtype}{list(x.shape)}" for x in self.inputs]
+        words += [str(w.tolist() if w.size < FEW else [*w.shape]) for w in weights]
         given = (f"{key}={value}" for key, value in self.attributes.items())
-        return " ".join([self.op, *shapes, *given])
+        return " ".join([self.op, *(word.replace(" ", "") for word in words), *given])
 
 
 def array(spec: Mapping[str, Any] | None) -> np.ndarray | None:
@@ -81,28 +78,23 @@ def cells() -> Iterator[Cell]:
 
 def model_of(cell: Cell) -> Any:
     """Return the model, and the arrays of a call by name."""
-    from onnx import helper, numpy_helper
+    from onnx import ValueInfoProto, helper, numpy_helper
 
-    names = [f"x{i}" for i in range(len(cell.inputs))]
-    held = [f"w{i}" if w is not None else "" for i, w in enumerate(cell.weights)]
+    inputs = {f"x{i}": x for i, x in enumerate(cell.inputs)}
+    weights = [(f"w{i}" if w is not None else "", w) for i, w in enumerate(cell.weights)]
     outputs = [f"y{i}" for i in range(cell.outputs)]
-    node = helper.make_node(cell.op, names + held, outputs, **cell.attributes)
-    types = [helper.np_dtype_to_tensor_dtype(x.dtype) for x in cell.inputs]
-    shapes = [x.shape for x in cell.inputs]
-    results = [types[0], helper.np_dtype_to_tensor_dtype(np.dtype(np.int64))]
+    names = [*inputs, *(name for name, _ in weights)]
+    types = ((n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in inputs.items())
     graph = helper.make_graph(
-        [node],
+        [helper.make_node(cell.op, names, outputs, **cell.attributes)],
         "one",
-        list(map(helper.make_tensor_value_info, names, types, shapes)),
-        [helper.make_tensor_value_info(n, t, None) for n, t in zip(outputs, results, strict=False)],
-        [
-            numpy_helper.from_array(w, name)
-            for name, w in zip(held, cell.weights, strict=True)
-            if w is not None
-        ],
+        [helper.make_tensor_value_info(*one) for one in types],
+        [ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(w, name) for name, w in weights if w is not None],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    return model, dict(zip(names, cell.inputs, strict=True))
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
+    ), inputs
 
 
 def measured(cell: Cell) -> dict[str, Any]:
@@ -110,12 +102,10 @@ def measured(cell: Cell) -> dict[str, Any]:
     model, inputs = model_of(cell)
     network, session = load_onnx(model), session_of(model.SerializeToString())
     on_device = jax.device_put(inputs)
-    results = network(on_device)
-    (answer, *_) = session.run(None, inputs)
+    error = difference(network(on_device)["y0"], session.run(None, inputs)[0])
     own, peer = milliseconds(
         lambda: jax.block_until_ready(network(on_device)), lambda: session.run(None, inputs)
     )
-    error = difference(results["y0"], answer)
     return {"group": cell.group, "error": error, "ms": own, "peer_ms": peer}
 
 
@@ -125,12 +115,11 @@ def main(results: Path, groups: list[str]) -> None:
     for cell in cells():
         if not groups or cell.group in groups:
             found[cell.name] = row = measured(cell)
-            speed = row["peer_ms"] / row["ms"]
-            print(f"{speed:6.2f} {row['error']:8.1e} {row['ms']:9.3f} ms {cell.name}", flush=True)  # noqa: T201
+            print(shown(row), cell.name, flush=True)
             save(results, cells=found)
     for group in dict.fromkeys(row["group"] for row in found.values()):
         speeds = [r["peer_ms"] / r["ms"] for r in found.values() if r["group"] == group]
-        print(f"{statistics.geometric_mean(speeds):6.2f} {group}, {len(speeds)} cells")  # noqa: T201
+        print(f"{statistics.geometric_mean(speeds):6.2f} {group}, {len(speeds)} cells")
 
 
 if __name__ == "__main__":

@@ -84,11 +84,6 @@ def _activated(y: Any, fused: Any) -> Any:
     return y if fused is None else _ACTIVATIONS[fused._activation.name](y)
 
 
-def input_tensor(builder: Any, index: int, desc: Any) -> Expression:
-    """Return a graph input."""
-    return Expression(lambda: None, desc=desc)
-
-
 def convolution(
     x: Expression,
     w: Expression,
@@ -160,21 +155,27 @@ def mean_variance_normalization(
     return Expression(normalized, x, scale, bias)
 
 
-def max_pooling(x: Expression, window_sizes: Any, strides: Any) -> Expression:
-    """Return max_pool2d."""
-    return Expression(lambda x: F.max_pool2d(x, window_sizes, strides), x)
-
-
-def average_pooling(
-    x: Expression, strides: Any, window_sizes: Any, *_: Any, **__: Any
-) -> Expression:
-    """Return avg_pool2d."""
-    return Expression(lambda x: F.avg_pool2d(x, window_sizes, strides), x)
-
-
-def padding(x: Expression, mode: Any, value: float, start: Any, end: Any) -> Expression:
-    """Return the reflection of the last two dimensions."""
-    return Expression(lambda x: F.pad(x, (start[3], end[3], start[2], end[2]), "reflect"), x)
+_OTHERS: dict[str, Callable[..., Expression]] = {
+    "activation_identity": lambda x: Expression(lambda x: x, x),
+    "activation_linear": lambda x, alpha, beta: Expression(lambda x: alpha * x + beta, x),
+    "activation_relu": lambda x: Expression(torch.relu, x),
+    "activation_soft_max": lambda x: Expression(lambda x: torch.softmax(x, -1), x),
+    "add": lambda a, b: Expression(torch.add, a, b),
+    "average_pooling": lambda x, strides, window_sizes, *_, **__: Expression(
+        lambda x: F.avg_pool2d(x, window_sizes, strides), x
+    ),
+    "gemm": lambda a, b: Expression(torch.matmul, a, b),
+    "input_tensor": lambda builder, index, desc: Expression(lambda: None, desc=desc),
+    "join": lambda inputs, axis: Expression(lambda *parts: torch.cat(parts, axis), *inputs),
+    "max_pooling": lambda x, window_sizes, strides: Expression(
+        lambda x: F.max_pool2d(x, window_sizes, strides), x
+    ),
+    "multiply": lambda a, b: Expression(torch.mul, a, b),
+    "padding": lambda x, mode, value, start, end: Expression(
+        lambda x: F.pad(x, (start[3], end[3], start[2], end[2]), "reflect"), x
+    ),
+    "reinterpret": lambda x, data_type, sizes, strides: Expression(lambda x: x.reshape(sizes), x),
+}
 
 
 def value_scale_2d(x: Expression, scale: float, bias: Sequence[float]) -> Expression:
@@ -190,33 +191,10 @@ def slice_(x: Expression, offsets: Any, sizes: Any, strides: Any) -> Expression:
     return Expression(lambda x: x[places], x)
 
 
-def join(inputs: Sequence[Expression], axis: int) -> Expression:
-    """Return the concatenation."""
-    return Expression(lambda *parts: torch.cat(parts, axis), *inputs)
-
-
-def reinterpret(x: Expression, data_type: Any, sizes: Any, strides: Any) -> Expression:
-    """Return the elements in other sizes."""
-    return Expression(lambda x: x.reshape(sizes), x)
-
-
 def module() -> ModuleType:
     """Return the module that programs import as `pydirectml`."""
     made = ModuleType("pydirectml")
     vars(made).update({name: getattr(dml, name) for name in dir(dml) if name[0].isupper()})
     vars(made).update({n: v for n, v in globals().items() if not n.startswith("_")})
-    simple: dict[str, Callable[..., Any]] = {
-        "activation_identity": lambda x: x,
-        "activation_relu": torch.relu,
-        "activation_soft_max": lambda x: torch.softmax(x, -1),
-        "add": torch.add,
-        "gemm": torch.matmul,
-        "multiply": torch.mul,
-    }
-    for name, function in simple.items():
-        setattr(made, name, lambda *inputs, function=function: Expression(function, *inputs))
-    made.slice = slice_  # pyright: ignore[reportAttributeAccessIssue]
-    made.activation_linear = lambda x, alpha, beta: Expression(  # pyright: ignore
-        lambda x: alpha * x + beta, x
-    )
+    vars(made).update(_OTHERS, slice=slice_)
     return made

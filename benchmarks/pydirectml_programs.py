@@ -17,8 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from kept_pages import restart_with_kept_pages
-from onnx_networks import milliseconds, save
+from measuring import difference, milliseconds, restart_with_kept_pages, save, shown
 
 import dml_jax.pydirectml as dml
 from dml_jax.host import cores
@@ -55,10 +54,8 @@ def measured(program: str) -> dict[str, Any]:
         dml.Device.compute = compute
     run(program, by_torch.module())
     other = by_torch.Device.runs[-1]
-    pairs = zip(own[-1](), other(), strict=True)
     error = max(
-        float(np.abs(np.ravel(a) - np.ravel(b)).max() / np.abs(b).max())
-        for a, b in ((np.array(a), b) for a, b in pairs)
+        difference(np.ravel(a), np.ravel(b)) for a, b in zip(own[-1](), other(), strict=True)
     )
     ms, peer = milliseconds(own[-1], other)
     return {"error": error, "ms": ms, "peer_ms": peer}
@@ -74,8 +71,7 @@ def main(folder: Path, results: Path) -> None:
     for program in PROGRAMS:
         if Path(f"{program}.py").exists():
             found[program] = row = measured(program)
-            speed = row["peer_ms"] / row["ms"]
-            print(f"{program:12} {speed:6.2f} {row['error']:8.1e} {row['ms']:9.3f} ms", flush=True)  # noqa: T201
+            print(f"{program:12}", shown(row), flush=True)
             save(results, programs=found)
 
 

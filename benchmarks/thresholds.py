@@ -125,10 +125,9 @@ CONSTANTS = {
     "_UNROLLED": Constant("resampling", shrunk),
     "LEAST_PIECE": Constant("scans", largest),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
-    "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),
-    "PIECES": Constant("reduce.gpu", lambda n: rows("ARGMAX", 4096), "cuda", False),
+    "PIECES": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", 4096), "cuda", False),
     "MANY": Constant("reduce.gpu", lambda n: reduced("ARGMAX", [65536, 64], [0]), "cuda", False),
-    "LONGEST": Constant("reduce.derivatives", lambda n: Gradient(rows("MULTIPLY", n)), "cuda"),
+    "LONGEST": Constant("reduce.derivatives", lambda n: Gradient(rows("LOG_SUM_EXP", n)), "cuda"),
 }
 
 
@@ -163,7 +162,7 @@ def ratio(name: str, use: Any, values: tuple[float, float]) -> float:
 def main(names: Sequence[str]) -> None:
     """Print a row for each constant of this platform."""
     platform = {"gpu": "cuda"}.get(jax.default_backend(), jax.default_backend())
-    print(f"{'':14}" + "".join(f"{factor:>8}x" for factor in FACTORS))  # noqa: T201
+    print(f"{'':14}" + "".join(f"{factor:>8}x" for factor in FACTORS))
     for name, constant in CONSTANTS.items():
         if constant.platform != platform or (names and name not in names):
             continue
@@ -176,7 +175,7 @@ def main(names: Sequence[str]) -> None:
             with contextlib.suppress(ValueError, StopIteration):  # there is no such form
                 found[-1] = ratio(name, constant.use(size), both)
         flat = not any(abs(math.log(r)) >= FLAT for r in found)
-        print(f"{name:14}" + "".join(f"{r:9.2f}" for r in found) + "  flat" * flat, flush=True)  # noqa: T201
+        print(f"{name:14}" + "".join(f"{r:9.2f}" for r in found) + "  flat" * flat, flush=True)
 
 
 if __name__ == "__main__":

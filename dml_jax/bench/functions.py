@@ -1,6 +1,5 @@
 """Functions of arrays to measure beside operators: plain ones, gradients, batches, bfloat16."""
 
-import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -199,11 +198,8 @@ class Narrow(Transformed):
         from dml_jax.graph import OperatorNode
         from dml_jax.graph.bfloat16 import computed
 
-        return functools.partial(_computed, computed, OperatorNode(self.operator))
-
-
-def _computed(computed: Callable[..., Any], node: Any, *arrays: Any) -> Any:
-    return tuple(computed(node, arrays))
+        node = OperatorNode(self.operator)
+        return lambda *arrays: tuple(computed(node, arrays))
 
 
 def _narrowed(tensor: Edge) -> Edge:

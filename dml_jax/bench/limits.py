@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -65,12 +65,10 @@ def _of_memory(kinds: dict[str, np.dtype], size: int) -> Iterator[Cell]:
         read = jnp.max if name == "INT8" else functools.partial(jnp.sum, dtype=total.dtype)
         yield _cell("copy", name, Plain(measure.changed, [x], [x]))
         yield _cell("read", name, Plain(read, [x], [total]))
-        yield _cell("write", name, Plain(_filled(x.sizes), [one], [x]))
+        yield _cell(
+            "write", name, Plain(functools.partial(jnp.broadcast_to, shape=x.sizes), [one], [x])
+        )
         yield _cell("add", name, Plain(jnp.add, [x, x], [x]))
-
-
-def _filled(sizes: tuple[int, ...]) -> Callable[[Any], Any]:
-    return lambda value: jnp.broadcast_to(value, sizes)
 
 
 def _of_products(kinds: dict[str, np.dtype], queued: bool) -> Iterator[Cell]:

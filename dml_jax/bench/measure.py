@@ -16,6 +16,7 @@ from dml_jax.bench.functions import Plain, Transformed, byte_count
 from dml_jax.bench.memory import (
     WAYS,
     Data,
+    all_at_once,
     as_tuple,
     check_memory,
     jax_contenders,
@@ -25,7 +26,7 @@ from dml_jax.bench.memory import (
 )
 from dml_jax.bench.peers import UnsupportedError, difference, peer_named
 from dml_jax.bench.rows import Row
-from dml_jax.bench.timing import Contender, Times, interleaved, is_queued, jax_contender
+from dml_jax.bench.timing import Contender, Times, interleaved, is_queued
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType, Edge
 
@@ -158,15 +159,6 @@ class Bench:
         return found
 
 
-def all_at_once(function: Callable[..., Any], inputs: Sequence[Any], device: Any) -> Contender:
-    """Return the contender of one program of all sets of data, which allocates its outputs."""
-    from dml_jax.bench.memory import each_set
-
-    every = list(inputs)
-    program = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
-    return jax_contender(lambda index: program(every), device, sets=len(every))
-
-
 def _add(row: Row, times: dict[str, Times]) -> None:
     for name, found in times.items():
         row.seconds[name] = [found.median]
@@ -223,7 +215,6 @@ def time(function: Callable[..., Any], *arrays: Any, seconds: float = 0.3) -> Ro
     def flat(*xs: Any) -> Any:
         return jax.tree.leaves(function(*xs))
 
-    plain = Plain(flat, *ends, arrays=placed)
     name = getattr(function, "__name__", type(function).__name__)
     count = operations(function) if isinstance(function, Transformed) else 0.0
     plain = Plain(flat, *ends, arrays=placed, operations=count)

@@ -1,6 +1,7 @@
 """The operators of a graph or a network as cells, equal ones once, and the whole program."""
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import Plain
+from dml_jax.bench.memory import Data
+from dml_jax.bench.shares import called, computations
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.graph.parts import ArrayType
 from dml_jax.operator import Operator
@@ -38,32 +41,25 @@ class Program(Plain):
 
 def cells_of_network(network: "Network", path: str) -> list[Cell]:
     """Return the cells of a network: its operators, equal ones once, and the whole program."""
-    inputs = network.random_inputs()
-    names = [name for name, _, _ in network.tensors(output=False)]
-    tensors = [tensor for _, _, tensor in network.tensors(output=False)]
-    held = [ArrayType(array.dtype, array.shape) for array in network.constants]
-    pairs = zip(names, tensors, strict=True)
-    arrays = [np.asarray(inputs[n], t.dtype).reshape(t.sizes) for n, t in pairs]
-    arrays += network.constants
-    count = operations(network.rewritten)
+    graph, inputs = network.rewritten, network.random_inputs()
+    ends = [*network.tensors(output=False)]
+    arrays = [np.asarray(inputs[name], t.dtype).reshape(t.sizes) for name, _, t in ends]
+    names, tensors = [name for name, _, _ in ends], [tensor for _, _, tensor in ends]
+    tensors += [ArrayType(array.dtype, array.shape) for array in network.constants]
     outputs = [tensor for _, _, tensor in network.tensors(output=True)]
-    moved = sum(array.nbytes for array in arrays)
-    moved += sum(t.total_tensor_size_in_bytes for t in outputs)
-    graph = network.rewritten
-    whole = Program(
+    program = Program(
         network.compute,
-        [*tensors, *held],
+        tensors,
         outputs,
-        arrays,
-        count,
-        moved,
+        [*arrays, *network.constants],
+        operations(graph),
         is_wide=True,
         network=path,
         names=names,
         graph=graph,
     )
     once = _of_weights(graph, names)
-    return [*cells_of_graph(graph, once), Cell(PROGRAM, "", whole, family="program")]
+    return [*cells_of_graph(graph, once), Cell(PROGRAM, "", program, family="program")]
 
 
 def _of_weights(graph: Graph, inputs: Sequence[str]) -> set[int]:
@@ -133,44 +129,29 @@ def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:
         text: the optimised HLO of the program.
         names: the scopes of the nodes: their names, or else their indices.
     """
-    import re
-
-    bodies: dict[str, list[str]] = {}
-    entry, current = "", ""
-    for line in text.splitlines():
-        if start := re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line):
-            current = start[2]
-            entry = current if start[1] else entry
-            bodies[current] = []
-        elif line.startswith("  "):
-            bodies.setdefault(current, []).append(line)
-
+    bodies, entry = computations(text)
     known = {f"/{name}/": name for name in names}
     anywhere = re.compile("|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"\Z.")
 
-    def nodes(lines: Sequence[str], seen: frozenset[str]) -> set[str]:
+    def nodes(lines: Iterable[str], seen: frozenset[str]) -> set[str]:
         found: set[str] = set()
         for line in lines:
             for path in re.findall(r'op_name="([^"]*)"', line):
                 if outermost := anywhere.search(f"/{path}/"):
                     found.add(known[outermost[0]])
-            called = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
-            for some in re.findall(r"branch_computations=\{([^}]*)\}", line):
-                called += re.findall(r"[\w.\-]+", some)
-            for name in (n for n in called if n not in seen):
-                found |= nodes(bodies.get(name, []), seen | {name})
+            for name in set(called(line)) - seen:
+                found |= nodes(bodies.get(name, {}).values(), seen | {name})
         return found
 
     place = dict.fromkeys(names, "")
     kinds = (
         r" (fusion|custom-call|dot|convolution|while|call|reduce|copy|scatter|sort|conditional)\("
     )
-    for line in bodies.get(entry, []):
-        kernel = re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = ", line)
-        if kernel and (re.search(kinds, line) or "op_name" in line):
+    for kernel, line in bodies.get(entry, {}).items():
+        if re.search(kinds, line) or "op_name" in line:
             if re.search(r" (parameter|constant|bitcast|tuple|get-tuple-element)\(", line):
                 continue
-            place |= dict.fromkeys(nodes([line], frozenset()), kernel[1])
+            place |= dict.fromkeys(nodes([line], frozenset()), kernel)
     found: dict[str, list[str]] = {}
     for name, kernel in place.items():
         found.setdefault(kernel, []).append(name)
@@ -188,8 +169,6 @@ def node_names(graph: Graph) -> list[str]:
 
 def profile(cell: Cell, graph: Graph, folder: Any, device: Any) -> dict[str, list[str]]:
     """Write a trace of some calls, for Perfetto and xprof; return the nodes of each kernel."""
-    from dml_jax.bench.memory import Data
-
     (xs, *_) = Data(device).sets(cell.function, 1)
     program = jax.jit(lambda *arrays: cell.function(*arrays)).lower(*xs).compile()
     jax.block_until_ready(program(*xs))

@@ -16,7 +16,7 @@ import numpy as np
 
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.functions import Transformed
-from dml_jax.bench.memory import Arrays, as_tuple, each_set
+from dml_jax.bench.memory import Arrays, all_at_once, as_tuple
 from dml_jax.bench.timing import Contender, Mark, is_queued, jax_contender
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
@@ -83,9 +83,7 @@ def _jnp(device: Any) -> Peer:
             program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
             results = program(*inputs[0])
             if is_queued(device):
-                every = list(inputs)
-                whole = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
-                return jax_contender(lambda index: whole(every), device, sets=len(every)), results
+                return all_at_once(function, inputs, device), results
         call = jax_contender(lambda index: program(*inputs[index % len(inputs)]), device)
         return call, results
 

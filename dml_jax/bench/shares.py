@@ -3,7 +3,7 @@
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,41 @@ _KINDS = (  # a fusion is of the first kind that it has an instruction of
 Span = tuple[str, float, float]
 
 
+def computations(text: str) -> tuple[dict[str, dict[str, str]], str]:
+    """Return the instructions of each computation of an optimised program (HLO), and its entry.
+
+    An instruction is its name and what is right of its equals sign.
+    """
+    found: dict[str, dict[str, str]] = {}
+    entry = current = ""
+    for line in text.splitlines():
+        if start := re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line):
+            current = start[2]
+            entry = current if start[1] else entry
+        elif one := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)", line):
+            found.setdefault(current, {})[one[1]] = one[2]
+    return found, entry
+
+
+def called(line: str) -> list[str]:
+    """Return the names of the computations that an instruction calls."""
+    names = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
+    for some in re.findall(r"branch_computations=\{([^}]*)\}", line):
+        names += re.findall(r"[\w.\-]+", some)
+    return names
+
+
 def kinds_of(text: str) -> dict[str, str]:
     """Return the kind of each instruction of an optimised program (HLO) by its name."""
-    bodies, definitions, current = {}, {}, ""
-    for line in text.splitlines():
-        if start := re.match(r"(?:ENTRY )?%?([\w.\-]+) .*\{$", line):
-            current = start[1]
-        elif found := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)", line):
-            bodies.setdefault(current, []).append(found[2])
-            definitions[found[1]] = found[2]
+    bodies, _ = computations(text)
+    definitions = {name: line for body in bodies.values() for name, line in body.items()}
 
-    def words(lines: Sequence[str]) -> Iterator[str]:
+    def words(lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             plain = re.sub(r"\{[^{}]*\}", "", line)
             yield from re.findall(r"[\])] ?([a-z][\w\-]*)\(", plain)[:1]
-            for name in re.findall(r"(?:calls|to_apply|body)=%?([\w.\-]+)", line):
-                yield from words(bodies.get(name, ()))
+            for name in called(line):
+                yield from words(bodies.get(name, {}).values())
 
     return {name: _kind([*words([line])]) for name, line in definitions.items()}
 

@@ -117,10 +117,6 @@ def _unfolded(op: Any, x: Any) -> Any:
     return patches.reshape(*patches.shape[:2], -1)
 
 
-def _unfold(op: Any) -> Any:
-    return lambda x: _unfolded(op, x).reshape(op.output_tensor.sizes)
-
-
 def _fold(op: Any) -> Any:
     whole = jax.ShapeDtypeStruct(op.output_tensor.sizes, op.output_tensor.dtype)
 
@@ -143,6 +139,6 @@ EXPRESSIONS = {
     "MAX_POOLING_GRAD": _max_grad,
     "MAX_UNPOOLING": _unpooling,
     "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantized,
-    "UNFOLD": _unfold,
+    "UNFOLD": lambda op: lambda x: _unfolded(op, x).reshape(op.output_tensor.sizes),
     "FOLD": _fold,
 }

@@ -28,10 +28,6 @@ def _scanned(cell: Callable[..., Any], count: int) -> Callable[[Any], Callable[.
     return expression
 
 
-def _rnn(part: Any, r: Any, h: Any) -> Any:
-    return (jnp.tanh(part + h @ r.T),)
-
-
 def _lstm(part: Any, r: Any, h: Any, c: Any) -> Any:
     i, o, f, new = jnp.split(part + h @ r.T, 4, -1)
     c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(new)
@@ -46,7 +42,7 @@ def _gru(part: Any, r: Any, h: Any) -> Any:
 
 
 EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
-    "RNN": _scanned(_rnn, 1),
+    "RNN": _scanned(lambda part, r, h: (jnp.tanh(part + h @ r.T),), 1),
     "LSTM": _scanned(_lstm, 2),
     "GRU": _scanned(_gru, 1),
 }
