@@ -211,10 +211,7 @@ class EncodingDecoder(WholeDecoder):
         self, network: Any, cache: Cache, tokens: Any, counts: Any, width: int
     ) -> tuple[dict[str, Any], Cache]:
         inputs, after = super()._read(network, cache, tokens, counts, width)
-        given = {
-            "encoder_hidden_states": cache["encoded"],
-            "encoder_attention_mask": cache["seen"],
-        }
+        given = {"encoder_hidden_states": cache["encoded"], "encoder_attention_mask": cache["seen"]}
         own = {
             n: x.astype(network.inputs[n].array_dtype)
             for n, x in given.items()

@@ -319,10 +319,7 @@ def _proto(
 
 
 def _inputs(
-    expect: Expect,
-    graph: onnx.GraphProto,
-    shapes: dict[str, Sequence[int]],
-    free: dict[str, int],
+    expect: Expect, graph: onnx.GraphProto, shapes: dict[str, Sequence[int]], free: dict[str, int]
 ) -> dict[str, Type]:
     """Return the types of the inputs, with the sizes that the caller fixes."""
     initialized = {tensor.name for tensor in graph.initializer}

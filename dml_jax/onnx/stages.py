@@ -256,11 +256,7 @@ class Stage:
         return inputs
 
     def _translate(
-        self,
-        translation: Translation,
-        plan: Plan,
-        scope: Scope,
-        wanted: Sequence[str],
+        self, translation: Translation, plan: Plan, scope: Scope, wanted: Sequence[str]
     ) -> dict[str, Sequence[Fault]]:
         """Translate all nodes that can be had; return the faults of those that are refused."""
         refused: dict[str, Sequence[Fault]] = {}

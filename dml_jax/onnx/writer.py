@@ -317,10 +317,7 @@ class Writer:
         return helper.make_graph(_needed(self.nodes, outs), name, ins, [_info(x) for x in outs])
 
     def model(
-        self,
-        inputs: Sequence[Value],
-        outputs: Mapping[str, Value],
-        input_names: Sequence[str],
+        self, inputs: Sequence[Value], outputs: Mapping[str, Value], input_names: Sequence[str]
     ) -> onnx.ModelProto:
         """Return the model, which ONNX's checker accepts.
 

@@ -370,11 +370,7 @@ class _Walk:
         return found is not None and (found.desc.is_packed or value.first is not None)
 
     def _convolution(
-        self,
-        node: OperatorNode,
-        given: Sequence[Any],
-        outputs: Sequence[TensorDesc],
-        readers: int,
+        self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc], readers: int
     ) -> list[Expression] | None:
         (x, _, x_tensor), (w, _, w_tensor), *bias = given
         if not w.is_fixed or not w_tensor.is_packed:
