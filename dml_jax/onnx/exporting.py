@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from jax import dtypes
 
-from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
+from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx import exporters, primitives
@@ -147,16 +147,12 @@ def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]
         elif isinstance(node, OperatorNode):
             made = write_operator(w, node.operator, read)
         else:
-            made = write_function(w, _in_order(node), *read)
+            made = write_function(w, lambda *xs, node=node: computed(node, xs), *read)
         values |= {(index, place): x for place, x in enumerate(made)}
     results = [values[source] for source in graph.results]
     for index, view in graph.output_views.items():
         results[index] = _viewed(w, results[index], view)
     return results
-
-
-def _in_order(node: FunctionNode) -> Callable[..., Any]:
-    return lambda *arrays: computed(node, arrays)
 
 
 def _viewed(w: Writer, x: Value, view: Any) -> Value:

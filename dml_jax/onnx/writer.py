@@ -220,10 +220,6 @@ class Writer:
             return x
         return self("Expand", x, self.indices(shape), shape=shape)
 
-    def expand_like(self, x: Value, other: Value) -> Value:
-        """Return `x` in the shape of another value."""
-        return self.expand(x, other.shape)
-
     def slice(
         self, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()
     ) -> Value:
@@ -237,7 +233,7 @@ class Writer:
         ]
         if not axes:
             return x
-        chosen = [[int(v[k]) for k in axes] for v in (starts, stops, axes_of(x.rank), steps)]
+        chosen = [[int(v[k]) for k in axes] for v in (starts, stops, range(x.rank), steps)]
         return self("Slice", x, *map(self.indices, chosen), shape=shape)
 
     def part(self, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
@@ -277,6 +273,13 @@ class Writer:
             return self.reshape(self._extreme(f"Arg{op_type[-3:]}", x, axes), shape)
         where = self.indices([int(a) for a in sorted(axes)])
         return self(op_type, x, where, shape=shape, keepdims=int(keep))
+
+    def top_k(self, x: Value, k: int, axis: int, largest: bool = True) -> list[Value]:
+        """Return the first elements of `x` in their order along a dimension, and their places."""
+        shape = [k if d == axis else n for d, n in enumerate(x.shape)]
+        results = [(None, shape), (np.int64, shape)]
+        which = {"axis": int(axis), "largest": int(largest)}
+        return self.several("TopK", x, self.indices([k]), results=results, **which)
 
     def _extreme(self, op_type: str, x: Value, axes: Sequence[int]) -> Value:
         """Return the largest or the least of integers by their places; dimensions keep size 1."""
@@ -353,11 +356,6 @@ def places_of(sizes: Sequence[int], steps: Sequence[int]) -> np.ndarray:
     for size, step in zip(sizes, steps, strict=True):
         places = places[..., None] + np.arange(size) * step
     return places
-
-
-def axes_of(rank: int) -> list[int]:
-    """Return the dimensions of a rank."""
-    return [*range(rank)]
 
 
 def _runs(op_type: str, dtype: np.dtype) -> bool:

@@ -89,12 +89,12 @@ def hard_swish(use: Use) -> Value:
 _ROWS = {"SOFTMAX": "Softmax", "LOG_SOFTMAX": "LogSoftmax", "HARDMAX": "Hardmax"}
 
 
-@exports(*(f"ACTIVATION_{name}1" for name in _ROWS))
+@exports(*(f"ACTIVATION_{name}{version}" for name in _ROWS for version in ("", 1)))
 def along_axes(use: Use) -> Any:
     """Write rows of several dimensions as one dimension, at the end."""
     w, x = use.writer, use.input_tensor
     op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_").rstrip("1")]
-    axes = sorted(use.axes)
+    axes = sorted(getattr(use.operator, "axes", [-1]))
     if len(axes) == 1:
         return w(op_type, x, axis=axes[0])
     others = [a for a in range(x.rank) if a not in axes]
@@ -103,9 +103,3 @@ def along_axes(use: Use) -> Any:
     flat = w.reshape(moved, [*(x.shape[a] for a in others), math.prod(x.shape[a] for a in axes)])
     made = w.reshape(w(op_type, flat, axis=-1), moved.shape)
     return w.transpose(made, sorted(range(x.rank), key=order.__getitem__))
-
-
-@exports(*(f"ACTIVATION_{name}" for name in _ROWS))
-def of_rows(use: Use) -> Value:
-    op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_")]
-    return use.writer(op_type, use.input_tensor, axis=-1)

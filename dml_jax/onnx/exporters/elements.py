@@ -5,12 +5,12 @@ from typing import Any
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
+_SAME = (
+    *("Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Sin", "Sqrt"),
+    *("Tan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Sign", "Identity"),
+)
 _UNARY = {
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Abs", "Acos", "Asin", "Atan", "Ceil")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Cos", "Erf", "Exp", "Floor", "Log")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Sin", "Sqrt", "Tan", "Sinh", "Cosh")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Tanh", "Asinh", "Acosh", "Atanh")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Sign", "Identity")},
+    **{f"ELEMENT_WISE_{name.upper()}": name for name in _SAME},
     "ELEMENT_WISE_NEGATE": "Neg",
     "ELEMENT_WISE_RECIP": "Reciprocal",
     "ELEMENT_WISE_BIT_NOT": "BitwiseNot",

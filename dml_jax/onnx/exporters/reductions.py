@@ -74,15 +74,7 @@ def largest(use: Use) -> Any:
         return NotImplemented  # NaN counts as the largest
     direction = getattr(outputs, "axis_direction", None)
     is_least = direction is not None and direction.name == "INCREASING"
-    shape = outputs.output_value_tensor.sizes
-    values, places = w.several(
-        "TopK",
-        x,
-        w.indices([use.k]),
-        results=[(None, shape), (np.int64, shape)],
-        axis=use.axis,
-        largest=int(not is_least),
-    )
+    values, places = w.top_k(x, use.k, use.axis, not is_least)
     return [values, w.cast(places, outputs.output_index_tensor.dtype)]
 
 

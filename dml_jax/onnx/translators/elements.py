@@ -63,11 +63,6 @@ def _chained(node: Node) -> Expression:
     return functools.reduce(node.function, [node[k] for k in range(len(node))])
 
 
-@translates("BiasAdd", domain=MICROSOFT)
-def _bias_add(node: Node) -> Expression:
-    return _sum(node)
-
-
 @translates("ImageScaler")
 def _image_scaler(node: Node) -> Expression:
     bias = np.array(node.attribute("bias"), node[0].dtype)
@@ -82,6 +77,7 @@ def _mean(node: Node) -> Expression:
     return _sum(node) / len(node) if len(node) > 1 else node[0]
 
 
+@translates("BiasAdd", domain=MICROSOFT)
 def _sum(node: Node) -> Expression:
     return functools.reduce(dml.add, [node[k] for k in range(len(node))])
 
