@@ -3,38 +3,23 @@
 import math
 from typing import Any
 
+from dml_jax.onnx.translators.activations import ACTIVATIONS
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 
-def _same(op_type: str, **fields: str) -> Any:
-    """Return the exporter of an op type with attributes: those of ONNX by DirectML's fields."""
-
-    def exporter(use: Use) -> Any:
-        if use.input_tensor.dtype.kind != "f":
-            return NotImplemented
-        values: dict[str, Any] = {
-            name: float(getattr(use, field)) for name, field in fields.items()
-        }
-        return use.writer(op_type, use.input_tensor, **values)
-
-    return exporter
-
-
-_SAME = {
-    "RELU": _same("Relu"),
-    "SIGMOID": _same("Sigmoid"),
-    "TANH": _same("Tanh"),
-    "SOFTSIGN": _same("Softsign"),
-    "GELU": _same("Gelu"),
-    "ELU": _same("Elu", alpha="alpha"),
-    "LEAKY_RELU": _same("LeakyRelu", alpha="alpha"),
-    "HARD_SIGMOID": _same("HardSigmoid", alpha="alpha", beta="beta"),
-    "SCALED_ELU": _same("Selu", alpha="alpha", gamma="gamma"),
-    "THRESHOLDED_RELU": _same("ThresholdedRelu", alpha="alpha"),
-}
-for _name, _exporter in _SAME.items():
-    exports(f"ACTIVATION_{_name}")(_exporter)
+@exports(
+    *("ELU", "GELU", "HARD_SIGMOID", "LEAKY_RELU", "RELU", "SCALED_ELU", "SIGMOID", "SOFTSIGN"),
+    *("TANH", "THRESHOLDED_RELU"),
+    prefix="ACTIVATION_",
+)
+def same(use: Use) -> Any:
+    """Write an op type with the operator's attributes."""
+    if use.input_tensor.dtype.kind != "f":
+        return NotImplemented
+    names = ACTIVATIONS.get(use.op_type, ())
+    values: dict[str, Any] = {name: float(getattr(use, name)) for name in names}
+    return use.writer(use.op_type, use.input_tensor, **values)
 
 
 @exports("ACTIVATION_CELU")
@@ -86,14 +71,11 @@ def hard_swish(use: Use) -> Value:
     return w("Mul", x, w("HardSigmoid", x, alpha=float(use.alpha), beta=float(use.beta)))
 
 
-_ROWS = {"SOFTMAX": "Softmax", "LOG_SOFTMAX": "LogSoftmax", "HARDMAX": "Hardmax"}
-
-
-@exports(*(f"ACTIVATION_{name}{version}" for name in _ROWS for version in ("", 1)))
+@exports("HARDMAX", "LOG_SOFTMAX", "SOFTMAX", prefix="ACTIVATION_")
+@exports("HARDMAX1", "LOG_SOFTMAX1", "SOFTMAX1", prefix="ACTIVATION_")
 def along_axes(use: Use) -> Any:
     """Write rows of several dimensions as one dimension, at the end."""
-    w, x = use.writer, use.input_tensor
-    op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_").rstrip("1")]
+    w, x, op_type = use.writer, use.input_tensor, use.op_type
     axes = sorted(getattr(use.operator, "axes", [-1]))
     if len(axes) == 1:
         return w(op_type, x, axis=axes[0])

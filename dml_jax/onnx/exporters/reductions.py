@@ -4,21 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.onnx.translators.reductions import REDUCTIONS
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
-_FUNCTIONS = {
-    "AVERAGE": "ReduceMean",
-    "L1": "ReduceL1",
-    "L2": "ReduceL2",
-    "LOG_SUM": "ReduceLogSum",
-    "LOG_SUM_EXP": "ReduceLogSumExp",
-    "MAX": "ReduceMax",
-    "MIN": "ReduceMin",
-    "MULTIPLY": "ReduceProd",
-    "SUM": "ReduceSum",
-    "SUM_SQUARE": "ReduceSumSquare",
-}
+_OP_TYPES = {function: op_type for op_type, (function, _, _) in REDUCTIONS.items()}
 
 
 @exports("REDUCE")
@@ -29,7 +19,7 @@ def reduction(use: Use) -> Any:
     is_plain = x.dtype in (np.float32, np.int32, np.int64)
     if not is_plain or not use.axes or use.output_tensor.dtype != x.dtype:
         return NotImplemented
-    return w.reduce(_FUNCTIONS[name], x, use.axes, keep=True)
+    return w.reduce(_OP_TYPES[name], x, use.axes, keep=True)
 
 
 @exports("ARGMAX", "ARGMIN")

@@ -14,12 +14,7 @@ from dml_jax.onnx.primitives.shapes import reverse, with_zeros_between
 from dml_jax.onnx.programs import Equation, write_function, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
-_REDUCED = {
-    "reduce_sum": "ReduceSum",
-    "reduce_prod": "ReduceProd",
-    "reduce_max": "ReduceMax",
-    "reduce_min": "ReduceMin",
-}
+_REDUCED = {f"reduce_{name}": f"Reduce{name.title()}" for name in ("sum", "prod", "max", "min")}
 
 
 @writes(*_REDUCED)

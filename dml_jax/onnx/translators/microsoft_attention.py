@@ -299,6 +299,42 @@ def turned(
     return [reshaped(made, x.sizes) for made, x in zip(rows, parts, strict=True)]
 
 
+def cached(
+    node: Node,
+    parts: Sequence[Expression],
+    buffers: Sequence[Expression],
+    past: Expression,
+    mask: Expression | None,
+    bias: Expression | None = None,
+) -> Any:
+    """Return attention to keys and values of buffers too, and the buffers with the new ones.
+
+    Args:
+        node: the node.
+        parts: queries, keys and values, [batch, sequence, heads * size].
+        buffers: of keys and of values, [batch, groups, keys, size].
+        past: how many of these keys there are in each batch.
+        mask: 1 where a query sees a key, [batch, heads, queries, keys]; None hides none.
+        bias: is added to the scores.
+    """
+    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    sizes: Any = {f"output_present_{n}_tensor": buffers[0].sizes for n in ("key", "value")}
+    return dml.multihead_attention(
+        node.attribute("scale", 0.0) or 1 / math.sqrt(parts[0].sizes[2] // heads),
+        float(np.finfo(np.float32).min),
+        heads,
+        groups,
+        "NONE" if mask is None else "BOOLEAN",
+        **dict(zip(("query", "key", "value"), parts, strict=True)),
+        mask=mask,
+        relative_position_bias=bias,
+        past_key=buffers[0],
+        past_value=buffers[1],
+        past_sequence_lengths=past,
+        output_sizes=sizes,
+    )
+
+
 def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
     """Return queries, keys and values: three inputs, or the parts of the first one."""
     if node.has(1):
@@ -346,29 +382,13 @@ def _grouped(node: Node) -> Any:
     in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
     is_composed = _is_composed(node)
     bias = _bias_of_all(node, shape)
-    sizes: Any = {f"output_present_{name}_tensor": full for name in ("key", "value")}
-    scale, hidden = node.attribute("scale", 0.0) or 1 / math.sqrt(size), np.finfo(np.float32).min
     mask = None
     if in_window is not None and not is_composed:
         mask = dml.cast(packed(spread(in_window, shape)), "INT32")
-    made: Any = dml.multihead_attention(
-        scale,
-        float(hidden),
-        heads,
-        groups,
-        "NONE" if mask is None else "BOOLEAN",
-        query=query,
-        key=key,
-        value=value,
-        mask=mask,
-        relative_position_bias=None if is_composed else bias,
-        past_key=buffers[0],
-        past_value=buffers[1],
-        past_sequence_lengths=past,
-        output_sizes=sizes,
-    )
-    output, key, value = made
+    given = None if is_composed else bias
+    output, key, value = cached(node, (query, key, value), buffers, past, mask, given)
     if is_composed:
+        scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _composed(node, (query, key, value), scale, seen, bias)
     if before and not is_known:  # more tokens than the buffer holds have no answer

@@ -1,6 +1,5 @@
 """Attention to blocks of keys, as ONNX Runtime's own domain has it."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.microsoft_attention import (
+    cached,
     of_queries,
     past_lengths,
     sequence_of,
@@ -32,23 +32,7 @@ def _sparse(node: Node) -> Any:
     if node.attribute("do_rotary", 0):
         query, key = turned(node, (query, key), size, places, 9)
     mask = _blocks(node, places, heads, keys)
-    sizes: Any = {f"output_present_{name}_tensor": node.shape(3) for name in ("key", "value")}
-    hidden = float(np.finfo(np.float32).min)
-    return dml.multihead_attention(
-        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
-        hidden,
-        heads,
-        groups,
-        "BOOLEAN",
-        query=query,
-        key=key,
-        value=value,
-        mask=mask,
-        past_key=node[3],
-        past_value=node[4],
-        past_sequence_lengths=past,
-        output_sizes=sizes,
-    )
+    return cached(node, (query, key, value), (node[3], node[4]), past, mask)
 
 
 def _blocks(node: Node, places: Expression, heads: int, keys: int) -> Expression:
