@@ -220,14 +220,9 @@ class Stage:
             self.network = None
             if outputs:
                 given = {n: k for n, k in inputs.items() if not k.is_empty}
+                options, origin = replace(AS_THE_MODEL_SAYS, tuned=False), Origin(source.proto)
                 self.network = Network(
-                    given,
-                    outputs,
-                    translation,
-                    replace(AS_THE_MODEL_SAYS, tuned=False),
-                    {},
-                    Origin(source.proto),
-                    store=source.store,
+                    given, outputs, translation, options, {}, origin, store=source.store
                 )
         self._plan_next(plan, scope)
 

@@ -11,7 +11,6 @@ Exporter = Callable[["Use"], Any]
 EXPORTERS: dict[str, Exporter] = {}
 """What writes an operator, by its name without DML_OPERATOR_."""
 
-
 _ALIKE = {"ELEMENT_WISE_TANH": "Tanh", "ACTIVATION_IDENTITY": "Identity"}
 """Op types of operators that have another one's beside them, which the facts of names have."""
 

@@ -20,19 +20,16 @@ Shape = tuple[int, ...]
 
 _INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _WIDER = {  # a type that holds all elements of another one
-    "bfloat16": "float32",
-    "float16": "float32",
-    "bool": "int32",
-    **dict.fromkeys(("int8", "int16", "uint8", "uint16", "int4", "uint4"), "int32"),
+    **dict.fromkeys(("bfloat16", "float16"), "float32"),
+    **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "int4", "uint4"), "int32"),
     **dict.fromkeys(("uint32", "uint64"), "int64"),  # of uint64, modulo 2^64
 }
 _NOT = {  # the types that ONNX Runtime's CPU lacks, of those that ONNX lists
-    **dict.fromkeys(("Max", "Min", "Clip"), ("int16", "uint16")),
+    **dict.fromkeys(("Max", "Min", "Clip", "Pad"), ("int16", "uint16")),
     "Where": ("int8", "int16", "uint16", "uint32", "uint64", "bool", "float16"),
-    "Relu": _INTS,
-    "Pad": ("int16", "uint16"),
+    **dict.fromkeys(("Relu", "Conv"), _INTS),
     **dict.fromkeys(
-        ("ReduceSum", "ReduceProd", "ReduceMean", "CumSum"),
+        ("ReduceSum", "ReduceProd", "ReduceMean", "CumSum", "Pow"),
         ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
     ),
     **dict.fromkeys(
@@ -41,10 +38,7 @@ _NOT = {  # the types that ONNX Runtime's CPU lacks, of those that ONNX lists
     "MatMul": ("int8", "int16", "uint8", "uint16"),
     "TopK": ("uint16", "uint32", "uint64"),
     "Neg": ("uint8", "uint16", "uint32", "uint64"),
-    "Pow": ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
-    "Conv": _INTS,
-    "Celu": ("float16",),
-    "ScatterElements": ("float16",),
+    **dict.fromkeys(("Celu", "ScatterElements"), ("float16",)),
 }
 _IN_BFLOAT16 = ("Cast", "Reshape", "Transpose", "Slice", "Concat", "Expand", "Gather", "Identity")
 

@@ -92,13 +92,8 @@ class InferenceSession:
 
     def _make_programs(self) -> None:
         self._device = self._providers.device
-        self._programs = programs_of(
-            self._source,
-            [*self._known_inputs],
-            self.output_names,
-            self._options.program_count,
-            self._device,
-        )
+        names, count = [*self._known_inputs], self._options.program_count
+        self._programs = programs_of(self._source, names, self.output_names, count, self._device)
 
     def run(
         self,

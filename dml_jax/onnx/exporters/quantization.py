@@ -42,27 +42,17 @@ def product(use: Use) -> Any:
 
 @exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
 def quantized_product(use: Use) -> Any:
-    sides = [
-        (use.a_tensor, use.a_scale_tensor, use.a_zero_point_tensor),
-        (use.b_tensor, use.b_scale_tensor, use.b_zero_point_tensor),
-    ]
-    inputs = []
-    for x, scale, zero in sides:
-        inputs += [x, _number(use, scale), _zero(use, x.dtype, zero)]
-    dtype = use.output_tensor.dtype
-    inputs += [
-        _number(use, use.output_scale_tensor),
-        _zero(use, dtype, use.output_zero_point_tensor),
-    ]
+    inputs, dtype = [], use.output_tensor.dtype
+    for name in ("a", "b", "output"):
+        tensor, scale, zero = (
+            getattr(use, f"{name}_{part}tensor") for part in ("", "scale_", "zero_point_")
+        )
+        zero = use.writer.constant(0, tensor.dtype) if zero is None else _number(use, zero)
+        inputs += [*[tensor] * (name != "output"), _number(use, scale), zero]
     is_simple = use.a_tensor.dtype == np.uint8 == dtype
     if not is_simple or any(x is NotImplemented for x in inputs):
         return NotImplemented
     return use.writer("QLinearMatMul", *inputs, dtype=dtype, shape=use.output_tensor.sizes)
-
-
-def _zero(use: Use, dtype: np.dtype, x: Value | None) -> Any:
-    """Return a zero point, 0 where it is left out."""
-    return use.writer.constant(0, dtype) if x is None else _number(use, x)
 
 
 @exports("ELEMENT_WISE_DEQUANTIZE_LINEAR")

@@ -33,15 +33,9 @@ def _place(use: Use, is_most: bool, is_last: bool) -> Any:
     if len(axes) != 1 or x.dtype.kind == "f" or x.dtype not in (np.int8, np.int32, np.uint8):
         return NotImplemented  # of NaN, and of several dimensions
     shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
-    made = w(
-        "ArgMax" if is_most else "ArgMin",
-        x,
-        dtype=np.int64,
-        shape=shape,
-        axis=axes[0],
-        keepdims=1,
-        select_last_index=int(is_last),
-    )
+    op_type = "ArgMax" if is_most else "ArgMin"
+    named = {"axis": axes[0], "keepdims": 1, "select_last_index": int(is_last)}
+    made = w(op_type, x, dtype=np.int64, shape=shape, **named)
     return w.cast(made, use.output_tensor.dtype)
 
 

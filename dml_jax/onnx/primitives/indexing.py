@@ -133,15 +133,9 @@ def scattered(eqn: Equation) -> Value:
         place = w.where(inside, place, w.indices(count))
     of_batch = [k for k in range(updates.rank) if k not in numbers.update_window_dims]
     moved = w.transpose(updates, [*of_batch, *numbers.update_window_dims])
-    total = math.prod(updates.shape)
+    total = [math.prod(updates.shape)]
     row = w.concatenate([w.reshape(x, [count]), w.constant(np.zeros(1, x.dtype))], 0)
-    made = w(
-        "ScatterElements",
-        row,
-        w.reshape(place, [total]),
-        w.reshape(moved, [total]),
-        shape=[count + 1],
-        axis=0,
-        reduction=_REDUCTIONS.get(eqn.name),
-    )
+    inputs = row, w.reshape(place, total), w.reshape(moved, total)
+    named = {"axis": 0, "reduction": _REDUCTIONS.get(eqn.name)}
+    made = w("ScatterElements", *inputs, shape=[count + 1], **named)
     return w.reshape(w.slice(made, [0], [count]), x.shape)

@@ -235,9 +235,9 @@ def _power_of_two(node: Node, x: Expression) -> Expression:
 @translates("BitCast")
 def _bit_cast(node: Node) -> Expression:
     x, kind = node[0], node.output_type()
-    if node.type().dtype.itemsize != node.made().dtype.itemsize:
-        rule = f"have elements of {node.type().dtype.itemsize} bytes, as the input has"
-        raise node.refusal("to", rule, Unquoted(node.made().name))
+    count, made = node.type().dtype.itemsize, node.made()
+    rule = f"have elements of {count} bytes, as the input has"
+    node.expect(made.dtype.itemsize == count, "to", rule, Unquoted(made.name))
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 

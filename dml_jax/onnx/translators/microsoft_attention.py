@@ -422,13 +422,10 @@ def _cache_scale(node: Node, k: int, groups: int, size: int) -> Expression | Non
     how = node.attribute(name, "NONE")
     if how == "NONE":
         return None
-    if node.attribute("kv_cache_bit_width", 8) != 8:
-        raise node.refusal("kv_cache_bit_width", "be 8", node.attribute("kv_cache_bit_width"))
-    scale = node[12 + k]
-    count = math.prod(scale.sizes)
-    if count not in (1, groups * size):
-        rule = f"have one element, or {groups * size}"
-        raise node.refusal(node.input_name(12 + k), rule, list(scale.sizes))
+    _refuse(node, kv_cache_bit_width=8)
+    scale, whole = node[12 + k], groups * size
+    count, rule = math.prod(scale.sizes), f"have one element, or {whole}"
+    node.expect(count in (1, whole), node.input_name(12 + k), rule, list(scale.sizes))
     return reshaped(scale, (1, 1, 1, 1) if count == 1 else (1, groups, 1, size))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
-from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
 from dml_jax.onnx.nodes import Node, translates
@@ -51,11 +50,8 @@ def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> W
     def weight(taken: Callable[[Expression], Expression]) -> Expression | None:
         if not node.has(index):
             return None
-        if not node.has(at_scale):
-            raise node.refusal(node.input_name(at_scale), "be given", Unquoted("nothing"))
-        whole = unpacked_bits(taken(node[index]), bits)
+        scale, whole = taken(node[at_scale]), unpacked_bits(taken(node[index]), bits)
         count, rows, width = whole.sizes
-        scale = taken(node[at_scale])
         blocks = scale.sizes[2] if len(scale.sizes) == 3 else 1
         sizes = (count, rows, blocks, 1)
         if node.has(at_zero):

@@ -119,9 +119,8 @@ def _pool(node: Node) -> Expression:
     sizes, is_counted = x.sizes[2:], bool(node.attribute("count_include_pad", 0))
     is_global = node.op_type == "QLinearGlobalAveragePool"
     w = window_of(node, sizes if is_global else None, sizes)
-    if w.end != w.declared and is_counted:
-        rule = "be 0 where ceil_mode makes windows that end beyond the padding"
-        raise node.refusal("count_include_pad", rule, 1)
+    rule = "be 0 where ceil_mode makes windows that end beyond the padding"
+    node.expect(w.end == w.declared or not is_counted, "count_include_pad", rule, 1)
     plane, window = planes(x), (*w.pool, is_counted)
     x_scale, y_scale = (_scalar(node, k, len(plane.sizes)) for k in (1, 3))
     zeros_of = [_scalar(node, k, len(plane.sizes)) for k in (2, 4)]
