@@ -313,15 +313,12 @@ class Writer:
         ins = [_info(x) for x in inputs]
         return helper.make_graph(_needed(self.nodes, outs), name, ins, [_info(x) for x in outs])
 
-    def model(
-        self, inputs: Sequence[Value], outputs: Mapping[str, Value], input_names: Sequence[str]
-    ) -> onnx.ModelProto:
+    def model(self, inputs: Sequence[Value], outputs: Mapping[str, Value]) -> onnx.ModelProto:
         """Return the model, which ONNX's checker accepts.
 
         Args:
-            inputs: the values that are inputs, by `input_names`.
+            inputs: the values that are inputs.
             outputs: the values that are outputs, by name.
-            input_names: the names of the inputs.
         """
         made = []
         for name, value in outputs.items():

@@ -42,13 +42,15 @@ def product(use: Use) -> Any:
 
 @exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
 def quantized_product(use: Use) -> Any:
-    inputs, dtype = [], use.output_tensor.dtype
-    for name in ("a", "b", "output"):
-        tensor, scale, zero = (
-            getattr(use, f"{name}_{part}tensor") for part in ("", "scale_", "zero_point_")
-        )
-        zero = use.writer.constant(0, tensor.dtype) if zero is None else _number(use, zero)
-        inputs += [*[tensor] * (name != "output"), _number(use, scale), zero]
+    def parameters(name: str) -> list[Any]:
+        """Return the scale and the zero point of a tensor, 0 where it is left out."""
+        parts = (f"{name}_{part}tensor" for part in ("", "scale_", "zero_point_"))
+        x, scale, zero = (getattr(use, part) for part in parts)
+        zero = use.writer.constant(0, x.dtype) if zero is None else zero
+        return [_number(use, scale), _number(use, zero)]
+
+    a, b, dtype = use.a_tensor, use.b_tensor, use.output_tensor.dtype
+    inputs = [a, *parameters("a"), b, *parameters("b"), *parameters("output")]
     is_simple = use.a_tensor.dtype == np.uint8 == dtype
     if not is_simple or any(x is NotImplemented for x in inputs):
         return NotImplemented
