@@ -11,8 +11,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import (
     as_type,
     cut,
@@ -120,14 +119,14 @@ def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias
     )
 
 
-@translates("Attention", domain=DOMAIN)
+@translates("Attention", domain=MICROSOFT)
 def _attention(node: Node) -> Any:
     _refuse(node, do_rotary=0, past_present_share_buffer=0)
     _refuse_inputs(node, 6)
     return _from_input(node, node[0], node[1], node.given(2), (3, 4, 5))
 
 
-@translates("QAttention", domain=DOMAIN)
+@translates("QAttention", domain=MICROSOFT)
 def _quantized_attention(node: Node) -> Any:
     _refuse(node, do_rotary=0, past_present_share_buffer=0)
 
@@ -169,7 +168,7 @@ def _from_input(
     return output, dml.join(stacked, 0)
 
 
-@translates("MultiHeadAttention", domain=DOMAIN)
+@translates("MultiHeadAttention", domain=MICROSOFT)
 def _multi_head(node: Node) -> Any:
     _refuse_inputs(node, 8, 9)
     heads, x = node.attribute("num_heads"), node[0]
@@ -232,7 +231,7 @@ def sequence_of(node: Node, count: int, kind: Any) -> Expression:
     return dml.fill_value_sequence((1, count), kind, 0, 1, graph=node.builder)
 
 
-@translates("RotaryEmbedding", domain=DOMAIN)
+@translates("RotaryEmbedding", domain=MICROSOFT)
 def _rotary(node: Node) -> Expression:
     _refuse(node, is_packed_batching=0)
     x, shape = node[0], node.shape()
@@ -343,7 +342,7 @@ def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
     return dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
 
 
-@translates("GroupQueryAttention", domain=DOMAIN)
+@translates("GroupQueryAttention", domain=MICROSOFT)
 def _grouped(node: Node) -> Any:
     _refuse(node, causal=1, qk_output=0)
     _refuse_inputs(node, 16)
@@ -531,6 +530,6 @@ def _composed(
     return as_type(output, parts[0].desc.data_type)
 
 
-@translates("CausalConvWithState", "LinearAttention", domain=DOMAIN)
+@translates("CausalConvWithState", "LinearAttention", domain=MICROSOFT)
 def _as_onnx(node: Node) -> Any:
     return NotImplemented  # ONNX's function of this name is translated

@@ -13,8 +13,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import cut, packed, reshaped, spread
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
@@ -23,13 +22,13 @@ Weight = Callable[[Callable[[Expression], Expression]], Expression | None]
 """Returns a weight, of a function that takes experts' parts of a tensor out of all."""
 
 
-@translates("MoE", domain=DOMAIN)
+@translates("MoE", domain=MICROSOFT)
 def _experts(node: Node) -> Expression:
     weights = {k: _plain(node, index) for k, index in ((1, 2), (2, 4), (3, 6))}
     return _mixed(node, weights, {1: 3, 2: 5, 3: 7}, None)
 
 
-@translates("QMoE", domain=DOMAIN)
+@translates("QMoE", domain=MICROSOFT)
 def _quantized_experts(node: Node) -> Expression:
     kind = node.attribute("quant_type", "int")
     node.expect(kind == "int", "quant_type", "be 'int'", kind)

@@ -6,8 +6,7 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.microsoft_attention import (
     cached,
@@ -18,7 +17,7 @@ from dml_jax.onnx.translators.microsoft_attention import (
 )
 
 
-@translates("SparseAttention", domain=DOMAIN)
+@translates("SparseAttention", domain=MICROSOFT)
 def _sparse(node: Node) -> Any:
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
     batch, sequence, _ = node.shape()
