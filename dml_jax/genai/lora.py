@@ -5,7 +5,6 @@
 Source: Hu et al., LoRA (arXiv:2106.09685); the checkpoint format of Hugging Face's PEFT.
 """
 
-import importlib.util
 import json
 import math
 import re
@@ -19,8 +18,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.files import similar_file, write_whole
+from dml_jax.genai.errors import need
 from dml_jax.genai.exports import members
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.blocks import Walk
@@ -202,7 +202,7 @@ class Adapter:
         Products that are one here and several in Transformers, or several here and one there, are
         written as they are there.
         """
-        _need_safetensors()
+        need("safetensors", "read and write adapters")
         from safetensors.numpy import save
 
         products = self._products
@@ -348,7 +348,7 @@ def _config(path: Path) -> dict[str, Any]:
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
     """Return the tensors of a file by name."""
-    _need_safetensors()
+    need("safetensors", "read and write adapters")
     from safetensors import SafetensorError, deserialize
 
     where = f"the file '{path}'"
@@ -373,8 +373,3 @@ def _read(path: Path) -> bytes:
         rule = f"be a file that can be read{similar_file(path)}"
         value = Unquoted(error.strerror or error)
         raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None
-
-
-def _need_safetensors() -> None:
-    if importlib.util.find_spec("safetensors") is None:
-        raise missing_extra("safetensors", "read and write adapters", "genai")
