@@ -10,21 +10,9 @@ from dml_jax.genai.errors import absent, refusal
 
 _LOG = logging.getLogger("dml_jax.genai")
 _LOGGED = (
-    "enabled",
-    "ansi_tags",
-    "append_next_tokens",
-    "filename",
-    "generate_next_token",
-    "hit_eos",
-    "hit_max_length",
-    "model_input_shapes",
-    "model_input_values",
-    "model_logits",
-    "model_output_shapes",
-    "model_output_values",
-    "ort_lib",
-    "value_stats",
-    "warning",
+    *("enabled", "ansi_tags", "append_next_tokens", "filename", "generate_next_token", "hit_eos"),
+    *("hit_max_length", "model_input_shapes", "model_input_values", "model_logits"),
+    *("model_output_shapes", "model_output_values", "ort_lib", "value_stats", "warning"),
 )
 
 

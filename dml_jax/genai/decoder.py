@@ -8,6 +8,7 @@ that is padded at its end writes rows that nothing sees, since the next tokens w
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import jax
@@ -271,12 +272,8 @@ class Decoder:
             "attention_mask": is_there,
             "position_ids": jnp.minimum(places, last[:, None]),
         }
-        inputs = {
-            names[n]: x.astype(network.inputs[names[n]].array_dtype)
-            for n, x in made.items()
-            if names[n] in network.inputs
-        }
         pasts = [past for past, _ in self.folder.caches]
+        inputs = typed(network, {names[n]: x for n, x in made.items()})
         return {**inputs, **dict(zip(pasts, buffers, strict=True))}
 
     def _after(self, results: Mapping[str, Any], cache: Cache, counts: Any) -> Cache:
@@ -351,14 +348,19 @@ class Decoder:
         return logits.reshape(batch, -1).astype(np.float32), self._after(results, cache, counts)
 
 
+def typed(network: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays that are inputs of a network, in the types of these."""
+    kinds = network.inputs
+    return {n: x.astype(kinds[n].array_dtype) for n, x in arrays.items() if n in kinds}
+
+
 def _of_one_token(proto: onnx.ModelProto, logits: str, batch: int) -> onnx.ModelProto:
     """Return a decoder that multiplies one token of each sequence by the matrix of the vocabulary.
 
     The token's place is an input. A decoder whose logits come in another way is left as it is, and
     gives those of the token alone all the same.
     """
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
+    made = deepcopy(proto)
     graph = made.graph
     by_output = {name: (k, node) for k, node in enumerate(graph.node) for name in node.output}
     readers: dict[str, int] = {}
@@ -377,19 +379,14 @@ def _of_one_token(proto: onnx.ModelProto, logits: str, batch: int) -> onnx.Model
     graph.input.append(helper.make_tensor_value_info(_LAST, onnx.TensorProto.INT64, [batch, 1, 1]))
     is_product = node.op_type in ("MatMul", "MatMulNBits", "Gemm") and node.input[1] in weights
     if is_product:
-        taken = f"{_LAST}.rows"
-        gather = helper.make_node("GatherND", [node.input[0], _LAST], [taken], batch_dims=1)
+        read, taken = node.input[0], f"{_LAST}.rows"
         node.input[0] = taken
-        graph.node.insert(index, gather)
-        del graph.value_info[:]
-        for value in graph.output:
-            if value.name == logits:
-                value.type.tensor_type.ClearField("shape")
-        return made
-    whole = f"{_LAST}.whole"
-    final = by_output[logits][1]
-    final.output[list(final.output).index(logits)] = whole
-    graph.node.append(helper.make_node("GatherND", [whole, _LAST], [logits], batch_dims=1))
+    else:
+        index, read, taken = len(graph.node), f"{_LAST}.whole", logits
+        final = by_output[logits][1]
+        final.output[list(final.output).index(logits)] = read
+    gather = helper.make_node("GatherND", [read, _LAST], [taken], batch_dims=1)
+    graph.node.insert(index, gather)
     del graph.value_info[:]
     for value in graph.output:
         if value.name == logits:

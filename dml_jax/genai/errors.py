@@ -1,10 +1,11 @@
 """The errors of the module, which are RuntimeErrors as those of ONNX Runtime GenAI."""
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, missing_extra
 
 
 class GenAIError(DmlError, RuntimeError):
@@ -25,6 +26,12 @@ def raised() -> Iterator[None]:
 def refusal(field: str, rule: str, value: Any) -> GenAIError:
     """Return the error that a value breaks a rule."""
     return GenAIError([Fault("", field, rule, value)])
+
+
+def need(package: str, purpose: str) -> None:
+    """Raise `DmlError` where a package is missing that a purpose needs."""
+    if importlib.util.find_spec(package) is None:
+        raise missing_extra(package, purpose, "genai")
 
 
 def absent(what: str, instead: str) -> GenAIError:

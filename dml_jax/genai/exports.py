@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,20 @@ _DEFAULT_LENGTH = 2048
 _NEVER = ("suppress_tokens", "begin_suppress_tokens")
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    def parse(data: bytes) -> Mapping[str, Any]:
+def members(data: bytes, path: Path) -> dict[str, Any]:
+    """Return the members of the object of JSON that a file holds. Raises `DmlError` for others."""
+
+    def parse(data: bytes) -> dict[str, Any]:
         value = json.loads(data)
         if not isinstance(value, dict):
-            raise DmlError([Fault("", "the file", "hold an object", Unquoted("another value"))])
+            raise DmlError([Fault("", "the file", "hold an object", value)])
         return value
 
-    return parse_text(path.read_bytes(), f"the file '{path}'", parse) if path.exists() else {}
+    return parse_text(data, f"the file '{path}'", parse)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    return members(path.read_bytes(), path) if path.exists() else {}
 
 
 def _first(values: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
@@ -154,8 +161,7 @@ def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
     branch = next(
         a.g for a in node.attribute if a.name == ("then_branch" if is_cached else "else_branch")
     )
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
+    made = deepcopy(proto)
     del made.graph.node[:], made.graph.input[:], made.graph.output[:], made.graph.value_info[:]
     made.graph.node.extend(branch.node)
     made.graph.initializer.extend(branch.initializer)

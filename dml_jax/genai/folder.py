@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
-from dml_jax.files import parse_text, similar_file
-from dml_jax.genai.exports import PLAIN, of_export, unbranched
+from dml_jax.files import similar_file
+from dml_jax.genai.exports import PLAIN, members, of_export, unbranched
 from dml_jax.onnx.external import Folder as Files
 from dml_jax.onnx.external import files_of
 
@@ -77,15 +76,7 @@ class Folder:
         if not (self.path / CONFIG).exists() and (self.path / PLAIN).exists():
             self.config = merged(of_export(self.path), overlay or {})
             return
-        text = self.read(CONFIG)
-
-        def parse(data: bytes) -> dict[str, Any]:
-            value = json.loads(data)
-            if not isinstance(value, dict):
-                raise DmlError([Fault("", "the file", "hold an object", value)])
-            return value
-
-        read = parse_text(text, f"the file '{self.path / CONFIG}'", parse)
+        read = members(self.read(CONFIG), self.path / CONFIG)
         self.config: dict[str, Any] = merged(read, overlay or {})
         if "model" not in self.config:
             rule = "hold an object with a member 'model'"

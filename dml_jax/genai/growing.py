@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from dml_jax.genai.decoder import Cache, Decoder
+from dml_jax.genai.decoder import Cache, Decoder, typed
 from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx import load_network
@@ -142,11 +142,7 @@ class WholeDecoder(ExportedDecoder):
             "attention_mask": places < (start + counts)[:, None],
             "position_ids": places,
         }
-        inputs = {
-            names[n]: x.astype(network.inputs[names[n]].array_dtype)
-            for n, x in made.items()
-            if names[n] in network.inputs
-        }
+        inputs = typed(network, {names[n]: x for n, x in made.items()})
         for past, _ in self.folder.caches:
             value = network.inputs[past]
             inputs[past] = jnp.zeros(value.shape, value.array_dtype)
@@ -211,16 +207,8 @@ class EncodingDecoder(WholeDecoder):
         self, network: Any, cache: Cache, tokens: Any, counts: Any, width: int
     ) -> tuple[dict[str, Any], Cache]:
         inputs, after = super()._read(network, cache, tokens, counts, width)
-        given = {
-            "encoder_hidden_states": cache["encoded"],
-            "encoder_attention_mask": cache["seen"],
-        }
-        own = {
-            n: x.astype(network.inputs[n].array_dtype)
-            for n, x in given.items()
-            if n in network.inputs
-        }
-        return {**inputs, **own}, after
+        given = {"encoder_hidden_states": cache["encoded"], "encoder_attention_mask": cache["seen"]}
+        return {**inputs, **typed(network, given)}, after
 
     def encoded(self, cache: Cache, source: np.ndarray) -> Cache:
         """Return a cache with what the encoder makes of a source.

@@ -5,11 +5,11 @@
 Source: Hu et al., LoRA (arXiv:2106.09685); the checkpoint format of Hugging Face's PEFT.
 """
 
-import importlib.util
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, missing_extra, nearest
-from dml_jax.files import parse_text, similar_file, write_whole
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.files import similar_file, write_whole
+from dml_jax.genai.errors import need
+from dml_jax.genai.exports import members
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.blocks import Walk
 
@@ -31,7 +33,8 @@ _FUSED = {"qkv_proj": PROJECTIONS[:3], "gate_up_proj": PROJECTIONS[4:6]}
 _PART_OF = {part: whole for whole, parts in _FUSED.items() for part in parts}
 _IN_LAYER = re.compile(r"\blayers\.(\d+)\..*?(\w+_proj)$")
 _TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": jnp.bfloat16}
-_REFUSED = {"bias": ("none", None), "use_dora": (False, None), "fan_in_fan_out": (False, None)}
+_ALLOWED = {"peft_type": ("LORA",), "bias": ("none", None)}
+_ALLOWED |= {"use_dora": (False, None), "fan_in_fan_out": (False, None)}
 
 Pair = tuple[np.ndarray, np.ndarray]
 """A [K, rank] and B [rank, N] of a product."""
@@ -167,9 +170,8 @@ class Adapter:
 
     def applied(self) -> onnx.ModelProto:
         """Return the decoder's model with the adapter beside its products."""
-        made = onnx.ModelProto()
-        made.CopyFrom(self._folder.proto)
-        graph, products = made.graph, self._products
+        made, products = deepcopy(self._folder.proto), self._products
+        graph = made.graph
         by_node = {
             products.nodes[key]: key for key, name in products.names.items() if name in self.pairs
         }
@@ -187,9 +189,8 @@ class Adapter:
             nodes.append(helper.make_node("Add", [base, change], [output]))
             for own, array in zip(names, self.pairs[name], strict=True):
                 graph.initializer.append(numpy_helper.from_array(array.astype(dtype), own))
-        copies = [copied(node) for node in nodes]
         del graph.node[:]
-        graph.node.extend(copies)
+        graph.node.extend(nodes)
         return made
 
     def save(self, path: str | Path) -> None:
@@ -201,10 +202,17 @@ class Adapter:
         Products that are one here and several in Transformers, or several here and one there, are
         written as they are there.
         """
-        _need_safetensors()
+        need("safetensors", "read and write adapters")
         from safetensors.numpy import save
 
-        pairs = dict(self._as_transformers_has_them())
+        products = self._products
+        own = {k: self.pairs[name] for k, name in products.names.items() if name in self.pairs}
+
+        def is_there(key: str) -> bool:  # in Transformers
+            name = key.rpartition(".")[2]
+            return name not in (_PART_OF if products.is_fused else _FUSED)
+
+        pairs = dict(_placed(products, own, is_there))
         rank = max(a.shape[1] for a, _ in pairs.values())
         tensors = dict[str, np.ndarray]()
         for key, (a, b) in pairs.items():
@@ -228,25 +236,6 @@ class Adapter:
         data, text = save(tensors), json.dumps(config, indent=2) + "\n"
         write_whole(Path(path) / WEIGHTS, lambda file: file.write(data))
         write_whole(Path(path) / CONFIG, lambda file: file.write(text.encode()))
-
-    def _as_transformers_has_them(self) -> Iterator[tuple[str, Pair]]:
-        """Yield (key, A and B) of the products that Transformers has."""
-        products, fused = self._products, dict[str, dict[str, Pair]]()
-        for key, name in products.names.items():
-            if name not in self.pairs:
-                continue
-            layer, own = key.rpartition(".")[::2]
-            if own in _FUSED and not products.is_fused:
-                a, b = self.pairs[name]
-                ends = np.cumsum(products.widths(key))[:-1]
-                parts = zip(_FUSED[own], np.split(b, ends, 1), strict=True)
-                yield from ((f"{layer}.{part}", (a, columns)) for part, columns in parts)
-            elif own in _PART_OF and products.is_fused:
-                fused.setdefault(f"{layer}.{_PART_OF[own]}", {})[own] = self.pairs[name]
-            else:
-                yield key, self.pairs[name]
-        for key, parts in fused.items():
-            yield key, _joined(parts, _FUSED[key.rpartition(".")[2]], products.widths(key))
 
     @classmethod
     def load(cls, path: str | Path, folder: Folder) -> "Adapter":
@@ -280,19 +269,13 @@ class Adapter:
         expect.check()
         scales = {key: _scale(config, key, pair["A"].shape[1]) for key, pair in given.items()}
         pairs = {key: (pair["A"], pair["B"] * scales[key]) for key, pair in given.items()}
-        return cls(folder, {products.names.get(k, k): p for k, p in _placed(products, pairs)})
+        placed = _placed(products, pairs, products.nodes.__contains__)
+        return cls(folder, {products.names.get(key, key): pair for key, pair in placed})
 
 
 def _names(product: str) -> tuple[str, str]:
     """Return the names of the weights A and B of a product."""
     return f"{product}.lora_A.weight", f"{product}.lora_B.weight"
-
-
-def copied(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Return a copy of a node."""
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    return made
 
 
 def _module(key: str) -> str:
@@ -317,16 +300,24 @@ def _joined(parts: Mapping[str, Pair], names: Sequence[str], widths: Sequence[in
     return a, b
 
 
-def _placed(products: Products, pairs: Mapping[str, Pair]) -> Iterator[tuple[str, Pair]]:
-    """Yield (key, A and B) of the decoder's products, of those that a file has."""
+def _placed(
+    products: Products, pairs: Mapping[str, Pair], is_there: Callable[[str], bool]
+) -> Iterator[tuple[str, Pair]]:
+    """Yield (key, A and B) of the products that are there, of those of which some are other ones.
+
+    Args:
+        products: the decoder's products.
+        pairs: A and B by `key_of`.
+        is_there: returns whether there is a product.
+    """
     fused = dict[str, dict[str, Pair]]()
     for key, (a, b) in pairs.items():
         layer, name = key.rpartition(".")[::2]
         whole = f"{layer}.{_PART_OF.get(name)}"
         parts = [f"{layer}.{part}" for part in _FUSED.get(name, ())]
-        if key not in products.nodes and whole in products.nodes:
+        if not is_there(key) and name in _PART_OF and is_there(whole):
             fused.setdefault(whole, {})[name] = a, b
-        elif key not in products.nodes and parts and parts[0] in products.nodes:
+        elif not is_there(key) and parts and is_there(parts[0]):
             ends = np.cumsum(products.widths(key))[:-1]
             yield from ((p, (a, own)) for p, own in zip(parts, np.split(b, ends, 1), strict=True))
         else:
@@ -345,37 +336,19 @@ def _scale(config: Mapping[str, Any], key: str, rank: int) -> float:
 
 def _config(path: Path) -> dict[str, Any]:
     """Return an adapter_config.json. Raises `DmlError` for another kind of adapter than LoRA."""
-
-    def parse(data: bytes) -> dict[str, Any]:
-        value = json.loads(data)
-        if not isinstance(value, dict):
-            raise DmlError([Fault("", "the file", "hold an object", value)])
-        return value
-
-    config = parse_text(_read(path), f"the file '{path}'", parse)
-    expect, where = Expect(""), f"in '{path}'"
-    expect(
-        config.get("peft_type") == "LORA",
-        f"peft_type {where}",
-        "be 'LORA'",
-        config.get("peft_type"),
-    )
-    for name, allowed in _REFUSED.items():
+    config, expect, where = members(_read(path), path), Expect(""), f"in '{path}'"
+    for name, allowed in _ALLOWED.items():
         value = config.get(name)
         expect(value in allowed, f"{name} {where}", f"be {allowed[0]!r}", value)
-    expect(
-        not config.get("modules_to_save"),
-        f"modules_to_save {where}",
-        "be left out",
-        config.get("modules_to_save"),
-    )
+    left = config.get("modules_to_save")
+    expect(not left, f"modules_to_save {where}", "be left out", left)
     expect.check()
     return config
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
     """Return the tensors of a file by name."""
-    _need_safetensors()
+    need("safetensors", "read and write adapters")
     from safetensors import SafetensorError, deserialize
 
     where = f"the file '{path}'"
@@ -400,8 +373,3 @@ def _read(path: Path) -> bytes:
         rule = f"be a file that can be read{similar_file(path)}"
         value = Unquoted(error.strerror or error)
         raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None
-
-
-def _need_safetensors() -> None:
-    if importlib.util.find_spec("safetensors") is None:
-        raise missing_extra("safetensors", "read and write adapters", "genai")

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from dml_jax.genai.config import Model
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import raised
 from dml_jax.genai.folder import Folder
-from dml_jax.genai.lora import Adapter, Products, copied
+from dml_jax.genai.lora import Adapter, Products
 from dml_jax.onnx.bits import packed_bits, unpacked_bits
 from dml_jax.onnx.blocks import Walk, attributes_of
 from dml_jax.onnx.external import Made, is_external
@@ -77,13 +78,12 @@ def _arrays(folder: Folder, walk: Walk, k: int) -> dict[int, np.ndarray]:
 
 def _of_floats(folder: Folder) -> Folder:
     """Return a folder whose quantized matrices are numbers of the type of their scales."""
-    proto = onnx.ModelProto()
-    proto.CopyFrom(folder.proto)
+    proto = deepcopy(folder.proto)
     walk, graph, arrays = Walk(folder.proto.graph), proto.graph, dict[str, Any]()
     nodes, left = list[onnx.NodeProto](), set[str]()
     for k, node in enumerate(graph.node):
         if node.op_type != "MatMulNBits" or not walk.is_product(k):
-            nodes.append(copied(node))
+            nodes.append(node)
             continue
         name, (rows, columns) = f"{node.input[1]}.whole", walk.matrix(k)
         dtype = helper.tensor_dtype_to_np_dtype(walk.types[walk.weight(node.input[2]) or ""])

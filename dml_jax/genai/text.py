@@ -2,27 +2,21 @@
 
 import contextlib
 import functools
-import importlib.util
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from dml_jax.errors import Unquoted, missing_extra
+from dml_jax.errors import Unquoted
 from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
-from dml_jax.genai.errors import GenAIError, raised, refusal
+from dml_jax.genai.errors import GenAIError, need, raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.tensors import Tensor
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
 _UNFINISHED = "\ufffd"  # stands for bytes that are no character yet
-
-
-def _need(package: str, purpose: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise missing_extra(package, purpose, "genai")
 
 
 @contextlib.contextmanager
@@ -51,7 +45,7 @@ class Tokenizer:
         if "encoder" in self._folder.model:  # whose texts end as they did in training
             self._options["add_special_tokens"] = "true"
         with raised():
-            _need("tokenizers", "read tokenizers")
+            need("tokenizers", "read tokenizers")
             data = self._folder.read("tokenizer.json")
         from tokenizers import Tokenizer as Tokens
 
@@ -176,7 +170,7 @@ class Tokenizer:
         Raises `GenAIError` where JSON or template are broken, or there is no template.
         """
         with raised():
-            _need("jinja2", "fill in templates")
+            need("jinja2", "fill in templates")
         import jinja2
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -8,7 +8,7 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, nearest, raise_if
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.onnx.tensors import WITHOUT_X64, Type, has_x64
 from dml_jax.operator.callable import BindPoint
@@ -109,13 +109,10 @@ def points_of(inputs: Mapping[str, Type], outputs: Mapping[str, Type]) -> list[B
     for is_output, name, word, kind in kinds:
         if kind.is_empty:
             continue
-        try:
+        with collecting(faults), moving("", f"the {word} '{name}'"):
             if kind.dtype.itemsize == 8 and kind.inner.bits == 32:
                 raise DmlError([Fault("", "", X64_RULE, Unquoted(kind.name))])
             tensor = TensorDesc(kind.inner, kind.shape or (1,))
             points.append(BindPoint(name, (tensor,), is_output, False))
-        except DmlError as error:
-            faults += error.moved("", f"the {word} '{name}'")
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
     return points

@@ -1,6 +1,7 @@
 """If nodes whose condition is known: their branch stands in their place."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 
 import onnx
 from onnx import helper
@@ -29,8 +30,7 @@ def decided(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
     for tensor in graph.initializer:
         nodes.append(helper.make_node("Constant", [], [names[tensor.name]], value=tensor))
     for inner in graph.node:
-        made = onnx.NodeProto()
-        made.CopyFrom(inner)
+        made = deepcopy(inner)
         _rename(made, names)
         nodes.append(made)
     for output, value in zip(node.output, graph.output, strict=True):

@@ -43,10 +43,7 @@ def written_out(proto: onnx.ModelProto) -> onnx.ModelProto:
         raise DmlError([Fault("", "the number of nodes", rule, Unquoted("more"))])
     try:
         return inliner.inline_local_functions(proto)
-    except (
-        RuntimeError,
-        onnx.checker.ValidationError,
-    ) as error:  # too many inputs, say
+    except (RuntimeError, onnx.checker.ValidationError) as error:  # too many inputs, say
         text = str(error).partition("\n")[0]
         rule = Sentence(f"the functions of the model cannot be written out: {text}")
         raise DmlError([Fault("", "", rule, "")]) from None

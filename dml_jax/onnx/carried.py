@@ -6,6 +6,7 @@ largest sizes that these may be. Its output is padded to them, and the count say
 NonZero, or `load_onnx(bounds=...)` says it. Each op type's record names its rule (`OpType.sized`).
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 import onnx
 
 from dml_jax import functional as dml
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
 from dml_jax.onnx.affine import Term, number, terms_of
 from dml_jax.onnx.counts import same_terms, scaled
@@ -183,11 +184,6 @@ def one_of(node: Node, index: int, place: int) -> Tensor:
     return Tensor(node.outputs[0], COUNT, value)
 
 
-def _count(node: Node, index: int, place: int, axis: int, term: Term) -> tuple[int, Tensor]:
-    """Return the largest size, and the size, that an element of an input says."""
-    return node.bounds.size(node, axis, term, lambda: one_of(node, index, place))
-
-
 def _placed(
     node: Node, index: int, sizes: Sequence[int], found: Sequence[tuple[int, Tensor]]
 ) -> Sized | None:
@@ -234,7 +230,8 @@ def _of_terms(
         elif term.known is not None:
             sizes.append(term.known if size in (None, 1) else int(size))
         elif size in (None, 1):
-            most, count = _count(node, index, axis - missing, axis, term)
+            make = functools.partial(one_of, node, index, axis - missing)
+            most, count = node.bounds.size(node, axis, term, make)
             sizes.append(most)
             found.append((axis, count))
         else:
@@ -383,15 +380,9 @@ def _guarded(tensor: Tensor, fits: Expression) -> Tensor:
 
 def expect_within(bounds: Mapping[str, int], results: Mapping[str, Any]) -> None:
     """Raise `DmlError` where a size that was computed exceeds its bound."""
-    faults = [
-        Fault(
-            "",
-            f"the size '{name}'",
-            f"be at most {most}, the bound that was given (a larger one holds it)",
-            size,
-        )
-        for name, most in bounds.items()
-        if (size := int(results[f"{name}.size"])) > most
-    ]
-    if faults:
-        raise DmlError(faults)
+    expect = Expect("")
+    for name, most in bounds.items():
+        rule = f"be at most {most}, the bound that was given (a larger one holds it)"
+        size = int(results[f"{name}.size"])
+        expect(size <= most, f"the size '{name}'", rule, size)
+    expect.check()

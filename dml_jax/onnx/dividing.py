@@ -351,7 +351,8 @@ class _Maker:
         graph, cuts = made.graph, self._division.cuts
         kept = [t for t in graph.initializer if t.name not in cuts]
         for name, (whole, cut) in cuts.items():
-            kept.append(Made.tensor(name, _dtype(self._tensors[whole]), cut.sizes))
+            dtype = helper.tensor_dtype_to_np_dtype(self._tensors[whole].data_type)
+            kept.append(Made.tensor(name, dtype, cut.sizes))
         kept += [numpy_helper.from_array(array, name) for name, array in self._constants.items()]
         nodes = [*self._nodes()]
         del graph.initializer[:], graph.node[:], graph.value_info[:]
@@ -405,7 +406,3 @@ class _Maker:
 def _length(pieces: Pieces) -> int:
     """Return how long the part of each device is."""
     return sum(piece.stop - piece.start for piece in pieces[0])
-
-
-def _dtype(tensor: onnx.TensorProto) -> np.dtype:
-    return helper.tensor_dtype_to_np_dtype(tensor.data_type)

@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from jax import dtypes
 
-from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
+from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx import exporters, primitives
@@ -81,7 +81,7 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(results)[0]]
     wanted = [_name("output", path) for path in paths]
     outputs = [w.name(f"output_{name}" if name in names else name) for name in wanted]
-    return w.model(inputs, dict(zip(outputs, made, strict=True)), names)
+    return w.model(inputs, dict(zip(outputs, made, strict=True)))
 
 
 def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
@@ -105,7 +105,7 @@ def _operator(operator: Operator) -> onnx.ModelProto:
     inputs = [Value(name, tensor.dtype, tensor.sizes) for name, tensor in points]
     made = write_operator(w, operator, inputs)
     outputs = [w.name(path) for path, _, _ in operator.tensors(output=True)]
-    return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)
+    return w.model(inputs, dict(zip(outputs, made, strict=True)))
 
 
 def _graph(graph: Graph) -> onnx.ModelProto:
@@ -113,7 +113,7 @@ def _graph(graph: Graph) -> onnx.ModelProto:
     inputs = [Value(w.name(name), edge.dtype, edge.sizes) for _, name, edge in graph.named_inputs]
     outputs = [w.name(name) for name in graph.output_names or ()]
     made = write_graph(w, graph, inputs)
-    return w.model(inputs, dict(zip(outputs, made, strict=True)), inputs)
+    return w.model(inputs, dict(zip(outputs, made, strict=True)))
 
 
 def _network(network: Network) -> onnx.ModelProto:
@@ -131,7 +131,7 @@ def _network(network: Network) -> onnx.ModelProto:
         names[name]: w.reshape(w.cast(x, kind.array_dtype), kind.shape or ())
         for (name, kind), x in zip(kinds, made, strict=True)
     }
-    return w.model([*given.values()], outputs, [*given])
+    return w.model([*given.values()], outputs)
 
 
 def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
@@ -147,16 +147,12 @@ def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]
         elif isinstance(node, OperatorNode):
             made = write_operator(w, node.operator, read)
         else:
-            made = write_function(w, _in_order(node), *read)
+            made = write_function(w, lambda *xs, node=node: computed(node, xs), *read)
         values |= {(index, place): x for place, x in enumerate(made)}
     results = [values[source] for source in graph.results]
     for index, view in graph.output_views.items():
         results[index] = _viewed(w, results[index], view)
     return results
-
-
-def _in_order(node: FunctionNode) -> Callable[..., Any]:
-    return lambda *arrays: computed(node, arrays)
 
 
 def _viewed(w: Writer, x: Value, view: Any) -> Value:

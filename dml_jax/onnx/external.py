@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.errors import DmlError, Fault, Sentence, collecting, raise_if
 from dml_jax.onnx.large import LARGE, Places, aligned, read_from
 
 _KNOWN = {"location", "offset", "length", "checksum"}  # entries of external data
@@ -160,19 +160,13 @@ def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) ->
     """
     if not any(map(is_external, _inner(proto))):
         return proto
-    if not is_own:
-        copy = deepcopy(proto)
-        proto = copy
+    proto = proto if is_own else deepcopy(proto)
     faults = list[Fault]()
     for tensor in filter(is_external, _inner(proto)):
-        try:
+        with collecting(faults):
             array = folder.array(tensor, "the tensor")
-        except DmlError as error:
-            faults += error.faults
-            continue
-        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    if faults:
-        raise DmlError(faults)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    raise_if(faults)
     return proto
 
 

@@ -1,6 +1,7 @@
 """Reads ONNX models: from files, bytes or protos, with sizes that are fixed."""
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,8 +108,7 @@ def _with_initializers(
     """Return a model in which inputs have values."""
     if not constants:
         return proto
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
+    made = deepcopy(proto)
     inputs = {value.name: value for value in proto.graph.input}
     for name, value in constants.items():
         if not expect(name in inputs, "constants", f"name an input{nearest(name, inputs)}", name):
@@ -319,10 +319,7 @@ def _proto(
 
 
 def _inputs(
-    expect: Expect,
-    graph: onnx.GraphProto,
-    shapes: dict[str, Sequence[int]],
-    free: dict[str, int],
+    expect: Expect, graph: onnx.GraphProto, shapes: dict[str, Sequence[int]], free: dict[str, int]
 ) -> dict[str, Type]:
     """Return the types of the inputs, with the sizes that the caller fixes."""
     initialized = {tensor.name for tensor in graph.initializer}

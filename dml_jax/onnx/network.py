@@ -117,7 +117,8 @@ class Network(Bindable):
         key = frozenset(names)
         if key not in self._taking:
             other, found = copy.copy(self), vars(self).items()
-            kept = {n: v for n, v in found if not _is_cached(n)}
+            cached = functools.cached_property
+            kept = {n: v for n, v in found if not isinstance(getattr(Network, n, 0), cached)}
             other.__dict__ = kept | {"_taking": {}}
             other.inputs = self.inputs | {n: k for n, k in self.defaults.items() if n in key}
             other.defaults = {n: k for n, k in self.defaults.items() if n not in key}
@@ -422,7 +423,6 @@ class Network(Bindable):
     def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
         """Return the network as a program in a layout, with options of XLA."""
         other = copy.copy(self)
-        other.__dict__ = dict(vars(self))
         other._adopt(layout, options)
         return other
 
@@ -571,8 +571,3 @@ class Network(Bindable):
         values = fitted(expect, "input", inputs, self.inputs, self.defaults, self._loads)
         expect.check()
         return values
-
-
-def _is_cached(name: str) -> bool:
-    """Return whether an attribute of a network is a property that is computed once."""
-    return isinstance(getattr(Network, name, None), functools.cached_property)

@@ -1,6 +1,7 @@
 """Nodes of early versions, written as the later version that says the same of them."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +41,7 @@ def renewed(
         early: how it is written.
         constant: makes an input.
     """
-    copy = onnx.NodeProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     given = {a.name: attribute_value(a) for a in proto.attribute}
     del copy.attribute[:]
     more = early.change(given)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -57,8 +58,7 @@ class Origin:
             raise DmlError([Fault("", f"the file '{self.model}'", rule, value)])
         proto, folder = parsed(self.model)
         if proto is self.model:
-            proto = onnx.ModelProto()
-            proto.CopyFrom(self.model)
+            proto = deepcopy(proto)
         return proto, self.folder or folder
 
 

@@ -1,13 +1,14 @@
 """What ONNX says of a node: the schema of its op type, its attributes, the types of its outputs."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest, raise_if
 from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value
 from dml_jax.onnx.tensors import Tensor, Type
@@ -37,7 +38,8 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
             rule = "be of all processors: ONNX Runtime wrote this one for one machine "
             rule += "(write the file with GraphOptimizationLevel.ORT_ENABLE_EXTENDED at most)"
             raise DmlError([Fault("", "op type", rule, shown)]) from None
-        rule = f"be known{_nearest_op_type(domain, str(op_type))}"
+        names = [name for known, name in OP_TYPES if known == domain]
+        rule = f"be known{nearest(str(op_type), names)}"
         raise DmlError([Fault("", "op type", rule, shown)]) from None
     return schema.since_version, schema
 
@@ -51,8 +53,7 @@ def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor |
         if tensor is not None and known.name in _LISTS and len(tensor.shape) != 1:
             shown = Unquoted(f"rank {len(tensor.shape)}")
             faults.append(Fault("", known.name, "have rank 1 (be a list)", shown))
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
 
 
 def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
@@ -70,8 +71,7 @@ def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
     for name, known in schema.attributes.items():
         if known.required and name not in given:
             faults.append(Fault("", name, "be given", Unquoted("nothing")))
-    if faults:
-        raise DmlError(faults)
+    raise_if(faults)
 
 
 def output_types(
@@ -108,10 +108,8 @@ def output_types(
     if schema.since_version < record.inferred_since:
         schema = defs.get_schema(proto.op_type, record.inferred_since, schema.domain)
     if record.inferred_as:
-        copy = onnx.NodeProto()
-        copy.CopyFrom(proto)
-        record.inferred_as(copy, kinds, inputs)
-        proto = copy
+        proto = deepcopy(proto)
+        record.inferred_as(proto, kinds, inputs)
 
     def inferred(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
         known = {}
@@ -126,7 +124,8 @@ def output_types(
 
     try:
         found = inferred(data)
-        if weights and not all(map(_has_shape, map(Type.of, found.values()))):
+        made = [Type.of(kind) for kind in found.values()]
+        if weights and not all(kind and kind.shape is not None for kind in made):
             found = inferred({**data, **weights})  # their elements stay as they are from here on
     except (*_REFUSALS, ValueError, RuntimeError) as error:
         if all(tensor is None or tensor.is_known for tensor in inputs):
@@ -141,11 +140,3 @@ def output_types(
             rule = "be a tensor"
             raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
     return types
-
-
-def _has_shape(kind: Type | None) -> bool:
-    return kind is not None and kind.shape is not None
-
-
-def _nearest_op_type(domain: str, op_type: str) -> str:
-    return nearest(op_type, [name for known, name in OP_TYPES if known == domain])

@@ -220,14 +220,9 @@ class Stage:
             self.network = None
             if outputs:
                 given = {n: k for n, k in inputs.items() if not k.is_empty}
+                options, origin = replace(AS_THE_MODEL_SAYS, tuned=False), Origin(source.proto)
                 self.network = Network(
-                    given,
-                    outputs,
-                    translation,
-                    replace(AS_THE_MODEL_SAYS, tuned=False),
-                    {},
-                    Origin(source.proto),
-                    store=source.store,
+                    given, outputs, translation, options, {}, origin, store=source.store
                 )
         self._plan_next(plan, scope)
 
@@ -256,11 +251,7 @@ class Stage:
         return inputs
 
     def _translate(
-        self,
-        translation: Translation,
-        plan: Plan,
-        scope: Scope,
-        wanted: Sequence[str],
+        self, translation: Translation, plan: Plan, scope: Scope, wanted: Sequence[str]
     ) -> dict[str, Sequence[Fault]]:
         """Translate all nodes that can be had; return the faults of those that are refused."""
         refused: dict[str, Sequence[Fault]] = {}
@@ -313,14 +304,14 @@ class Stage:
             tensors = [scope[name] for name in names if isinstance(scope.get(name), Tensor)]
             if any(tensor.padding for tensor in tensors):
                 continue  # the next stage has it without padding
-            tries = self.tries[_key(node)] = self.tries.get(_key(node), 0) + 1
             is_typed = all(isinstance(scope.get(name), Tensor) for name in names)
-            deciding = [n for n in _deciding(node, tries) if self._may_decide(scope.get(n), tries)]
-            deciding = [n for n in deciding if n not in values and n not in self.known]
-            if not deciding and tries == 1:
-                tries = self.tries[_key(node)] = 2
-                deciding = [n for n in _deciding(node, 2) if self._may_decide(scope.get(n), 2)]
-                deciding = [n for n in deciding if n not in values and n not in self.known]
+            first, deciding = self.tries.get(_key(node), 0) + 1, list[str]()
+            for tries in range(first, max(first, 2) + 1):
+                self.tries[_key(node)] = tries
+                asked = [n for n in _deciding(node, tries) if _may_decide(scope.get(n), tries)]
+                deciding = [n for n in asked if n not in values and n not in self.known]
+                if deciding:
+                    break
             if is_typed and deciding:
                 values |= dict.fromkeys(deciding)
             else:
@@ -330,19 +321,11 @@ class Stage:
         later = {name for node in self.left for name in read_by_outer(node)}
         self.by_value = tuple(name for name in values if name in later)
         self.later = later
-        is_same = {*self.by_value} <= {
-            n for n, v in plan.values.items() if isinstance(v, np.ndarray)
-        }
+        is_same = all(isinstance(plan.values.get(name), np.ndarray) for name in self.by_value)
         if self.network is None and not self.hosted and not self.known and self.left and is_same:
             faults = [fault for found in self.refused.values() for fault in found]
             rule = Sentence("the network cannot be computed by these sizes")
             raise DmlError(faults or [Fault("", "", rule, "")])
-
-    def _may_decide(self, tensor: Any, tries: int) -> bool:
-        if not isinstance(tensor, Tensor) or tensor.is_known:
-            return False
-        is_number = tensor.type.dtype.kind in "iub" or (tries > 1 and tensor.type.is_floating)
-        return is_number and tensor.type.element_count <= _BY_VALUE_MAX
 
     def run(self, values: Values) -> None:
         """Compute the stage; add its results to `values`."""
@@ -350,18 +333,15 @@ class Stage:
         network = self.network
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
-            results: Values = network.without_padding(self._program_of(network).run(given))
+            if self._program is None:
+                self._program = QuickProgram(network, self.source.is_quick)
+            results: Values = network.without_padding(self._program.run(given))
             for name, count in self._lists.items():
                 values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
             values |= results
         for node in self.hosted:
             self._host(node, values)
         self.is_compiled = True
-
-    def _program_of(self, network: Network) -> QuickProgram:
-        if self._program is None:
-            self._program = QuickProgram(network, self.source.is_quick)
-        return self._program
 
     def drop(self) -> None:
         """Forget the compiled programs."""
@@ -432,6 +412,14 @@ def _deciding(node: onnx.NodeProto, tries: int) -> list[str]:
     return [name for name in node.input[first:] if name]
 
 
+def _may_decide(tensor: Any, tries: int) -> bool:
+    """Return whether the elements of a tensor may decide sizes."""
+    if not isinstance(tensor, Tensor) or tensor.is_known:
+        return False
+    is_number = tensor.type.dtype.kind in "iub" or (tries > 1 and tensor.type.is_floating)
+    return is_number and tensor.type.element_count <= _BY_VALUE_MAX
+
+
 def type_of(value: Any) -> Any:
     """Return the type of an array, a list of types of a sequence of arrays, None for another."""
     if isinstance(value, list):
@@ -497,7 +485,7 @@ def _origins(stage: Stage, nodes: Sequence[onnx.NodeProto], values: Values) -> s
             if one in values:
                 names.add(one)
             node = makers.get(one)
-            if node is not None and not (node.op_type in ("Shape", "Size") and not node.domain):
+            if node is not None and (node.op_type not in ("Shape", "Size") or node.domain):
                 fresh = read_by_outer(node) - seen
                 seen |= fresh
                 pending += fresh

@@ -34,12 +34,7 @@ _TYPES = {
     },
 }
 _NARROWED = {"INT64": "INT32", "UINT64": "UINT32"}  # while 64-bit types are off in JAX
-_QUANTIZED = {
-    TensorProto.INT8,
-    TensorProto.UINT8,
-    TensorProto.INT4,
-    TensorProto.UINT4,
-}
+_QUANTIZED = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4}
 
 
 WITHOUT_X64 = (

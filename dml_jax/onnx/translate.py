@@ -6,6 +6,7 @@ inference. `NodeOutputs` then calls the translator, which `dml_jax/onnx/translat
 
 import itertools
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -215,8 +216,7 @@ class Translation(NetworkBuilder):
         """Translate the body of a function in place of the node that calls it."""
         given = {a.name: a for a in proto.attribute}
         given = {a.name: a for a in function.attribute_proto} | given
-        body = onnx.FunctionProto()
-        body.CopyFrom(function)
+        body = deepcopy(function)
         given_inputs = zip(function.input, inputs, strict=False)
         inner: Scope = {name: tensor for name, tensor in given_inputs if tensor is not None}
         left_out = {*function.input} - inner.keys()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from dml_jax import facts
 from dml_jax.onnx.writer import Value, Writer
 
 Exporter = Callable[["Use"], Any]
@@ -10,16 +11,19 @@ Exporter = Callable[["Use"], Any]
 EXPORTERS: dict[str, Exporter] = {}
 """What writes an operator, by its name without DML_OPERATOR_."""
 
+_ALIKE = {"ELEMENT_WISE_TANH": "Tanh", "ACTIVATION_IDENTITY": "Identity"}
+"""Op types of operators that have another one's beside them, which the facts of names have."""
 
-def exports(*operators: str) -> Callable[[Exporter], Exporter]:
-    """Register what writes some operators.
+
+def exports(*operators: str, prefix: str = "") -> Callable[[Exporter], Exporter]:
+    """Register what writes some operators, whose names begin with `prefix`.
 
     It takes a `Use`, and returns the value or values of the outputs that are described, before a
     fused activation; NotImplemented where the traced program is written instead.
     """
 
     def register(exporter: Exporter) -> Exporter:
-        EXPORTERS.update(dict.fromkeys(operators, exporter))
+        EXPORTERS.update({prefix + name: exporter for name in operators})
         return exporter
 
     return register
@@ -42,6 +46,12 @@ class Use:
 
     def __getattr__(self, name: str) -> Any:
         return self._inputs[name] if name in self._inputs else getattr(self.operator, name)
+
+    @property
+    def op_type(self) -> str:
+        """Return the op type that ONNX has for the operator, in all versions of it."""
+        name = self.operator.short_name.rstrip("12")
+        return _ALIKE.get(name) or facts.names()[name]["onnx"][0]
 
     @property
     def scaled(self) -> Value:

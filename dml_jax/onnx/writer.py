@@ -20,19 +20,16 @@ Shape = tuple[int, ...]
 
 _INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _WIDER = {  # a type that holds all elements of another one
-    "bfloat16": "float32",
-    "float16": "float32",
-    "bool": "int32",
-    **dict.fromkeys(("int8", "int16", "uint8", "uint16", "int4", "uint4"), "int32"),
+    **dict.fromkeys(("bfloat16", "float16"), "float32"),
+    **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "int4", "uint4"), "int32"),
     **dict.fromkeys(("uint32", "uint64"), "int64"),  # of uint64, modulo 2^64
 }
 _NOT = {  # the types that ONNX Runtime's CPU lacks, of those that ONNX lists
-    **dict.fromkeys(("Max", "Min", "Clip"), ("int16", "uint16")),
+    **dict.fromkeys(("Max", "Min", "Clip", "Pad"), ("int16", "uint16")),
     "Where": ("int8", "int16", "uint16", "uint32", "uint64", "bool", "float16"),
-    "Relu": _INTS,
-    "Pad": ("int16", "uint16"),
+    **dict.fromkeys(("Relu", "Conv"), _INTS),
     **dict.fromkeys(
-        ("ReduceSum", "ReduceProd", "ReduceMean", "CumSum"),
+        ("ReduceSum", "ReduceProd", "ReduceMean", "CumSum", "Pow"),
         ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
     ),
     **dict.fromkeys(
@@ -41,10 +38,7 @@ _NOT = {  # the types that ONNX Runtime's CPU lacks, of those that ONNX lists
     "MatMul": ("int8", "int16", "uint8", "uint16"),
     "TopK": ("uint16", "uint32", "uint64"),
     "Neg": ("uint8", "uint16", "uint32", "uint64"),
-    "Pow": ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
-    "Conv": _INTS,
-    "Celu": ("float16",),
-    "ScatterElements": ("float16",),
+    **dict.fromkeys(("Celu", "ScatterElements"), ("float16",)),
 }
 _IN_BFLOAT16 = ("Cast", "Reshape", "Transpose", "Slice", "Concat", "Expand", "Gather", "Identity")
 
@@ -220,10 +214,6 @@ class Writer:
             return x
         return self("Expand", x, self.indices(shape), shape=shape)
 
-    def expand_like(self, x: Value, other: Value) -> Value:
-        """Return `x` in the shape of another value."""
-        return self.expand(x, other.shape)
-
     def slice(
         self, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()
     ) -> Value:
@@ -237,7 +227,7 @@ class Writer:
         ]
         if not axes:
             return x
-        chosen = [[int(v[k]) for k in axes] for v in (starts, stops, axes_of(x.rank), steps)]
+        chosen = [[int(v[k]) for k in axes] for v in (starts, stops, range(x.rank), steps)]
         return self("Slice", x, *map(self.indices, chosen), shape=shape)
 
     def part(self, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
@@ -278,6 +268,13 @@ class Writer:
         where = self.indices([int(a) for a in sorted(axes)])
         return self(op_type, x, where, shape=shape, keepdims=int(keep))
 
+    def top_k(self, x: Value, k: int, axis: int, largest: bool = True) -> list[Value]:
+        """Return the first elements of `x` in their order along a dimension, and their places."""
+        shape = [k if d == axis else n for d, n in enumerate(x.shape)]
+        results = [(None, shape), (np.int64, shape)]
+        which = {"axis": int(axis), "largest": int(largest)}
+        return self.several("TopK", x, self.indices([k]), results=results, **which)
+
     def _extreme(self, op_type: str, x: Value, axes: Sequence[int]) -> Value:
         """Return the largest or the least of integers by their places; dimensions keep size 1."""
         found = self.cast(x, np.int64)
@@ -316,18 +313,12 @@ class Writer:
         ins = [_info(x) for x in inputs]
         return helper.make_graph(_needed(self.nodes, outs), name, ins, [_info(x) for x in outs])
 
-    def model(
-        self,
-        inputs: Sequence[Value],
-        outputs: Mapping[str, Value],
-        input_names: Sequence[str],
-    ) -> onnx.ModelProto:
+    def model(self, inputs: Sequence[Value], outputs: Mapping[str, Value]) -> onnx.ModelProto:
         """Return the model, which ONNX's checker accepts.
 
         Args:
-            inputs: the values that are inputs, by `input_names`.
+            inputs: the values that are inputs.
             outputs: the values that are outputs, by name.
-            input_names: the names of the inputs.
         """
         made = []
         for name, value in outputs.items():
@@ -356,11 +347,6 @@ def places_of(sizes: Sequence[int], steps: Sequence[int]) -> np.ndarray:
     for size, step in zip(sizes, steps, strict=True):
         places = places[..., None] + np.arange(size) * step
     return places
-
-
-def axes_of(rank: int) -> list[int]:
-    """Return the dimensions of a rank."""
-    return [*range(rank)]
 
 
 def _runs(op_type: str, dtype: np.dtype) -> bool:

@@ -1,7 +1,7 @@
 """`SessionOptions` and `RunOptions`: fields with ONNX Runtime's names, types and defaults."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,15 +17,17 @@ QUICK_ENTRY = "session.dml_jax_quick_compile"
 
 
 class _Fields:
-    """An object with the fields of `_defaults` alone, each of the type of its default."""
+    """An object with the public attributes of its class alone, each of the type of its default."""
 
-    _defaults: ClassVar[dict[str, Any]] = {}
+    _defaults: ClassVar[Mapping[str, Any]] = {}
     _entries: dict[str, str]
 
+    def __init_subclass__(cls) -> None:
+        """Take note of the defaults."""
+        cls._defaults = {name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}
+
     def __init__(self) -> None:
-        for name, value in self._defaults.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_entries", {})
+        vars(self).update(self._defaults, _entries={})
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
@@ -69,54 +71,32 @@ class SessionOptions(_Fields):
     by itself. `optimized_model_filepath` and `register_custom_ops_library` are refused.
     """
 
-    enable_cpu_mem_arena: bool
-    enable_mem_pattern: bool
-    enable_mem_reuse: bool
-    enable_profiling: bool
-    execution_mode: ExecutionMode
-    execution_order: ExecutionOrder
-    graph_optimization_level: GraphOptimizationLevel
-    inter_op_num_threads: int
-    intra_op_num_threads: int
-    log_severity_level: int
-    log_verbosity_level: int
-    logid: str
-    optimized_model_filepath: str
-    profile_file_prefix: str
-    use_deterministic_compute: bool
-    use_per_session_threads: bool
-
-    _defaults = {
-        "enable_cpu_mem_arena": True,
-        "enable_mem_pattern": True,
-        "enable_mem_reuse": True,
-        "enable_profiling": False,
-        "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
-        "execution_order": ExecutionOrder.DEFAULT,
-        "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
-        "inter_op_num_threads": 0,
-        "intra_op_num_threads": 0,
-        "log_severity_level": -1,
-        "log_verbosity_level": 0,
-        "logid": "",
-        "optimized_model_filepath": "",
-        "profile_file_prefix": "onnxruntime_profile_",
-        "use_deterministic_compute": False,
-        "use_per_session_threads": True,
-    }
-
-    def __init__(self) -> None:
-        super().__init__()
-        set_ = object.__setattr__
-        set_(self, "sizes_by_name", dict[str, int]())
-        set_(self, "sizes_by_denotation", dict[str, int]())
-        set_(self, "initializers", dict[str, Any]())
-        set_(self, "providers", list[Any]())
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
+    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
+    inter_op_num_threads: int = 0
+    intra_op_num_threads: int = 0
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    optimized_model_filepath: str = ""
+    profile_file_prefix: str = "onnxruntime_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
 
     sizes_by_name: dict[str, int]
     sizes_by_denotation: dict[str, int]
     initializers: dict[str, Any]
     providers: list[Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        own = {"sizes_by_name": {}, "sizes_by_denotation": {}, "initializers": {}, "providers": []}
+        vars(self).update(own)
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Give the free dimensions of that name a size."""
@@ -193,19 +173,11 @@ class SessionOptions(_Fields):
 class RunOptions(_Fields):
     """The options of a run. `terminate` makes it fail before it begins."""
 
-    log_severity_level: int
-    log_verbosity_level: int
-    logid: str
-    only_execute_path_to_fetches: bool
-    terminate: bool
-
-    _defaults = {
-        "log_severity_level": -1,
-        "log_verbosity_level": 0,
-        "logid": "",
-        "only_execute_path_to_fetches": False,
-        "terminate": False,
-    }
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Add an entry, which nothing here reads."""

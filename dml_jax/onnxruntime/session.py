@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dml_jax.errors import DmlError, Fault, with_article
+from dml_jax.errors import DmlError, Fault, raise_if, with_article
 from dml_jax.onnx.external import Folder
 from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime import errors, indices
@@ -92,13 +92,8 @@ class InferenceSession:
 
     def _make_programs(self) -> None:
         self._device = self._providers.device
-        self._programs = programs_of(
-            self._source,
-            [*self._known_inputs],
-            self.output_names,
-            self._options.program_count,
-            self._device,
-        )
+        names, count = [*self._known_inputs], self._options.program_count
+        self._programs = programs_of(self._source, names, self.output_names, count, self._device)
 
     def run(
         self,
@@ -311,13 +306,9 @@ def _source(model: Any, options: SessionOptions) -> Source:
             )
         source.read(options.arrays())
     with raised_as(errors.InvalidArgument):
-        faults = undefined(source)
-        if faults:
-            raise DmlError(faults)
+        raise_if(undefined(source))
     with raised_as(errors.InvalidGraph):
-        faults = [*unknown_types(source), *unknown_nodes(source)]
-        if faults:
-            raise DmlError(faults)
+        raise_if([*unknown_types(source), *unknown_nodes(source)])
     return source
 
 

@@ -1,5 +1,7 @@
 """Nodes that give what they, or the node before them, read: these are left out."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dml_jax import functional as dml
@@ -38,10 +40,13 @@ def _is_undone(second: Found, first: Found) -> bool:
     if order is None or not (_copies(second) and _copies(first)):
         return False
     read = first[0].desc
-    steps = read.packed_strides if read.strides is None else read.strides
-    layout = [steps[d] for d in order]
+    layout = [_steps(read)[d] for d in order]
     is_same = read.data_type == second.output.data_type and layout == layout_of(second.output)
     return is_same and _may_stand(first[0], second)
+
+
+def _steps(tensor: TensorDesc) -> Sequence[int]:
+    return tensor.packed_strides if tensor.strides is None else tensor.strides
 
 
 def _order(read: TensorDesc, written: TensorDesc) -> list[int] | None:
@@ -51,14 +56,9 @@ def _order(read: TensorDesc, written: TensorDesc) -> list[int] | None:
     """
     if read.data_type != written.data_type:
         return None
-    steps = written.packed_strides if written.strides is None else written.strides
-    places = {
-        (size, step): d
-        for d, (size, step) in enumerate(zip(written.sizes, steps, strict=True))
-        if size > 1
-    }
-    own = read.packed_strides if read.strides is None else read.strides
-    wanted = [pair for pair in zip(read.sizes, own, strict=True) if pair[0] > 1]
+    pairs = enumerate(zip(written.sizes, _steps(written), strict=True))
+    places = {(size, step): d for d, (size, step) in pairs if size > 1}
+    wanted = [pair for pair in zip(read.sizes, _steps(read), strict=True) if pair[0] > 1]
     if sorted(wanted) != sorted(places):
         return None
     return [places[pair] for pair in wanted]

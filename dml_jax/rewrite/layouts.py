@@ -343,7 +343,10 @@ class _Walk:
         if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
             return None
         if operator.short_name in _POOLING:
-            return self._pooling(node, given, outputs) if len(outputs) == 1 else None
+            if len(outputs) > 1:
+                return None
+            read = [self._read(value, tensor, True) for value, _, tensor in given]
+            return self._laid_out(node, read, outputs, "NHWC")
         if operator.by_element or operator.short_name in _MOVING:
             return self._permuted(node, given)
         return None
@@ -370,11 +373,7 @@ class _Walk:
         return found is not None and (found.desc.is_packed or value.first is not None)
 
     def _convolution(
-        self,
-        node: OperatorNode,
-        given: Sequence[Any],
-        outputs: Sequence[TensorDesc],
-        readers: int,
+        self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc], readers: int
     ) -> list[Expression] | None:
         (x, _, x_tensor), (w, _, w_tensor), *bias = given
         if not w.is_fixed or not w_tensor.is_packed:
@@ -396,12 +395,6 @@ class _Walk:
         # XLA would compute a convolution of each channel again for each of its readers.
         is_stored = readers > 1 and node.operator.group_count > 1
         return self._laid_out(node, read, outputs, NHWC_OHWI, is_stored)
-
-    def _pooling(
-        self, node: OperatorNode, given: Sequence[Any], outputs: Sequence[TensorDesc]
-    ) -> list[Expression]:
-        read = [self._read(value, tensor, True) for value, _, tensor in given]
-        return self._laid_out(node, read, outputs, "NHWC")
 
     def _laid_out(
         self,

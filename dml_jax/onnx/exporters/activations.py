@@ -3,38 +3,23 @@
 import math
 from typing import Any
 
+from dml_jax.onnx.translators.activations import ACTIVATIONS
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
 
-def _same(op_type: str, **fields: str) -> Any:
-    """Return the exporter of an op type with attributes: those of ONNX by DirectML's fields."""
-
-    def exporter(use: Use) -> Any:
-        if use.input_tensor.dtype.kind != "f":
-            return NotImplemented
-        values: dict[str, Any] = {
-            name: float(getattr(use, field)) for name, field in fields.items()
-        }
-        return use.writer(op_type, use.input_tensor, **values)
-
-    return exporter
-
-
-_SAME = {
-    "RELU": _same("Relu"),
-    "SIGMOID": _same("Sigmoid"),
-    "TANH": _same("Tanh"),
-    "SOFTSIGN": _same("Softsign"),
-    "GELU": _same("Gelu"),
-    "ELU": _same("Elu", alpha="alpha"),
-    "LEAKY_RELU": _same("LeakyRelu", alpha="alpha"),
-    "HARD_SIGMOID": _same("HardSigmoid", alpha="alpha", beta="beta"),
-    "SCALED_ELU": _same("Selu", alpha="alpha", gamma="gamma"),
-    "THRESHOLDED_RELU": _same("ThresholdedRelu", alpha="alpha"),
-}
-for _name, _exporter in _SAME.items():
-    exports(f"ACTIVATION_{_name}")(_exporter)
+@exports(
+    *("ELU", "GELU", "HARD_SIGMOID", "LEAKY_RELU", "RELU", "SCALED_ELU", "SIGMOID", "SOFTSIGN"),
+    *("TANH", "THRESHOLDED_RELU"),
+    prefix="ACTIVATION_",
+)
+def same(use: Use) -> Any:
+    """Write an op type with the operator's attributes."""
+    if use.input_tensor.dtype.kind != "f":
+        return NotImplemented
+    names = ACTIVATIONS.get(use.op_type, ())
+    values: dict[str, Any] = {name: float(getattr(use, name)) for name in names}
+    return use.writer(use.op_type, use.input_tensor, **values)
 
 
 @exports("ACTIVATION_CELU")
@@ -86,15 +71,12 @@ def hard_swish(use: Use) -> Value:
     return w("Mul", x, w("HardSigmoid", x, alpha=float(use.alpha), beta=float(use.beta)))
 
 
-_ROWS = {"SOFTMAX": "Softmax", "LOG_SOFTMAX": "LogSoftmax", "HARDMAX": "Hardmax"}
-
-
-@exports(*(f"ACTIVATION_{name}1" for name in _ROWS))
+@exports("HARDMAX", "LOG_SOFTMAX", "SOFTMAX", prefix="ACTIVATION_")
+@exports("HARDMAX1", "LOG_SOFTMAX1", "SOFTMAX1", prefix="ACTIVATION_")
 def along_axes(use: Use) -> Any:
     """Write rows of several dimensions as one dimension, at the end."""
-    w, x = use.writer, use.input_tensor
-    op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_").rstrip("1")]
-    axes = sorted(use.axes)
+    w, x, op_type = use.writer, use.input_tensor, use.op_type
+    axes = sorted(getattr(use.operator, "axes", [-1]))
     if len(axes) == 1:
         return w(op_type, x, axis=axes[0])
     others = [a for a in range(x.rank) if a not in axes]
@@ -103,9 +85,3 @@ def along_axes(use: Use) -> Any:
     flat = w.reshape(moved, [*(x.shape[a] for a in others), math.prod(x.shape[a] for a in axes)])
     made = w.reshape(w(op_type, flat, axis=-1), moved.shape)
     return w.transpose(made, sorted(range(x.rank), key=order.__getitem__))
-
-
-@exports(*(f"ACTIVATION_{name}" for name in _ROWS))
-def of_rows(use: Use) -> Value:
-    op_type = _ROWS[use.operator.short_name.removeprefix("ACTIVATION_")]
-    return use.writer(op_type, use.input_tensor, axis=-1)

@@ -5,46 +5,23 @@ from typing import Any
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
-_UNARY = {
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Abs", "Acos", "Asin", "Atan", "Ceil")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Cos", "Erf", "Exp", "Floor", "Log")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Sin", "Sqrt", "Tan", "Sinh", "Cosh")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Tanh", "Asinh", "Acosh", "Atanh")},
-    **{f"ELEMENT_WISE_{name.upper()}": name for name in ("Sign", "Identity")},
-    "ELEMENT_WISE_NEGATE": "Neg",
-    "ELEMENT_WISE_RECIP": "Reciprocal",
-    "ELEMENT_WISE_BIT_NOT": "BitwiseNot",
-    "ACTIVATION_IDENTITY": "Identity",
-}
-_BINARY = {
-    "ELEMENT_WISE_ADD": "Add",
-    "ELEMENT_WISE_ADD1": "Add",
-    "ELEMENT_WISE_SUBTRACT": "Sub",
-    "ELEMENT_WISE_MULTIPLY": "Mul",
-    "ELEMENT_WISE_MAX": "Max",
-    "ELEMENT_WISE_MIN": "Min",
-}
-_BITS = {f"ELEMENT_WISE_BIT_{name.upper()}": f"Bitwise{name}" for name in ("And", "Or", "Xor")}
-_TRUTHS = {f"ELEMENT_WISE_LOGICAL_{name.upper()}": name for name in ("And", "Or", "Xor")}
-_COMPARED = {
-    "ELEMENT_WISE_LOGICAL_EQUALS": "Equal",
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN": "Greater",
-    "ELEMENT_WISE_LOGICAL_LESS_THAN": "Less",
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL": "GreaterOrEqual",
-    "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL": "LessOrEqual",
-}
 
-
-@exports(*_UNARY)
+@exports(
+    *("ABS", "ACOS", "ACOSH", "ASIN", "ASINH", "ATAN", "ATANH", "BIT_NOT", "CEIL", "COS", "COSH"),
+    *("ERF", "EXP", "FLOOR", "IDENTITY", "LOG", "NEGATE", "RECIP", "SIGN", "SIN", "SINH", "SQRT"),
+    *("TAN", "TANH"),
+    prefix="ELEMENT_WISE_",
+)
+@exports("ACTIVATION_IDENTITY")
 def unary(use: Use) -> Any:
     if use.input_tensor.dtype.kind == "f" and use.operator.short_name == "ELEMENT_WISE_BIT_NOT":
         return NotImplemented
-    return use.writer(_UNARY[use.operator.short_name], use.scaled)
+    return use.writer(use.op_type, use.scaled)
 
 
-@exports(*_BINARY)
+@exports("ADD", "ADD1", "MAX", "MIN", "MULTIPLY", "SUBTRACT", prefix="ELEMENT_WISE_")
 def binary(use: Use) -> Value:
-    return use.writer(_BINARY[use.operator.short_name], use.a_tensor, use.b_tensor)
+    return use.writer(use.op_type, use.a_tensor, use.b_tensor)
 
 
 @exports("ELEMENT_WISE_DIVIDE")
@@ -54,24 +31,26 @@ def divide(use: Use) -> Any:
     return use.writer("Div", use.a_tensor, use.b_tensor)
 
 
-@exports(*_BITS)
+@exports("AND", "OR", "XOR", prefix="ELEMENT_WISE_BIT_")
 def by_bits(use: Use) -> Any:
     if use.a_tensor.dtype.kind not in "iu":
         return NotImplemented
-    return use.writer(_BITS[use.operator.short_name], use.a_tensor, use.b_tensor)
+    return use.writer(use.op_type, use.a_tensor, use.b_tensor)
 
 
-@exports(*_TRUTHS)
+@exports("AND", "OR", "XOR", prefix="ELEMENT_WISE_LOGICAL_")
 def truths(use: Use) -> Value:
     w = use.writer
     a, b = (w.cast(x, bool) for x in (use.a_tensor, use.b_tensor))
-    return _as_output(use, w(_TRUTHS[use.operator.short_name], a, b))
+    return _as_output(use, w(use.op_type, a, b))
 
 
-@exports(*_COMPARED)
+@exports(
+    *("EQUALS", "GREATER_THAN", "GREATER_THAN_OR_EQUAL", "LESS_THAN", "LESS_THAN_OR_EQUAL"),
+    prefix="ELEMENT_WISE_LOGICAL_",
+)
 def compared(use: Use) -> Value:
-    made = use.writer.compare(_COMPARED[use.operator.short_name], use.a_tensor, use.b_tensor)
-    return _as_output(use, made)
+    return _as_output(use, use.writer.compare(use.op_type, use.a_tensor, use.b_tensor))
 
 
 @exports("ELEMENT_WISE_LOGICAL_NOT")

@@ -71,13 +71,10 @@ def convolution(use: Use) -> Any:
     return w("ConvTranspose", x, filters, bias, shape=shape, output_padding=outside, **named)
 
 
-_POOLED = {"AVERAGE_POOLING": "AveragePool", "LP_POOLING": "LpPool", "MAX_POOLING": "MaxPool"}
-
-
-@exports(*_POOLED, *(f"{name}1" for name in _POOLED), "MAX_POOLING2")
+@exports("AVERAGE_POOLING", "AVERAGE_POOLING1", "LP_POOLING", "LP_POOLING1")
+@exports("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2")
 def pooling(use: Use) -> Any:
     w, x, op = use.writer, use.input_tensor, use.operator
-    name = op.short_name.rstrip("12")
     dilations: Sequence[int] = getattr(op, "dilations", None) or [1] * len(use.window_size)
     shape = use.output_tensor.sizes
     rows = zip(
@@ -94,19 +91,19 @@ def pooling(use: Use) -> Any:
     is_wide = any(p >= k for p, k in zip(pads, [*use.window_size] * 2, strict=True))
     if sizes != list(shape[2:]) or x.dtype != np.float32 or is_wide:
         return NotImplemented
-    if name == "LP_POOLING" and any(d != 1 for d in dilations):
+    is_norm = use.op_type == "LpPool"
+    if is_norm and any(d != 1 for d in dilations):
         return NotImplemented
     named: dict[str, Any] = {
         "kernel_shape": list(use.window_size),
         "strides": list(use.strides),
         "pads": pads,
-        "dilations": None if name == "LP_POOLING" else list(dilations),
+        "dilations": None if is_norm else list(dilations),
     }
-    if name == "AVERAGE_POOLING":
+    if use.op_type == "AveragePool":
         named["count_include_pad"] = int(use.include_padding)
-    if name == "LP_POOLING":
+    if is_norm:
         named["p"] = int(use.p)
-    indices = getattr(op, "output_indices_tensor", None)
-    if indices is not None:
+    if getattr(op, "output_indices_tensor", None) is not None:
         return NotImplemented
-    return w(_POOLED[name], x, shape=shape, **named)
+    return w(use.op_type, x, shape=shape, **named)

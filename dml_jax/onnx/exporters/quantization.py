@@ -42,27 +42,19 @@ def product(use: Use) -> Any:
 
 @exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
 def quantized_product(use: Use) -> Any:
-    sides = [
-        (use.a_tensor, use.a_scale_tensor, use.a_zero_point_tensor),
-        (use.b_tensor, use.b_scale_tensor, use.b_zero_point_tensor),
-    ]
-    inputs = []
-    for x, scale, zero in sides:
-        inputs += [x, _number(use, scale), _zero(use, x.dtype, zero)]
-    dtype = use.output_tensor.dtype
-    inputs += [
-        _number(use, use.output_scale_tensor),
-        _zero(use, dtype, use.output_zero_point_tensor),
-    ]
+    def parameters(name: str) -> list[Any]:
+        """Return the scale and the zero point of a tensor, 0 where it is left out."""
+        parts = (f"{name}_{part}tensor" for part in ("", "scale_", "zero_point_"))
+        x, scale, zero = (getattr(use, part) for part in parts)
+        zero = use.writer.constant(0, x.dtype) if zero is None else zero
+        return [_number(use, scale), _number(use, zero)]
+
+    a, b, dtype = use.a_tensor, use.b_tensor, use.output_tensor.dtype
+    inputs = [a, *parameters("a"), b, *parameters("b"), *parameters("output")]
     is_simple = use.a_tensor.dtype == np.uint8 == dtype
     if not is_simple or any(x is NotImplemented for x in inputs):
         return NotImplemented
     return use.writer("QLinearMatMul", *inputs, dtype=dtype, shape=use.output_tensor.sizes)
-
-
-def _zero(use: Use, dtype: np.dtype, x: Value | None) -> Any:
-    """Return a zero point, 0 where it is left out."""
-    return use.writer.constant(0, dtype) if x is None else _number(use, x)
 
 
 @exports("ELEMENT_WISE_DEQUANTIZE_LINEAR")

@@ -4,21 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.onnx.translators.reductions import REDUCTIONS
 from dml_jax.onnx.uses import Use, exports
 from dml_jax.onnx.writer import Value
 
-_FUNCTIONS = {
-    "AVERAGE": "ReduceMean",
-    "L1": "ReduceL1",
-    "L2": "ReduceL2",
-    "LOG_SUM": "ReduceLogSum",
-    "LOG_SUM_EXP": "ReduceLogSumExp",
-    "MAX": "ReduceMax",
-    "MIN": "ReduceMin",
-    "MULTIPLY": "ReduceProd",
-    "SUM": "ReduceSum",
-    "SUM_SQUARE": "ReduceSumSquare",
-}
+_OP_TYPES = {function: op_type for op_type, (function, _, _) in REDUCTIONS.items()}
 
 
 @exports("REDUCE")
@@ -29,7 +19,7 @@ def reduction(use: Use) -> Any:
     is_plain = x.dtype in (np.float32, np.int32, np.int64)
     if not is_plain or not use.axes or use.output_tensor.dtype != x.dtype:
         return NotImplemented
-    return w.reduce(_FUNCTIONS[name], x, use.axes, keep=True)
+    return w.reduce(_OP_TYPES[name], x, use.axes, keep=True)
 
 
 @exports("ARGMAX", "ARGMIN")
@@ -43,15 +33,9 @@ def _place(use: Use, is_most: bool, is_last: bool) -> Any:
     if len(axes) != 1 or x.dtype.kind == "f" or x.dtype not in (np.int8, np.int32, np.uint8):
         return NotImplemented  # of NaN, and of several dimensions
     shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
-    made = w(
-        "ArgMax" if is_most else "ArgMin",
-        x,
-        dtype=np.int64,
-        shape=shape,
-        axis=axes[0],
-        keepdims=1,
-        select_last_index=int(is_last),
-    )
+    op_type = "ArgMax" if is_most else "ArgMin"
+    named = {"axis": axes[0], "keepdims": 1, "select_last_index": int(is_last)}
+    made = w(op_type, x, dtype=np.int64, shape=shape, **named)
     return w.cast(made, use.output_tensor.dtype)
 
 
@@ -74,15 +58,7 @@ def largest(use: Use) -> Any:
         return NotImplemented  # NaN counts as the largest
     direction = getattr(outputs, "axis_direction", None)
     is_least = direction is not None and direction.name == "INCREASING"
-    shape = outputs.output_value_tensor.sizes
-    values, places = w.several(
-        "TopK",
-        x,
-        w.indices([use.k]),
-        results=[(None, shape), (np.int64, shape)],
-        axis=use.axis,
-        largest=int(not is_least),
-    )
+    values, places = w.top_k(x, use.k, use.axis, not is_least)
     return [values, w.cast(places, outputs.output_index_tensor.dtype)]
 
 

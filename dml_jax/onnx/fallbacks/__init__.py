@@ -99,12 +99,11 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
         made, known = _value(results[index]), node.types[index]
         element = np_dtype_to_tensor_dtype(made.dtype) if known is None else known.element
         kind = Type(element, tuple(made.shape))
-        if known is not None and known.shape not in (None, kind.shape):
-            rule = f"have shape {list(known.shape or ())}"
-            raise node.refusal(f"output {index}", rule, list(made.shape))
-        expect_no_more(kind, f"output {index}")
-        if made.dtype != kind.array_dtype:
-            rule = f"be {kind.array_dtype.name}"
-            raise node.refusal(f"output {index}", rule, Unquoted(made.dtype.name))
+        where, wanted = f"output {index}", known.shape if known else None
+        rule = f"have shape {list(wanted or ())}"
+        node.expect(wanted in (None, kind.shape), where, rule, list(made.shape))
+        expect_no_more(kind, where)
+        rule, own = f"be {kind.array_dtype.name}", Unquoted(made.dtype.name)
+        node.expect(made.dtype == kind.array_dtype, where, rule, own)
         kinds.append(kind)
     return kinds, [r.axis if isinstance(r, Padded) else None for r in results]

@@ -11,8 +11,7 @@ from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.matrix import integer_product
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
 
 _BACKWARD = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}
@@ -43,7 +42,7 @@ def _recurrent(
     return _run(node, step, x, wide(w), of_inputs + of_states, lengths, [h], r.shape[2])
 
 
-@fallback("DynamicQuantizeLSTM", domain=DOMAIN)
+@fallback("DynamicQuantizeLSTM", domain=MICROSOFT)
 def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
 

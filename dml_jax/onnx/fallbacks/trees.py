@@ -184,9 +184,8 @@ def _classifier(node: Node, x: jax.Array) -> Sequence[Any]:
     name = node.attribute("post_transform")
     classes = {*node.attribute("class_ids")}
     if count == 2 and len(classes) == 1:
-        if added.size > 1:
-            rule = "have at most 1 element, where all weights are of one class"
-            raise node.refusal("base_values", rule, added.size)
+        rule = "have at most 1 element, where all weights are of one class"
+        node.expect(added.size < 2, "base_values", rule, added.size)
         is_positive = bool((_numbers(node, "class_weights") >= 0).all())
         one = scores[:, min(classes)] + (added[0] if added.size else 0)
         best = (one > (0.5 if is_positive else 0)).astype(np.int32)

@@ -11,20 +11,13 @@ from onnx import helper
 from dml_jax.onnx.programs import Equation, write_function, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
-_SAME = {
-    **{name: name.capitalize() for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "asin")},
-    **{name: name.capitalize() for name in ("acos", "atan", "sinh", "cosh", "tanh", "asinh")},
-    **{name: name.capitalize() for name in ("acosh", "atanh", "floor", "ceil", "abs", "sign")},
-    "logistic": "Sigmoid",
-    "erf": "Erf",
-    "add": "Add",
-    "add_any": "Add",
-    "sub": "Sub",
-    "mul": "Mul",
-    "max": "Max",
-    "min": "Min",
-    "pow": "Pow",
-}
+_CAPITALIZED = (
+    *("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "floor", "ceil", "abs", "sign", "erf"),
+    *("add", "sub", "mul", "max", "min", "pow"),
+)
+_SAME = {**{name: name.capitalize() for name in _CAPITALIZED}, "logistic": "Sigmoid"}
+_SAME["add_any"] = "Add"
 _COMPARED = {
     "eq": "Equal",
     "lt": "Less",
@@ -222,7 +215,7 @@ def quotient(eqn: Equation) -> Value:
     safe, is_zero, is_minus_one = _divisor(w, b)
     result = w("Div", a, safe)
     if is_zero is not None:
-        result = w.where(is_zero, w.expand_like(_ones(w, b), result), result)
+        result = w.where(is_zero, w.expand(_ones(w, b), result.shape), result)
     if is_minus_one is not None:
         result = w.where(is_minus_one, w("Neg", a), result)
     return result

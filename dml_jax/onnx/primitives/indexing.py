@@ -11,13 +11,7 @@ from dml_jax.onnx.primitives.elements import chosen
 from dml_jax.onnx.programs import Equation, writes
 from dml_jax.onnx.writer import Value, Writer, places_of
 
-_REDUCTIONS = {
-    "scatter": None,
-    "scatter-add": "add",
-    "scatter-mul": "mul",
-    "scatter-max": "max",
-    "scatter-min": "min",
-}
+_REDUCTIONS = {f"scatter-{name}": name for name in ("add", "mul", "max", "min")}
 
 
 def _steps(shape: Sequence[int]) -> list[int]:
@@ -113,7 +107,7 @@ def gathered(eqn: Equation) -> Value:
     return w.transpose(made, [next(of_window if own else of_batch) for own in is_window])
 
 
-@writes(*_REDUCTIONS)
+@writes("scatter", *_REDUCTIONS)
 def scattered(eqn: Equation) -> Value:
     """Write each element of the updates to its place in a row; those outside go to its end."""
     w, (x, indices, updates), p = eqn.writer, eqn.inputs, eqn.params
@@ -139,15 +133,9 @@ def scattered(eqn: Equation) -> Value:
         place = w.where(inside, place, w.indices(count))
     of_batch = [k for k in range(updates.rank) if k not in numbers.update_window_dims]
     moved = w.transpose(updates, [*of_batch, *numbers.update_window_dims])
-    total = math.prod(updates.shape)
+    total = [math.prod(updates.shape)]
     row = w.concatenate([w.reshape(x, [count]), w.constant(np.zeros(1, x.dtype))], 0)
-    made = w(
-        "ScatterElements",
-        row,
-        w.reshape(place, [total]),
-        w.reshape(moved, [total]),
-        shape=[count + 1],
-        axis=0,
-        reduction=_REDUCTIONS[eqn.name],
-    )
+    inputs = row, w.reshape(place, total), w.reshape(moved, total)
+    named = {"axis": 0, "reduction": _REDUCTIONS.get(eqn.name)}
+    made = w("ScatterElements", *inputs, shape=[count + 1], **named)
     return w.reshape(w.slice(made, [0], [count]), x.shape)

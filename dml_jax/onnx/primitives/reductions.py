@@ -14,12 +14,7 @@ from dml_jax.onnx.primitives.shapes import reverse, with_zeros_between
 from dml_jax.onnx.programs import Equation, write_function, writes
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
-_REDUCED = {
-    "reduce_sum": "ReduceSum",
-    "reduce_prod": "ReduceProd",
-    "reduce_max": "ReduceMax",
-    "reduce_min": "ReduceMin",
-}
+_REDUCED = {f"reduce_{name}": f"Reduce{name.title()}" for name in ("sum", "prod", "max", "min")}
 
 
 @writes(*_REDUCED)
@@ -143,15 +138,7 @@ def sorted_along(eqn: Equation) -> list[Value]:
         ordered = _signed_order(w, x) or (w.cast(x, np.int32) if x.dtype == bool else x)
         if x.dtype == jnp.bfloat16:
             ordered = w.cast(x, np.float32)
-        count = x.shape[axis]
-        _, places = w.several(
-            "TopK",
-            ordered,
-            w.indices([count]),
-            results=[(None, x.shape), (np.int64, x.shape)],
-            axis=axis,
-            largest=0,
-        )
+        _, places = w.top_k(ordered, x.shape[axis], axis, False)
         values = [
             w("GatherElements", value, places, shape=value.shape, axis=axis) for value in values
         ]
@@ -162,16 +149,8 @@ def sorted_along(eqn: Equation) -> list[Value]:
 def largest(eqn: Equation) -> list[Value]:
     w, x = eqn.writer, eqn[0]
     axis = eqn.params.get("axis", x.rank - 1) % x.rank
-    shape = eqn.types[0][1]
-    ordered = _signed_order(w, x) or x
-    _, places = w.several(
-        "TopK",
-        ordered,
-        w.indices([eqn.params["k"]]),
-        results=[(None, shape), (np.int64, shape)],
-        axis=axis,
-    )
-    values = w("GatherElements", x, places, shape=shape, axis=axis)
+    _, places = w.top_k(_signed_order(w, x) or x, eqn.params["k"], axis)
+    values = w("GatherElements", x, places, shape=places.shape, axis=axis)
     return [values, w.cast(places, eqn.types[1][0])]
 
 

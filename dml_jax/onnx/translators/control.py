@@ -201,10 +201,14 @@ def branch(site: Site) -> Results:
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
     count = len(bodies[0].captured)
 
+    def shaped(arrays: Sequence[jax.Array]) -> list[jax.Array]:  # the counts stay as they are
+        sizes = [kind.shape or () for kind in kinds]
+        return [*map(jnp.reshape, arrays, sizes), *arrays[len(sizes) :]]
+
     def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
         chosen, *captured = arrays
         of_each = zip(bodies, graphs, (captured[:count], captured[count:]), strict=True)
-        cases = [lambda e=each: _shaped(e[0].compute(e[1], e[2], ()), kinds) for each in of_each]
+        cases = [lambda e=each: shaped(e[0].compute(e[1], e[2], ())) for each in of_each]
         return lax.cond(chosen.reshape(()), *cases)
 
     graphs = [body.graph for body in bodies]
@@ -228,12 +232,6 @@ def _common(
         for a, b in pairs
     )
     return [max(a, b, key=lambda t: len(t.shape or ())) for a, b in pairs] if fits else None
-
-
-def _shaped(arrays: Sequence[jax.Array], kinds: Sequence[Type]) -> list[jax.Array]:
-    """Return outputs in the shapes of types, and what follows them."""
-    shaped = [x.reshape(kind.shape or ()) for x, kind in zip(arrays, kinds, strict=False)]
-    return [*shaped, *arrays[len(kinds) :]]
 
 
 def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
@@ -416,11 +414,8 @@ def _looped(
     going = _single(body.results[0])
     _expect_single("the condition of body", body.types[0], "BOOL")
     after = body.types[1 : 1 + len(kinds)]
-    if after != kinds:
-        k = next(k for k, (a, b) in enumerate(zip(after, kinds, strict=False)) if a != b)
-        rule = f"keep v_initial {k} as {_shown(kinds[k])} (or M to be a small number that is "
-        rule += "known at load: then sizes may change)"
-        raise refused("body", rule, Unquoted(_shown(after[k])))
+    cure = " (or M to be a small number that is known at load: then sizes may change)"
+    _expect_kept("v_initial", after, kinds, cure)
     scanned = body.types[1 + len(kinds) :]
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, first + 1)
@@ -485,6 +480,14 @@ def _looped(
     return site.translation.function(site.proto, _REASON, inputs, kinds_out, run, graphs, names)
 
 
+def _expect_kept(word: str, after: Sequence[Type], kinds: Sequence[Type], cure: str = "") -> None:
+    """Raise `DmlError`, which ends with the cure, where the state has other types after a turn."""
+    for k, (made, kind) in enumerate(zip(after, kinds, strict=False)):
+        if made != kind:
+            rule = f"keep {word} {k} as {_shown(kind)}{cure}"
+            raise refused("body", rule, Unquoted(_shown(made)))
+
+
 def _limit(translation: "Translation", trips: Tensor) -> Tensor:
     """Return the number of turns; one that is known as a number that JAX takes."""
     if not trips.is_known:
@@ -521,9 +524,7 @@ def scan(site: Site) -> Results:
     kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]
     body = _body(site, "body", kinds)
     after = body.types[: len(states)]
-    if after != kinds[: len(states)]:
-        k = next(k for k, kind in enumerate(after) if kind != kinds[k])
-        raise refused("body", f"keep state {k} as {_shown(kinds[k])}", Unquoted(_shown(after[k])))
+    _expect_kept("state", after, kinds)
     cure = "end the network before the Scan"
     _expect_padding("body", body.results, [None] * len(body.results), cure)
     scanned = body.types[len(states) :]

@@ -63,11 +63,6 @@ def _chained(node: Node) -> Expression:
     return functools.reduce(node.function, [node[k] for k in range(len(node))])
 
 
-@translates("BiasAdd", domain=MICROSOFT)
-def _bias_add(node: Node) -> Expression:
-    return _sum(node)
-
-
 @translates("ImageScaler")
 def _image_scaler(node: Node) -> Expression:
     bias = np.array(node.attribute("bias"), node[0].dtype)
@@ -82,6 +77,7 @@ def _mean(node: Node) -> Expression:
     return _sum(node) / len(node) if len(node) > 1 else node[0]
 
 
+@translates("BiasAdd", domain=MICROSOFT)
 def _sum(node: Node) -> Expression:
     return functools.reduce(dml.add, [node[k] for k in range(len(node))])
 
@@ -239,9 +235,9 @@ def _power_of_two(node: Node, x: Expression) -> Expression:
 @translates("BitCast")
 def _bit_cast(node: Node) -> Expression:
     x, kind = node[0], node.output_type()
-    if node.type().dtype.itemsize != node.made().dtype.itemsize:
-        rule = f"have elements of {node.type().dtype.itemsize} bytes, as the input has"
-        raise node.refusal("to", rule, Unquoted(node.made().name))
+    count, made = node.type().dtype.itemsize, node.made()
+    rule = f"have elements of {count} bytes, as the input has"
+    node.expect(made.dtype.itemsize == count, "to", rule, Unquoted(made.name))
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 

@@ -11,8 +11,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import (
     as_type,
     cut,
@@ -91,20 +90,27 @@ def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
     return _hidden(node, dml.less_than_or_equal(key, query), kind)
 
 
-def _attend(
-    node: Node,
-    heads: int,
-    parts: dict[str, Any],
-    masks: list[Expression | None],
-    shape: tuple[int, ...],
-) -> Any:
-    """Return the attention of some queries, keys and values."""
+def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias: int) -> Any:
+    """Return the attention of some queries, keys and values.
+
+    Args:
+        node: the node.
+        heads: the number of heads.
+        parts: queries, keys and values, and those of the past.
+        at_mask: the input that is a mask.
+        at_bias: the input that is added to the scores.
+    """
+    query, past = parts["query"], parts.get("past_key")
+    keys = parts["key"].sizes[1] + (0 if past is None else past.sizes[2])
+    shape, kind = (query.sizes[0], heads, query.sizes[1], keys), query.desc.data_type
+    masks = [_mask(node, at_mask, shape, kind), node.given(at_bias)]
+    if node.attribute("unidirectional", 0):
+        masks.append(_causal(node, shape, kind))
     added = [mask for mask in masks if mask is not None]
     bias = functools.reduce(dml.add, added) if added else None
-    size = parts["query"].sizes[2] // heads
     return dml.multihead_attention(
-        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
-        _filter_value(node, parts["query"].desc.data_type),
+        node.attribute("scale", 0.0) or 1 / math.sqrt(query.sizes[2] // heads),
+        _filter_value(node, kind),
         heads,
         heads,
         "NONE",
@@ -113,14 +119,14 @@ def _attend(
     )
 
 
-@translates("Attention", domain=DOMAIN)
+@translates("Attention", domain=MICROSOFT)
 def _attention(node: Node) -> Any:
     _refuse(node, do_rotary=0, past_present_share_buffer=0)
     _refuse_inputs(node, 6)
     return _from_input(node, node[0], node[1], node.given(2), (3, 4, 5))
 
 
-@translates("QAttention", domain=DOMAIN)
+@translates("QAttention", domain=MICROSOFT)
 def _quantized_attention(node: Node) -> Any:
     _refuse(node, do_rotary=0, past_present_share_buffer=0)
 
@@ -145,36 +151,27 @@ def _from_input(
         places: which inputs are the mask, the past, and a bias of the scores.
     """
     at_mask, at_past, at_bias = places
-    heads, kind = node.attribute("num_heads"), x.desc.data_type
-    batch, sequence, _ = x.sizes
     widths = node.attribute("qkv_hidden_sizes") or [weights.sizes[1] // 3] * 3
     made = product(x, weights)
     made = made if bias is None else made + reshaped(bias, (1, 1, *bias.sizes))
     parts: dict[str, Any] = dict(
         zip(("query", "key", "value"), dml.split(made, 2, widths), strict=True)
     )
-    keys = sequence
     if node.has(at_past):
-        past = node[at_past]  # [keys and values, batch, heads, keys, size]
-        keys += past.sizes[3]
-        pair = dml.split(past, 0, (1, 1))
+        pair = dml.split(node[at_past], 0, (1, 1))  # [keys and values, batch, heads, keys, size]
         parts["past_key"], parts["past_value"] = (reshaped(p, p.sizes[1:]) for p in pair)
-    shape = (batch, heads, sequence, keys)
-    masks = [_mask(node, at_mask, shape, kind), node.given(at_bias)]
-    if node.attribute("unidirectional", 0):
-        masks.append(_causal(node, shape, kind))
-    output, key, value = _attend(node, heads, parts, masks, shape)
+    heads = node.attribute("num_heads")
+    output, key, value = _attend(node, heads, parts, at_mask, at_bias)
     if len(node.types) == 1:
         return output
     stacked = [reshaped(packed(p), (1, *p.sizes)) for p in (key, value)]
     return output, dml.join(stacked, 0)
 
 
-@translates("MultiHeadAttention", domain=DOMAIN)
+@translates("MultiHeadAttention", domain=MICROSOFT)
 def _multi_head(node: Node) -> Any:
     _refuse_inputs(node, 8, 9)
     heads, x = node.attribute("num_heads"), node[0]
-    batch, sequence, kind = x.sizes[0], x.sizes[1], x.desc.data_type
     if node.rank() == 5:
         query, key, value = _interleaved(x)
     elif node.rank(1) == 5:
@@ -187,15 +184,9 @@ def _multi_head(node: Node) -> Any:
             parts["bias"] = node[3]
         else:
             raise node.refusal("bias", "be left out where keys have 4 dimensions", Unquoted("one"))
-    keys = parts["key"].sizes[1]
     if node.has(6):
         parts["past_key"], parts["past_value"] = node[6], node[7]
-        keys += node.shape(6)[2]
-    shape = (batch, heads, sequence, keys)
-    masks = [_mask(node, 4, shape, kind), node.given(5)]
-    if node.attribute("unidirectional", 0):
-        masks.append(_causal(node, shape, kind))
-    return (*_attend(node, heads, parts, masks, shape), None)[: len(node.types)]
+    return (*_attend(node, heads, parts, 4, 5), None)[: len(node.types)]
 
 
 def _interleaved(x: Expression) -> list[Expression]:
@@ -206,12 +197,11 @@ def _interleaved(x: Expression) -> list[Expression]:
 
 
 def rotated(
-    node: Node, x: Expression, cosines: Expression, sines: Expression, is_interleaved: bool
+    x: Expression, cosines: Expression, sines: Expression, is_interleaved: bool
 ) -> Expression:
     """Return [batch, sequence, heads, size] with pairs of elements turned by an angle.
 
     Args:
-        node: the node.
         x: the tensor.
         cosines: of the angles, [batch, sequence, 1, half of the elements that turn].
         sines: of the same angles.
@@ -221,7 +211,7 @@ def rotated(
     half = cosines.sizes[3]
     if 2 * half < size:
         turned, rest = dml.split(x, 3, (2 * half, size - 2 * half))
-        return dml.join([rotated(node, turned, cosines, sines, is_interleaved), rest], 3)
+        return dml.join([rotated(turned, cosines, sines, is_interleaved), rest], 3)
     pair = (half, 2) if is_interleaved else (2, half)
     axis = 4 if is_interleaved else 3
     halves = dml.split(reshaped(x, (batch, sequence, heads, *pair)), axis, (1, 1))
@@ -241,7 +231,7 @@ def sequence_of(node: Node, count: int, kind: Any) -> Expression:
     return dml.fill_value_sequence((1, count), kind, 0, 1, graph=node.builder)
 
 
-@translates("RotaryEmbedding", domain=DOMAIN)
+@translates("RotaryEmbedding", domain=MICROSOFT)
 def _rotary(node: Node) -> Expression:
     _refuse(node, is_packed_batching=0)
     x, shape = node[0], node.shape()
@@ -258,9 +248,7 @@ def _rotary(node: Node) -> Expression:
         places = packed(spread(steps, (shape[0], sequence)))
     cosines, sines = (angles(node, k, places) for k in (2, 3))
     rows = flat(x)
-    made = rotated(
-        node, of_heads(rows, size), cosines, sines, bool(node.attribute("interleaved", 0))
-    )
+    made = rotated(of_heads(rows, size), cosines, sines, bool(node.attribute("interleaved", 0)))
     scale = node.attribute("scale", 1.0)
     made = made if scale == 1 else made * scale
     return permuted(made, (0, 2, 1, 3)) if is_split else reshaped(made, shape)
@@ -271,20 +259,79 @@ def of_heads(x: Expression, size: int) -> Expression:
     return reshaped(x, (*x.sizes[:2], x.sizes[2] // size, size))
 
 
-def _past_lengths(node: Node, batch: int, before: int) -> Expression:
-    """Return how many of the `before` keys of the past are valid in each batch.
+def past_lengths(node: Node, past: Expression, at_total: int) -> Expression:
+    """Return how many keys of the past are valid in each batch.
 
     None are in a prompt, whose total length is that of its queries: batches with fewer tokens are
     padded behind these.
+
+    Args:
+        node: the node.
+        past: how many there are where it is no prompt, [batch].
+        at_total: the input that is the total length.
     """
-    sequence, is_known, kind = node.shape()[1], node.tensor(6).is_known, node[5].desc.data_type
-    if not before or (is_known and node.number(6) == sequence):
-        return dml.fill_value_constant((batch,), kind, 0, graph=node.builder)
-    past = reshaped(node[5], (batch,)) + (1 - sequence)
-    if is_known:
-        return past
-    is_prompt = dml.equals(reshaped(node[6], (1,)), sequence)
-    return dml.if_(packed(spread(is_prompt, (batch,))), 0, past)
+    sequence, total = node.shape()[1], node.known(at_total)
+    if total is not None:
+        is_prompt = int(total.reshape(-1)[0]) == sequence
+        kind = past.desc.data_type
+        none = dml.fill_value_constant(past.sizes, kind, 0, graph=node.builder)
+        return none if is_prompt else past
+    is_prompt = dml.equals(reshaped(node[at_total], (1,)), sequence)
+    return dml.if_(packed(spread(is_prompt, past.sizes)), 0, past)
+
+
+def turned(
+    node: Node, parts: Sequence[Expression], size: int, places: Expression, at_cosines: int
+) -> list[Expression]:
+    """Return queries and keys [batch, sequence, heads * size], whose heads are `rotated`.
+
+    Args:
+        node: the node.
+        parts: the queries and the keys.
+        size: the elements of a head.
+        places: where the tokens stand, [batch, sequence].
+        at_cosines: the input that is the table of cosines; that of sines is the next one.
+    """
+    cosines, sines = (angles(node, at_cosines + k, places) for k in (0, 1))
+    pairs = bool(node.attribute("rotary_interleaved", 0))
+    rows = (rotated(of_heads(x, size), cosines, sines, pairs) for x in parts)
+    return [reshaped(made, x.sizes) for made, x in zip(rows, parts, strict=True)]
+
+
+def cached(
+    node: Node,
+    parts: Sequence[Expression],
+    buffers: Sequence[Expression],
+    past: Expression,
+    mask: Expression | None,
+    bias: Expression | None = None,
+) -> Any:
+    """Return attention to keys and values of buffers too, and the buffers with the new ones.
+
+    Args:
+        node: the node.
+        parts: queries, keys and values, [batch, sequence, heads * size].
+        buffers: of keys and of values, [batch, groups, keys, size].
+        past: how many of these keys there are in each batch.
+        mask: 1 where a query sees a key, [batch, heads, queries, keys]; None hides none.
+        bias: is added to the scores.
+    """
+    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    sizes: Any = {f"output_present_{n}_tensor": buffers[0].sizes for n in ("key", "value")}
+    return dml.multihead_attention(
+        node.attribute("scale", 0.0) or 1 / math.sqrt(parts[0].sizes[2] // heads),
+        float(np.finfo(np.float32).min),
+        heads,
+        groups,
+        "NONE" if mask is None else "BOOLEAN",
+        **dict(zip(("query", "key", "value"), parts, strict=True)),
+        mask=mask,
+        relative_position_bias=bias,
+        past_key=buffers[0],
+        past_value=buffers[1],
+        past_sequence_lengths=past,
+        output_sizes=sizes,
+    )
 
 
 def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
@@ -295,7 +342,7 @@ def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
     return dml.split(node[0], 2, [n * size for n in (heads, groups, groups)])
 
 
-@translates("GroupQueryAttention", domain=DOMAIN)
+@translates("GroupQueryAttention", domain=MICROSOFT)
 def _grouped(node: Node) -> Any:
     _refuse(node, causal=1, qk_output=0)
     _refuse_inputs(node, 16)
@@ -311,17 +358,15 @@ def _grouped(node: Node) -> Any:
     if node.attribute("sliding_window_cache", 0) and before and keys > before:
         rule = f"have {keys} keys or more, all that there are (sliding_window_cache is 1)"
         raise node.refusal("the past", rule, before)
-    past = _past_lengths(node, batch, before)
+    if before:
+        past = past_lengths(node, reshaped(node[5], (batch,)) + (1 - sequence), 6)
+    else:
+        past = dml.fill_value_constant((batch,), kind, 0, graph=node.builder)
     if node.attribute("do_rotary", 0):
         places = packed(spread(sequence_of(node, sequence, kind), (batch, sequence)))
         places = places + reshaped(past, (batch, 1))
         places = node[9] if node.has(9) else places
-        cosines, sines = (angles(node, k, places) for k in (7, 8))
-        pairs = bool(node.attribute("rotary_interleaved", 0))
-        query, key = (
-            reshaped(rotated(node, of_heads(x, size), cosines, sines, pairs), x.sizes)
-            for x in (query, key)
-        )
+        query, key = turned(node, (query, key), size, places, 7)
     full = (batch, groups, keys, size)
     scales = [_cache_scale(node, k, groups, size) for k in (0, 1)]
     key, value = (_rounded(x, scale) for x, scale in zip((key, value), scales, strict=True))
@@ -336,29 +381,13 @@ def _grouped(node: Node) -> Any:
     in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
     is_composed = _is_composed(node)
     bias = _bias_of_all(node, shape)
-    sizes: Any = {f"output_present_{name}_tensor": full for name in ("key", "value")}
-    scale, hidden = node.attribute("scale", 0.0) or 1 / math.sqrt(size), np.finfo(np.float32).min
     mask = None
     if in_window is not None and not is_composed:
         mask = dml.cast(packed(spread(in_window, shape)), "INT32")
-    made: Any = dml.multihead_attention(
-        scale,
-        float(hidden),
-        heads,
-        groups,
-        "NONE" if mask is None else "BOOLEAN",
-        query=query,
-        key=key,
-        value=value,
-        mask=mask,
-        relative_position_bias=None if is_composed else bias,
-        past_key=buffers[0],
-        past_value=buffers[1],
-        past_sequence_lengths=past,
-        output_sizes=sizes,
-    )
-    output, key, value = made
+    given = None if is_composed else bias
+    output, key, value = cached(node, (query, key, value), buffers, past, mask, given)
     if is_composed:
+        scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _composed(node, (query, key, value), scale, seen, bias)
     if before and not is_known:  # more tokens than the buffer holds have no answer
@@ -392,13 +421,10 @@ def _cache_scale(node: Node, k: int, groups: int, size: int) -> Expression | Non
     how = node.attribute(name, "NONE")
     if how == "NONE":
         return None
-    if node.attribute("kv_cache_bit_width", 8) != 8:
-        raise node.refusal("kv_cache_bit_width", "be 8", node.attribute("kv_cache_bit_width"))
-    scale = node[12 + k]
-    count = math.prod(scale.sizes)
-    if count not in (1, groups * size):
-        rule = f"have one element, or {groups * size}"
-        raise node.refusal(node.input_name(12 + k), rule, list(scale.sizes))
+    _refuse(node, kv_cache_bit_width=8)
+    scale, whole = node[12 + k], groups * size
+    count, rule = math.prod(scale.sizes), f"have one element, or {whole}"
+    node.expect(count in (1, whole), node.input_name(12 + k), rule, list(scale.sizes))
     return reshaped(scale, (1, 1, 1, 1) if count == 1 else (1, groups, 1, size))
 
 
@@ -504,6 +530,6 @@ def _composed(
     return as_type(output, parts[0].desc.data_type)
 
 
-@translates("CausalConvWithState", "LinearAttention", domain=DOMAIN)
+@translates("CausalConvWithState", "LinearAttention", domain=MICROSOFT)
 def _as_onnx(node: Node) -> Any:
     return NotImplemented  # ONNX's function of this name is translated

@@ -12,31 +12,26 @@ from typing import Any
 import numpy as np
 
 from dml_jax import functional as dml
-from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, spread
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.reshapes import cut, packed, reshaped, spread
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 
 Weight = Callable[[Callable[[Expression], Expression]], Expression | None]
 """Returns a weight, of a function that takes experts' parts of a tensor out of all."""
 
-_QUANTIZED = ("int",)
 
-
-@translates("MoE", domain=DOMAIN)
+@translates("MoE", domain=MICROSOFT)
 def _experts(node: Node) -> Expression:
     weights = {k: _plain(node, index) for k, index in ((1, 2), (2, 4), (3, 6))}
     return _mixed(node, weights, {1: 3, 2: 5, 3: 7}, None)
 
 
-@translates("QMoE", domain=DOMAIN)
+@translates("QMoE", domain=MICROSOFT)
 def _quantized_experts(node: Node) -> Expression:
     kind = node.attribute("quant_type", "int")
-    if kind not in _QUANTIZED:
-        raise node.refusal("quant_type", "be 'int'", kind)
+    node.expect(kind == "int", "quant_type", "be 'int'", kind)
     places = {1: (2, 3, 11), 2: (5, 6, 12), 3: (8, 9, 13)}
     weights = {k: _quantized(node, k, *indices) for k, indices in places.items()}
     return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.given(14))
@@ -49,26 +44,19 @@ def _plain(node: Node, index: int) -> Weight:
 def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> Weight:
     """Return the weight of layer `k` of all experts, whose numbers have a few bits."""
     bits = node.attribute(f"fc{k}_expert_weight_bits") or node.attribute("expert_weight_bits", 4)
-    if bits not in (2, 4, 8):
-        raise node.refusal("expert_weight_bits", "be 2, 4 or 8", bits)
+    node.expect(bits in (2, 4, 8), "expert_weight_bits", "be 2, 4 or 8", bits)
 
     def weight(taken: Callable[[Expression], Expression]) -> Expression | None:
         if not node.has(index):
             return None
-        if not node.has(at_scale):
-            raise node.refusal(node.input_name(at_scale), "be given", Unquoted("nothing"))
-        whole = unpacked_bits(taken(node[index]), bits)
+        scale, whole = taken(node[at_scale]), unpacked_bits(taken(node[index]), bits)
         count, rows, width = whole.sizes
-        scale = taken(node[at_scale])
         blocks = scale.sizes[2] if len(scale.sizes) == 3 else 1
         sizes = (count, rows, blocks, 1)
         if node.has(at_zero):
             zero = unpacked_bits(taken(node[at_zero]), bits)
-            missing = zero.sizes[-1] - (blocks if len(scale.sizes) == 3 else rows)
-            if missing:
-                ends = (*zero.sizes[:-1], zero.sizes[-1] - missing)
-                zero = dml.slice(zero, [0] * len(ends), ends, [1] * len(ends))
-            zero = reshaped(zero, sizes)
+            last = blocks if len(scale.sizes) == 3 else rows
+            zero = reshaped(cut(zero, (*zero.sizes[:-1], last)), sizes)
         else:
             zero = node.builder.constant(np.full((1, 1, 1, 1), 1 << (bits - 1), np.uint8))
         whole = reshaped(whole, (count, rows, blocks, width // blocks))
@@ -104,8 +92,7 @@ def _mixed(
         biases: which inputs are their biases.
         router: the shares of all experts; None where they follow from the logits.
     """
-    if node.attribute("use_sparse_mixer", 0):
-        raise node.refusal("use_sparse_mixer", "be 0", 1)
+    node.expect(not node.attribute("use_sparse_mixer", 0), "use_sparse_mixer", "be 0", 1)
     shape = node.shape()
     tokens, width = math.prod(shape[:-1]), shape[-1]
     x = reshaped(node[0], (tokens, width))
@@ -165,10 +152,8 @@ def _layers(
         fused = node.attribute("swiglu_fusion", 0)
         if weights[3] is not None:
             gate, up = made, layer(x, 3)
-        elif fused == 1:
-            gate, up = _halves(made, interleaved=True)
-        elif fused == 2:
-            gate, up = _halves(made, interleaved=False)
+        elif fused in (1, 2):
+            gate, up = _halves(made, interleaved=fused == 1)
         else:
             rule = "be 1 or 2 where a third layer is left out"
             raise node.refusal("swiglu_fusion", rule, fused)
@@ -190,8 +175,8 @@ def _halves(x: Expression, interleaved: bool) -> Sequence[Expression]:
 def _swiglu(node: Node, gate: Expression, up: Expression) -> Expression:
     alpha, beta = node.attribute("activation_alpha", 1.0), node.attribute("activation_beta", 0.0)
     limit = node.attribute("swiglu_limit")
-    if node.attribute("swiglu_limit_after_activation", 0):
-        raise node.refusal("swiglu_limit_after_activation", "be 0", 1)
+    is_before = not node.attribute("swiglu_limit_after_activation", 0)
+    node.expect(is_before, "swiglu_limit_after_activation", "be 0", 1)
     if limit is not None and math.isfinite(limit):
         gate, up = dml.clip(gate, -math.inf, limit), dml.clip(up, -limit, limit)
     return gate * dml.activation_sigmoid(gate * alpha) * (up + beta)
@@ -204,6 +189,6 @@ def _activation(node: Node, kind: str) -> Callable[[Expression], Expression]:
         "silu": lambda x: x * dml.activation_sigmoid(x),
         "identity": lambda x: x,
     }
-    if kind not in known:
-        raise node.refusal("activation_type", f"be one of {', '.join((*known, 'swiglu'))}", kind)
+    rule = f"be one of {', '.join((*known, 'swiglu'))}"
+    node.expect(kind in known, "activation_type", rule, kind)
     return known[kind]

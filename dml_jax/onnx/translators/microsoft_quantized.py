@@ -9,8 +9,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.kernels import platform
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import (
     as_type,
     cut,
@@ -39,7 +38,7 @@ def _scalar(node: Node, index: int, rank: int) -> Any:
     return reshaped(x, (1,) * max(rank, 1))
 
 
-@translates("QLinearAdd", domain=DOMAIN)
+@translates("QLinearAdd", domain=MICROSOFT)
 def _add(node: Node) -> Expression:
     rank = max(node.rank(0), node.rank(3))
     a_scale, b_scale, scale = (_scalar(node, k, rank) for k in (1, 4, 6))
@@ -62,23 +61,23 @@ def _quantized(node: Node, x: Expression, index: int) -> Expression:
     return dml.quantize_linear(x, scale, zero_point, kind)
 
 
-@translates("QLinearMul", domain=DOMAIN)
+@translates("QLinearMul", domain=MICROSOFT)
 def _multiply(node: Node) -> Expression:
     return _quantized(node, _real(node, 0) * _real(node, 3), 6)
 
 
-@translates("QLinearSigmoid", domain=DOMAIN)
+@translates("QLinearSigmoid", domain=MICROSOFT)
 def _sigmoid(node: Node) -> Expression:
     return _quantized(node, dml.activation_sigmoid(_real(node, 0)), 3)
 
 
-@translates("QLinearLeakyRelu", domain=DOMAIN)
+@translates("QLinearLeakyRelu", domain=MICROSOFT)
 def _leaky_relu(node: Node) -> Expression:
     alpha = node.attribute("alpha", 0.01)
     return _quantized(node, dml.activation_leaky_relu(_real(node, 0), alpha), 3)
 
 
-@translates("QLinearSoftmax", domain=DOMAIN)
+@translates("QLinearSoftmax", domain=MICROSOFT)
 def _softmax(node: Node) -> Expression:
     x, axis = _real(node, 0), node.from_start(node.attribute("axis", -1), node.rank())
     if node.attribute("opset", 13) >= _SOFTMAX_OF_ONE_AXIS:
@@ -89,7 +88,7 @@ def _softmax(node: Node) -> Expression:
     return _quantized(node, made, 3)
 
 
-@translates("QGemm", domain=DOMAIN)
+@translates("QGemm", domain=MICROSOFT)
 def _gemm(node: Node) -> Expression:
     a, b = (
         permuted(node[index], (1, 0)) if node.attribute(name, 0) else packed(node[index])
@@ -104,14 +103,14 @@ def _gemm(node: Node) -> Expression:
     return _quantized(node, real, 7) if node.has(7) else real
 
 
-@translates("QLinearConcat", domain=DOMAIN)
+@translates("QLinearConcat", domain=MICROSOFT)
 def _concat(node: Node) -> Expression:
     parts = [_real(node, k) for k in range(2, len(node), 3)]
     axis = node.from_start(node.attribute("axis", 0), node.rank(2))
     return _quantized(node, dml.join(parts, axis) if len(parts) > 1 else parts[0], 0)
 
 
-@translates("QLinearAveragePool", "QLinearGlobalAveragePool", domain=DOMAIN)
+@translates("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
 def _pool(node: Node) -> Expression:
     rank = node.rank()
     is_last = bool(node.attribute("channels_last", 0))
@@ -119,9 +118,8 @@ def _pool(node: Node) -> Expression:
     sizes, is_counted = x.sizes[2:], bool(node.attribute("count_include_pad", 0))
     is_global = node.op_type == "QLinearGlobalAveragePool"
     w = window_of(node, sizes if is_global else None, sizes)
-    if w.end != w.declared and is_counted:
-        rule = "be 0 where ceil_mode makes windows that end beyond the padding"
-        raise node.refusal("count_include_pad", rule, 1)
+    rule = "be 0 where ceil_mode makes windows that end beyond the padding"
+    node.expect(w.end == w.declared or not is_counted, "count_include_pad", rule, 1)
     plane, window = planes(x), (*w.pool, is_counted)
     x_scale, y_scale = (_scalar(node, k, len(plane.sizes)) for k in (1, 3))
     zeros_of = [_scalar(node, k, len(plane.sizes)) for k in (2, 4)]
@@ -130,20 +128,20 @@ def _pool(node: Node) -> Expression:
     return with_channels_last(made) if is_last else made
 
 
-@translates("MatMulIntegerToFloat", domain=DOMAIN)
+@translates("MatMulIntegerToFloat", domain=MICROSOFT)
 def _integers_to_float(node: Node) -> Expression:
     a, b = (Quantized(node[k], node[k + 2], node.given(k + 4)) for k in (0, 1))
     return product_of_integers(a, b, node.given(6))
 
 
-@translates("DynamicQuantizeMatMul", domain=DOMAIN)
+@translates("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_product(node: Node) -> Expression:
     a, *parameters = dml.dynamic_quantize_linear(node[0])
     a = Quantized(a, *(reshaped(p, (1,)) for p in parameters))
     return product_of_integers(a, Quantized(node[1], node[2], node.given(3)), node.given(4))
 
 
-@translates("MatMulNBits", domain=DOMAIN)
+@translates("MatMulNBits", domain=MICROSOFT)
 def _product_of_bits(node: Node) -> Expression:
     bits, block = node.attribute("bits", 4), node.attribute("block_size")
     columns, inner = node.attribute("N"), node.attribute("K")
@@ -219,7 +217,7 @@ def real_of(whole: Expression, scale: Expression, zero: Expression) -> Expressio
     return (dml.cast(whole, kind) - as_type(zero, kind)) * scale
 
 
-@translates("GatherBlockQuantized", domain=DOMAIN)
+@translates("GatherBlockQuantized", domain=MICROSOFT)
 def _gathered_blocks(node: Node) -> Expression:
     bits, block = node.attribute("bits", 4), node.attribute("block_size", 128)
     shape, wanted = node.shape(), node.shape(1)

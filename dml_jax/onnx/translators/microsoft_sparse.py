@@ -1,25 +1,23 @@
 """Attention to blocks of keys, as ONNX Runtime's own domain has it."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.microsoft_attention import (
-    angles,
-    of_heads,
+    cached,
     of_queries,
-    rotated,
+    past_lengths,
     sequence_of,
+    turned,
 )
 
 
-@translates("SparseAttention", domain=DOMAIN)
+@translates("SparseAttention", domain=MICROSOFT)
 def _sparse(node: Node) -> Any:
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
     batch, sequence, _ = node.shape()
@@ -27,46 +25,13 @@ def _sparse(node: Node) -> Any:
     size, keys = query.sizes[2] // heads, node.shape(3)[2]
     ends = node[8]  # the number of keys of each batch, the new ones included
     kind = ends.desc.data_type
-    past = _past(node, ends, sequence)
+    past = past_lengths(node, ends - sequence, 7)
     places = packed(spread(sequence_of(node, sequence, kind), (batch, sequence)))
     places = places + packed(spread(reshaped(past, (batch, 1)), (batch, sequence)))
     if node.attribute("do_rotary", 0):
-        turns = [angles(node, k, places) for k in (9, 10)]
-        pairs = bool(node.attribute("rotary_interleaved", 0))
-        query, key = (
-            reshaped(rotated(node, of_heads(x, size), turns[0], turns[1], pairs), x.sizes)
-            for x in (query, key)
-        )
+        query, key = turned(node, (query, key), size, places, 9)
     mask = _blocks(node, places, heads, keys)
-    sizes: Any = {f"output_present_{name}_tensor": node.shape(3) for name in ("key", "value")}
-    hidden = float(np.finfo(np.float32).min)
-    return dml.multihead_attention(
-        node.attribute("scale", 0.0) or 1 / math.sqrt(size),
-        hidden,
-        heads,
-        groups,
-        "BOOLEAN",
-        query=query,
-        key=key,
-        value=value,
-        mask=mask,
-        past_key=node[3],
-        past_value=node[4],
-        past_sequence_lengths=past,
-        output_sizes=sizes,
-    )
-
-
-def _past(node: Node, ends: Expression, sequence: int) -> Expression:
-    """Return how many keys are there before the new ones, [batch]: none in a prompt."""
-    batch = ends.sizes[0]
-    total = node.known(7)
-    past = ends - sequence
-    nothing = dml.fill_value_constant((batch,), ends.desc.data_type, 0, graph=node.builder)
-    if total is not None:
-        return nothing if int(total.reshape(-1)[0]) == sequence else past
-    is_prompt = dml.equals(reshaped(node[7], (1,)), sequence)
-    return dml.if_(packed(spread(is_prompt, (batch,))), 0, past)
+    return cached(node, (query, key, value), (node[3], node[4]), past, mask)
 
 
 def _blocks(node: Node, places: Expression, heads: int, keys: int) -> Expression:

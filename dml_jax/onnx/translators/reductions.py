@@ -13,7 +13,7 @@ from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import Padding
 
-_REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
+REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
     "ReduceL1": ("L1", 0, ranges.total),
     "ReduceL2": ("L2", 0, None),
     "ReduceLogSum": ("LOG_SUM", 0, None),
@@ -42,7 +42,7 @@ def _reduce(node: Node) -> Any:
     padding = node.tensor(0).padding
     if node.op_type == "ReduceMean" and padding and padding.axis in axes:
         return _mean(node, x, axes, padding)
-    return dml.reduce(x, ReduceFunction.of(_REDUCTIONS[node.op_type][0]), axes)
+    return dml.reduce(x, ReduceFunction.of(REDUCTIONS[node.op_type][0]), axes)
 
 
 def _mean(node: Node, x: Expression, axes: list[int], padding: Padding) -> Expression:
@@ -65,7 +65,7 @@ def _of_each(node: Node) -> Any:
     return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
 
 
-for _op_type, (_, _fill, _bounds) in _REDUCTIONS.items():
+for _op_type, (_, _fill, _bounds) in REDUCTIONS.items():
     translates(_op_type, padded=ragged.reduced(_fill), range=_bounds)(_reduce)
 
 

@@ -10,8 +10,7 @@ from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, carried, older, ragged, ranges
-from dml_jax.onnx.nodes import MICROSOFT as DOMAIN
-from dml_jax.onnx.nodes import Node, Site, attribute_value, inlines, translates
+from dml_jax.onnx.nodes import MICROSOFT, Node, Site, attribute_value, inlines, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
 from dml_jax.onnx.tensors import Padded, Shape, Tensor, dense, index_type
 
@@ -51,7 +50,7 @@ def _view(node: Node) -> Expression:
     return reshaped(node[0], node.output_shape())
 
 
-@translates("ExpandDims", domain=DOMAIN)
+@translates("ExpandDims", domain=MICROSOFT)
 def _expand_dims(node: Node) -> Expression:
     axis = node.from_start(node.number(1), node.rank() + 1)
     return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
@@ -118,7 +117,7 @@ def _pad_by_attributes(node: Node) -> Expression:
     return padded(node, pads, float(node.attribute("value")))
 
 
-@translates("Pad", domain=DOMAIN, range=ranges.first)
+@translates("Pad", domain=MICROSOFT, range=ranges.first)
 @translates("Pad", since=11)
 def _pad(node: Node) -> Expression:
     rank = node.rank()
@@ -230,7 +229,7 @@ def _eye(node: Node) -> Expression:
 _INT32 = np.iinfo(np.int32)
 
 
-@translates("Trilu", domain=DOMAIN)
+@translates("Trilu", domain=MICROSOFT)
 @translates("Trilu")
 def _trilu(node: Node) -> Expression:
     is_upper = node.attribute("upper", 1)

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """The modules that ONNX Runtime's classes and exceptions are defined in."""
 
 from dml_jax.onnxruntime.capi import (
@@ -6,10 +7,3 @@ from dml_jax.onnxruntime.capi import (
     onnxruntime_pybind11_state,
     onnxruntime_validation,
 )
-
-__all__ = [
-    "_pybind_state",
-    "onnxruntime_inference_collection",
-    "onnxruntime_pybind11_state",
-    "onnxruntime_validation",
-]

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """ONNX Runtime's sessions and values, at the place where programs look for them."""
 
 from dml_jax.onnxruntime.binding import IOBinding
@@ -5,5 +6,3 @@ from dml_jax.onnxruntime.session import InferenceSession
 from dml_jax.onnxruntime.values import OrtDevice, OrtValue, SparseTensor
 
 Session = InferenceSession
-
-__all__ = ["IOBinding", "InferenceSession", "OrtDevice", "OrtValue", "Session", "SparseTensor"]

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """ONNX Runtime's exceptions and enumerations, at the place where programs look for them."""
 
 from dml_jax.onnxruntime.enumerations import (
@@ -38,44 +39,3 @@ from dml_jax.onnxruntime.module import (
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 from dml_jax.onnxruntime.values import OrtDevice, OrtValue, SparseTensor
-
-__all__ = [
-    "DeviceReset",
-    "EPFail",
-    "EngineError",
-    "ExecutionMode",
-    "ExecutionOrder",
-    "Fail",
-    "GraphOptimizationLevel",
-    "InvalidArgument",
-    "InvalidGraph",
-    "InvalidProtobuf",
-    "ModelLoadCanceled",
-    "ModelLoaded",
-    "ModelMetadata",
-    "ModelRequiresCompilation",
-    "NoModel",
-    "NoSuchFile",
-    "NodeArg",
-    "NotFound",
-    "NotImplemented",
-    "OrtAllocatorType",
-    "OrtDevice",
-    "OrtMemType",
-    "OrtValue",
-    "RunOptions",
-    "RuntimeException",
-    "SessionOptions",
-    "SparseTensor",
-    "disable_telemetry_events",
-    "enable_telemetry_events",
-    "get_all_providers",
-    "get_available_providers",
-    "get_build_info",
-    "get_device",
-    "get_version_string",
-    "has_collective_ops",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-    "set_seed",
-]
