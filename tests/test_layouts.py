@@ -124,6 +124,12 @@ def of_one_dimension() -> Any:
     return network_of(nodes, (2, 16, 12), a=weight(32, 16, 3), b=weight(16, 32, 3))
 
 
+def spectrum() -> Any:
+    """Return a Fourier transform of windows, as networks of sounds have it."""
+    nodes = [node("Conv", "x a", "h", strides=[64]), node("Abs", "h", "y")]
+    return network_of(nodes, (2, 1, 448), a=weight(20, 1, 192))
+
+
 def products() -> Any:
     nodes = [
         node("Gemm", "x a c", "h", transB=1),
@@ -152,6 +158,7 @@ CASES = {
     "of TensorFlow": (of_tensorflow, {LAST: 1}),
     "mixed": (mixed, {LAST: 5}),
     "one dimension": (of_one_dimension, {LAST: 2}),
+    "spectrum": (spectrum, {LAST: 1}),
     "one channel": (
         lambda: network_of([node("Conv", "x a", "y")], (1, 1, 9, 7), a=weight(4, 1, 3, 3)),
         {LAST: 1},

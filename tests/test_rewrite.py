@@ -204,6 +204,42 @@ def test_weights_are_prepared_once_also_within_a_program():
     np.testing.assert_allclose(many[1], first, rtol=1e-4, atol=1e-5)
 
 
+# Places in the padding
+
+
+def padded(shape: Sequence[int], filters: Sequence[int], **attributes: Any) -> Any:
+    random = np.random.default_rng(len(filters))
+    arrays = {"w": random.normal(size=filters), "b": random.normal(size=filters[0])}
+    tensors = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
+    types = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", shape), ("y", None))
+    ]
+    graph = helper.make_graph(
+        [op("Conv", "x w b", "y", **attributes)], "g", types[:1], types[1:], tensors
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+IN_PADDING: Mapping[str, tuple[Any, int]] = {
+    "one element": (padded([2, 3, 1], [4, 3, 9], pads=[4, 4]), 1),
+    "dilations": (padded([2, 3, 2], [4, 3, 5], pads=[6, 6], dilations=[3]), 1),
+    "one side": (padded([2, 3, 2], [4, 3, 3], pads=[1, 1], strides=[2]), 1),
+    "one of two dimensions": (padded([2, 3, 8, 2], [4, 3, 3, 5], pads=[1, 2, 1, 2]), 1),
+    "the middle alone": (padded([1, 3, 3], [4, 3, 3], pads=[4, 4], dilations=[4]), 1),
+    "a last window before the end": (padded([1, 3, 2], [4, 3, 4], pads=[4, 5], strides=[4]), 1),
+    "between elements": (padded([1, 3, 2], [4, 3, 3], pads=[7, 3], dilations=[5], strides=[3]), 0),
+    "all meet": (padded([1, 3, 6], [4, 3, 3], pads=[1, 1]), 0),
+    "groups": (padded([2, 4, 1], [4, 2, 3], pads=[1, 1], group=2), 0),
+}
+
+
+def test_places_of_filters_in_the_padding_are_left_out():
+    counts = compared({name: model for name, (model, _) in IN_PADDING.items()}, {})
+    found = {name: count["places in the padding"] for name, count in counts.items()}
+    assert found == {name: count for name, (_, count) in IN_PADDING.items()}
+
+
 # Nodes that cancel
 
 

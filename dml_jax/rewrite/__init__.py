@@ -9,6 +9,7 @@ from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
 from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
 from dml_jax.rewrite.matching import Found, GraphRewrite, Rewrite, rewritten
+from dml_jax.rewrite.padding import PLACES
 from dml_jax.rewrite.quantized import QUANTIZED
 from dml_jax.rewrite.weights import MATRICES, RECURRENCES, ROWS
 from dml_jax.rewrite.widening import PRODUCTS
@@ -18,6 +19,7 @@ DEFAULT: Sequence[Rewrite | GraphRewrite] = (
     TRANSPOSES,
     CASTS,
     BATCH_NORMALIZATIONS,
+    PLACES,
     MATRICES,
     RECURRENCES,
     CHANNELS_LAST,
@@ -30,6 +32,7 @@ __all__ = [
     "DEFAULT",
     "IDENTITIES",
     "MATRICES",
+    "PLACES",
     "PRODUCTS",
     "QUANTIZED",
     "RECURRENCES",

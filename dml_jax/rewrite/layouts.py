@@ -38,7 +38,7 @@ _POOLING = frozenset(
     f"{kind}_POOLING{version}" for kind in ("AVERAGE", "MAX") for version in ("", "1", "2")
 )
 _FEW_CHANNELS = 15  # up to so many, a product of the elements of all windows is faster
-_FEW_PLACES = 25  # of a window of one channel, up to which it is not
+_FEW_PLACES, _MANY_PLACES = 25, 160  # of a window of one channel, between which it is
 _FEW_OUTPUTS = 32  # of a product, up to which a CPU rather computes rows of them
 _LONG_ROW = 64  # elements
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
@@ -108,7 +108,7 @@ class ChannelsLast:
         return (
             _is_product(operator)
             or channels > _FEW_CHANNELS
-            or (channels == 1 and places <= _FEW_PLACES)
+            or (channels == 1 and not _FEW_PLACES < places <= _MANY_PLACES)
         )
 
     def is_free(self, operator: Any) -> bool:

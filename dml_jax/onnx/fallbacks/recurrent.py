@@ -48,15 +48,16 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
 
     def of_inputs(x: jax.Array) -> jax.Array:
         steps = _quantized(x.reshape(-1, x.shape[-1]))
-        parts = [_product(steps, weights, d) for d in range(len(w))]
+        parts = [_product(steps, part) for part in weights]
         return jnp.stack([part.reshape(*x.shape[:2], -1) for part in parts], 1)
 
     def of_states(h: jax.Array) -> jax.Array:
-        return jnp.stack([_product(_quantized(h[d]), recurrences, d) for d in range(len(r))])
+        products = (_product(_quantized(x), part) for x, part in zip(h, recurrences, strict=True))
+        return jnp.stack([*products])
 
     functions = _functions(node, DEFAULTS["LSTM"], len(w))
-    weights, recurrences = (
-        _Steps(steps, scale.reshape(len(w), -1), zero.reshape(len(w), -1))
+    weights, recurrences = (  # a part of an array, taken within the loop, is a copy for each step
+        [_Steps(*parts) for parts in zip(steps, scale, zero.reshape(len(w), -1), strict=True)]
         for steps, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))
     )
     is_coupled = bool(node.attribute("input_forget", 0))
@@ -72,7 +73,7 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
 class _Steps(NamedTuple):
     """Integers that stand for real numbers: `(steps - zero) * scale`.
 
-    Weights have parameters for each direction: one, or one for each column.
+    Weights have one parameter, or one for each column.
     """
 
     steps: jax.Array
@@ -90,11 +91,10 @@ def _quantized(x: jax.Array) -> _Steps:
     return _Steps(steps, scale, zero.astype(np.uint8))
 
 
-def _product(a: _Steps, b: _Steps, direction: int) -> jax.Array:
-    """Return the product of `a` [N, K] and of the weights of a direction, but for scales exact."""
-    steps, scale, zero = (part[direction] for part in b)
-    total = integer_product(a.steps, a.zero.reshape(1), steps, zero, np.float32)
-    return total * (a.scale * scale)[None]
+def _product(a: _Steps, b: _Steps) -> jax.Array:
+    """Return the product of `a` [N, K] and of weights [K, M], but for scales exact."""
+    total = integer_product(a.steps, a.zero.reshape(1), b.steps, b.zero, np.float32)
+    return total * (a.scale * b.scale)
 
 
 def _clip(node: Node) -> recurrent.Function:
