@@ -9,11 +9,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from dml_jax.files import cache_folder
 from dml_jax.genai.ahead import STEPS, steps_of
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
 from dml_jax.genai.growing import decoder_of
+from dml_jax.genai.kept import KeptDecoder, KeptStep
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.operator.callable import are_refused
@@ -109,6 +111,8 @@ class Model:
         devices: how many devices compute it together; the first ones that JAX has.
         ahead: how many tokens one program computes, before a generator hands them out one by one.
             None: 16 on one GPU, else 1.
+        cache: whether compiled programs are kept for other processes, or the folder where they are,
+            as for `dml_jax.load_onnx`. Those of one CPU are, with GroupQueryAttention.
     """
 
     def __init__(
@@ -118,6 +122,7 @@ class Model:
         keeps_int4: bool = False,
         devices: int = 1,
         ahead: int | None = None,
+        cache: bool | str | Path = False,
     ):
         if ahead is not None and ahead < 1:
             raise refusal("the number of tokens ahead", "be at least 1", ahead)
@@ -125,8 +130,9 @@ class Model:
         self.ahead = ahead or (STEPS if is_quick else 1)
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
+        programs = cache_folder() if cache is True else Path(cache) if cache else None
         with raised():
-            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices))
+            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices), programs)
             _ = self.decoder.note
 
     @property
@@ -155,6 +161,8 @@ class Model:
             logits, after = self.decoder.step(held, cache, tokens, counts, width)
             return logits, most_likely(logits)[:, None], after
 
+        if isinstance(self.decoder, KeptDecoder):
+            return (KeptStep(self.decoder, step),) * 2
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return self._compiled(step, _GPU_OPTIONS, names)
 
@@ -206,6 +214,8 @@ class Model:
         lines = [f"{self.type}: {self.folder.layers} layers, {len(kept)} weights, {size} bytes"]
         lines.append(f"computed from weights once: {self.decoder.made_bytes} bytes")
         lines += [self.decoder.note] if self.decoder.note else []
+        if isinstance(self.decoder, KeptDecoder):
+            lines.append(self.decoder.programs.report())
         return "\n".join(lines)
 
     def create_multimodal_processor(self) -> Any:

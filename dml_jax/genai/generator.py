@@ -204,8 +204,8 @@ class Generator:
         batch, length = tokens.shape
         with raised():
             if (length, width) not in self._held:
-                network = self._decoder.network(batch, length, self._rows, width, True)
-                self._held[length, width] = self._decoder.held(network)
+                held = self._decoder.holding(batch, length, self._rows, width)
+                self._held[length, width] = held
             self._logits, self._best, self._cache = self._model.step(batch)(
                 held=self._held[length, width],
                 cache=self._cache,
@@ -315,8 +315,7 @@ class Generator:
             self._logits = self._best = None
         with raised():
             if (1, width) not in self._held:
-                network = self._decoder.network(batch, 1, self._rows, width, True)
-                self._held[1, width] = self._decoder.held(network)
+                self._held[1, width] = self._decoder.holding(batch, 1, self._rows, width)
             block, self._cache, self._state = self._model.steps(batch)(
                 self._held[1, width],
                 self._cache,
