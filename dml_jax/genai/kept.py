@@ -55,6 +55,11 @@ class KeptDecoder(Decoder):
         other._weights = self.weights
         return other
 
+    def cache(self, batch: int, rows: int) -> Cache:
+        """Return an empty cache, as `Decoder.cache`: one program makes all of it."""
+        jitted = jax.jit(lambda: super(KeptDecoder, self).cache(batch, rows))
+        return self.programs.compiled(f"cache {batch} {rows}", jitted, self._device)()
+
     def holding(self, batch: int, length: int, rows: int, width: int) -> Sequence[jax.Array]:
         """Return what the calls of a step hold, as `Decoder.holding` does."""
         key = [batch, length, rows, width]
