@@ -162,7 +162,8 @@ class Model:
             return logits, most_likely(logits)[:, None], after
 
         if isinstance(self.decoder, KeptDecoder):
-            return (KeptStep(self.decoder, step),) * 2
+            kept = KeptStep(self.decoder, step)
+            return kept, kept
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return self._compiled(step, _GPU_OPTIONS, names)
 
