@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from dml_jax.files import cache_folder
 from dml_jax.genai.ahead import STEPS, steps_of
-from dml_jax.genai.decoder import Decoder
+from dml_jax.genai.decoder import CHUNKS, Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
 from dml_jax.genai.growing import decoder_of
@@ -166,6 +166,31 @@ class Model:
             return kept, kept
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return self._compiled(step, _GPU_OPTIONS, names)
+
+    def logits(self, tokens: np.ndarray, rows: int) -> np.ndarray:
+        """Return the logits of each token of sequences from their start.
+
+        Args:
+            tokens: [batch, length].
+            rows: the number of tokens that a buffer holds, `length` or more.
+
+        Returns [batch, length, vocabulary].
+        """
+        decoder, (batch, length) = self.decoder, tokens.shape
+        rows = decoder.width(rows, length)
+        size = 1 if rows % CHUNKS[1] else CHUNKS[1]  # so that whole chunks fit
+        filled = np.pad(tokens, ((0, 0), (0, -length % size)))
+        cache, parts = decoder.cache(batch, rows), list[np.ndarray]()
+        with raised():
+            for start in range(0, length, size):
+                part = filled[:, start : start + size]
+                logits, cache = self._decode(decoder.weights, cache, part)
+                parts.append(np.asarray(logits))
+        return np.concatenate(parts, 1)[:, :length]
+
+    @functools.cached_property
+    def _decode(self) -> Any:
+        return jax.jit(self.decoder.decode, donate_argnames="cache")
 
     def steps(self, batch: int) -> Any:
         """Return the compiled program of `ahead` steps, which takes over the cache's memory.
