@@ -18,8 +18,11 @@ from dml_jax.genai.growing import decoder_of
 from dml_jax.genai.kept import KeptDecoder, KeptStep
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
+from dml_jax.onnx.external import files_of
 from dml_jax.operator.callable import are_refused
 
+_SMALL = 1 << 24  # bytes of files: a step takes less time than what Python does for it
+_STEPS_OF_SMALL = 8
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
 
@@ -110,7 +113,7 @@ class Model:
             a CPU unpacks them once, into up to eight times their memory.
         devices: how many devices compute it together; the first ones that JAX has.
         ahead: how many tokens one program computes, before a generator hands them out one by one.
-            None: 16 on one GPU, else 1.
+            None: 16 on one GPU, 8 of a small decoder on a CPU, whose programs are not kept; else 1.
         cache: whether compiled programs are kept for other processes, or the folder where they are,
             as for `dml_jax.load_onnx`. Those of one CPU are, with GroupQueryAttention.
     """
@@ -126,14 +129,13 @@ class Model:
     ):
         if ahead is not None and ahead < 1:
             raise refusal("the number of tokens ahead", "be at least 1", ahead)
-        is_quick = jax.default_backend() == "gpu" and devices == 1
-        self.ahead = ahead or (STEPS if is_quick else 1)
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
         programs = cache_folder() if cache is True else Path(cache) if cache else None
         with raised():
             self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices), programs)
             _ = self.decoder.note
+        self.ahead = ahead or _steps_of(self.decoder)
 
     @property
     def type(self) -> str:
@@ -262,6 +264,18 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
             raise
         return {}
     return options
+
+
+def _steps_of(decoder: Decoder) -> int:
+    """Return how many tokens a program of a decoder computes."""
+    platform = jax.default_backend()
+    if platform == "gpu" and decoder.mesh is None:
+        return STEPS
+    if platform != "cpu" or decoder.mesh is not None or type(decoder) is not Decoder:
+        return 1
+    proto, files = decoder.folder.proto, decoder.folder.files
+    size = proto.ByteSize() + sum(path.stat().st_size for path in files_of(proto, files))
+    return _STEPS_OF_SMALL if size <= _SMALL else 1
 
 
 def mesh_of(count: int) -> Mesh | None:

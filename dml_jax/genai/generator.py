@@ -71,6 +71,7 @@ class Generator:
         with raised():
             rows = self._decoder.rows(self._options.max_length)
             self._rows, self._cache = rows, self._decoder.cache(self._batch, rows)
+        self._ends = np.array(model.folder.eos_token_ids, np.int32)
         self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
         self._start(0)
 
@@ -262,7 +263,7 @@ class Generator:
         self._next = np.asarray(column)[:, 0]
         if not is_known or is_last:  # the token is there before that program is compiled
             self._waiting = [*self._next[:, None]]
-        self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
+        self._has_ended |= (self._next[:, None] == self._ends).any(1)
 
     def _answer(self) -> None:
         """Take note that the model reads the last token, if it has not read it."""
@@ -314,7 +315,7 @@ class Generator:
         self._count += 1
         self._filled = [f + 1 for f in self._filled]
         self._waiting = [*self._next[:, None]]
-        self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
+        self._has_ended |= (self._next[:, None] == self._ends).any(1)
         if self._used == self._steps:
             self._blocks, self._used, self._keys = self._blocks[1:], 0, block.keys
 
