@@ -65,6 +65,7 @@ def write_folder(
     columns: int = 64,
     zero_points: bool = False,
     biases: bool = False,
+    seed: int = 0,
     **attention: Any,
 ) -> Path:
     """Write a folder of a decoder with grouped attention; return it.
@@ -79,9 +80,10 @@ def write_folder(
         columns: the width of the MLPs.
         zero_points: whether quantized weights have zero points beside their scales.
         biases: whether the products of attentions have biases, quantized ones as inputs.
+        seed: of the weights.
         attention: further attributes of GroupQueryAttention.
     """
-    draw = np.random.default_rng(0)
+    draw = np.random.default_rng(seed)
     nodes, weights = list[Any](), dict[str, np.ndarray]()
 
     def weight(name: str, *sizes: int, scale: float = 0.3) -> str:

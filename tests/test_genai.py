@@ -404,3 +404,53 @@ def test_a_template_of_another_encoding_or_depth_is_refused(tmp_path: Path):
         (folder / "chat_template.jinja").write_bytes(data)
         with pytest.raises(og.GenAIError):
             og.Tokenizer(og.Config(folder)).apply_chat_template('[{"role": "user"}]')
+
+
+RECORDED = json.loads((Path(__file__).parent / "facts" / "genai.json").read_text())
+"""What onnxruntime-genai says of the folder of `write_folder`, by the calls that led there."""
+
+
+@pytest.mark.parametrize("case", RECORDED["batches"], ids=lambda case: str(case["tokens"][0]))
+def test_padding_is_at_the_end_of_a_prompt(case: dict[str, Any], model: og.Model):
+    """A pad_token_id in front of other tokens, or among them, is a token."""
+    made = generator(model, batch_size=2)
+    made.append_tokens(np.array(case["tokens"], np.int32))
+    for _ in range(6):
+        made.generate_next_token()
+    assert [made.get_sequence(k).tolist() for k in range(2)] == case["sequences"]
+
+
+@pytest.mark.parametrize("case", RECORDED["beams"], ids=lambda case: str(case["options"]))
+def test_a_penalty_of_diversity_changes_nothing(case: dict[str, Any], model: og.Model):
+    made = generator(model, max_length=24, **case["options"])
+    generated(made, PROMPT)
+    found = [made.get_sequence(k).tolist() for k in range(len(case["sequences"]))]
+    assert found == case["sequences"]
+
+
+def test_outputs_and_inputs_are_those_of_the_last_run(model: og.Model):
+    made = generator(model, max_length=24, past_present_share_buffer=True)
+    for state in RECORDED["states"]:
+        call, *arguments = state["after"]
+        getattr(made, call)(*arguments)
+        logits = made.get_output("logits")
+        assert logits.argmax(-1).tolist() == state["logits"]
+        np.testing.assert_allclose(logits.max(-1), state["largest"], atol=2e-3)
+        for name in ("input_ids", "attention_mask"):
+            assert made.get_input(name).tolist() == state[name]
+        assert list(made.get_output("present.0.key").shape) == state["keys"]
+
+
+def test_outputs_of_a_batch_are_those_of_each_prompt(folder: Path, model: og.Model):
+    prompts, made = [PROMPT, [250, 4, 11]], generator(model, batch_size=2)
+    made.append_tokens(np.array([PROMPT, [250, 4, 11, 0, 0]], np.int32))
+    reference = Reference(folder)
+    for _ in range(3):
+        found = made.get_output("logits")
+        for row, tokens in enumerate(prompts):
+            wanted = reference.logits(tokens)[-found.shape[1] :]
+            np.testing.assert_allclose(found[row, : len(wanted)], wanted, atol=2e-4)
+        made.generate_next_token()
+        made.get_logits()
+        for row, tokens in enumerate(prompts):
+            tokens.append(int(made.get_next_tokens()[row]))

@@ -31,6 +31,12 @@ _FOLDER = click.Path(readable=False, path_type=Path)
 @click.option("--keep-int4", is_flag=True, help="Unpack int4 weights at each step: less memory.")
 @click.option("--adapter", type=_FOLDER, help="A folder of PEFT's: adapter_model.safetensors.")
 @click.option("--devices", type=click.IntRange(1), default=1, help="Divide it among devices.")
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Neither read nor keep compiled programs (in DML_JAX_CACHE, or dml-jax in the folder of "
+    "caches).",
+)
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 @json_option
 def generate(
@@ -42,6 +48,7 @@ def generate(
     keep_int4: bool,
     adapter: Path | None,
     devices: int,
+    no_cache: bool,
     stats: bool,
     as_json: bool,
     **options: Any,
@@ -67,7 +74,7 @@ def generate(
         from dml_jax.genai.lora import Adapter
         from dml_jax.genai.talking import Talk
 
-        model = Model(folder, keeps_int4=keep_int4, devices=devices)
+        model = Model(folder, keeps_int4=keep_int4, devices=devices, cache=not no_cache)
         if adapter is not None:
             model = model.adapted(Adapter.load(adapter, model.folder))
         if model.decoder.note:

@@ -9,15 +9,20 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from dml_jax.files import cache_folder
 from dml_jax.genai.ahead import STEPS, steps_of
-from dml_jax.genai.decoder import Decoder
+from dml_jax.genai.decoder import CHUNKS, Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
 from dml_jax.genai.growing import decoder_of
+from dml_jax.genai.kept import KeptDecoder, KeptStep
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
+from dml_jax.onnx.external import files_of
 from dml_jax.operator.callable import are_refused
 
+_SMALL = 1 << 24  # bytes of files: a step takes less time than what Python does for it
+_STEPS_OF_SMALL = 8
 _DEVICES = {"cpu": "CPU", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
 
@@ -108,7 +113,9 @@ class Model:
             a CPU unpacks them once, into up to eight times their memory.
         devices: how many devices compute it together; the first ones that JAX has.
         ahead: how many tokens one program computes, before a generator hands them out one by one.
-            None: 16 on GPUs, else 1.
+            None: 16 on one GPU, 8 of a small decoder on a CPU, whose programs are not kept; else 1.
+        cache: whether compiled programs are kept for other processes, or the folder where they are,
+            as for `dml_jax.load_onnx`. Those of one CPU are, with GroupQueryAttention.
     """
 
     def __init__(
@@ -118,15 +125,17 @@ class Model:
         keeps_int4: bool = False,
         devices: int = 1,
         ahead: int | None = None,
+        cache: bool | str | Path = False,
     ):
         if ahead is not None and ahead < 1:
             raise refusal("the number of tokens ahead", "be at least 1", ahead)
-        self.ahead = ahead or (STEPS if jax.default_backend() == "gpu" else 1)
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
+        programs = cache_folder() if cache is True else Path(cache) if cache else None
         with raised():
-            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices))
+            self.decoder: Decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices), programs)
             _ = self.decoder.note
+        self.ahead = ahead or _steps_of(self.decoder)
 
     @property
     def type(self) -> str:
@@ -154,8 +163,36 @@ class Model:
             logits, after = self.decoder.step(held, cache, tokens, counts, width)
             return logits, most_likely(logits)[:, None], after
 
+        if isinstance(self.decoder, KeptDecoder):
+            kept = KeptStep(self.decoder, step)
+            return kept, kept
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return self._compiled(step, _GPU_OPTIONS, names)
+
+    def logits(self, tokens: np.ndarray, rows: int) -> np.ndarray:
+        """Return the logits of each token of sequences from their start.
+
+        Args:
+            tokens: [batch, length].
+            rows: the number of tokens that a buffer holds, `length` or more.
+
+        Returns [batch, length, vocabulary].
+        """
+        decoder, (batch, length) = self.decoder, tokens.shape
+        rows = decoder.width(rows, length)
+        size = 1 if rows % CHUNKS[1] else CHUNKS[1]  # so that whole chunks fit
+        filled = np.pad(tokens, ((0, 0), (0, -length % size)))
+        cache, parts = decoder.cache(batch, rows), list[np.ndarray]()
+        with raised():
+            for start in range(0, length, size):
+                part = filled[:, start : start + size]
+                logits, cache = self._decode(decoder.weights, cache, part)
+                parts.append(np.asarray(logits))
+        return np.concatenate(parts, 1)[:, :length]
+
+    @functools.cached_property
+    def _decode(self) -> Any:
+        return jax.jit(self.decoder.decode, donate_argnames="cache")
 
     def steps(self, batch: int) -> Any:
         """Return the compiled program of `ahead` steps, which takes over the cache's memory.
@@ -205,6 +242,8 @@ class Model:
         lines = [f"{self.type}: {self.folder.layers} layers, {len(kept)} weights, {size} bytes"]
         lines.append(f"computed from weights once: {self.decoder.made_bytes} bytes")
         lines += [self.decoder.note] if self.decoder.note else []
+        if isinstance(self.decoder, KeptDecoder):
+            lines.append(self.decoder.programs.report())
         return "\n".join(lines)
 
     def create_multimodal_processor(self) -> Any:
@@ -225,6 +264,18 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
             raise
         return {}
     return options
+
+
+def _steps_of(decoder: Decoder) -> int:
+    """Return how many tokens a program of a decoder computes."""
+    platform = jax.default_backend()
+    if platform == "gpu" and decoder.mesh is None:
+        return STEPS
+    if platform != "cpu" or decoder.mesh is not None or type(decoder) is not Decoder:
+        return 1
+    proto, files = decoder.folder.proto, decoder.folder.files
+    size = proto.ByteSize() + sum(path.stat().st_size for path in files_of(proto, files))
+    return _STEPS_OF_SMALL if size <= _SMALL else 1
 
 
 def mesh_of(count: int) -> Mesh | None:

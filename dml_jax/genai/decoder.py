@@ -64,6 +64,7 @@ class Decoder:
         self._networks: dict[tuple[int, int, int, int, bool], Network | ShardedNetwork] = {}
         self._weights: Mapping[str, jax.Array] = {}
         self._made: Sequence[jax.Array] | None = None
+        self._names: dict[int, Sequence[str]] = {}  # of the weights that a length's calls hold
 
     def having(self, folder: Folder) -> "Decoder":
         """Return the decoder of another network, with the weights that both have."""
@@ -230,6 +231,19 @@ class Decoder:
         network.weights = {name: self._weights[name] for name in network.weights}
         return network
 
+    def holding(self, batch: int, length: int, rows: int, width: int) -> Sequence[jax.Array]:
+        """Return what the calls of a step hold: `held` of its network.
+
+        Args:
+            batch: the number of sequences.
+            length: the number of tokens.
+            rows: the number of tokens that a buffer holds.
+            width: the size of the mask.
+        """
+        network = self.network(batch, length, rows, width, True)
+        self._names[length], _ = network.prepared_from
+        return self.held(network)
+
     def held(self, network: Network | ShardedNetwork) -> Sequence[jax.Array]:
         """Return what a network's calls hold: weights, in the form in which products are quickest.
 
@@ -253,8 +267,7 @@ class Decoder:
         tables = {
             n.input[0] for n in self.folder.proto.graph.node if n.op_type.startswith("Gather")
         }
-        _, network = min(self._networks.items(), key=lambda item: item[0][1])  # one token
-        names, _ = network.prepared_from
+        names = self._names[min(self._names)]  # of one token
         read = [*(self._weights[n] for n in names if n not in tables), *(self._made or ())]
         weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)
         heads, size = self._own_heads, self.heads[1]

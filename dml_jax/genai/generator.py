@@ -71,6 +71,7 @@ class Generator:
         with raised():
             rows = self._decoder.rows(self._options.max_length)
             self._rows, self._cache = rows, self._decoder.cache(self._batch, rows)
+        self._ends = np.array(model.folder.eos_token_ids, np.int32)
         self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
         self._start(0)
 
@@ -87,6 +88,9 @@ class Generator:
         self._best: jax.Array | None = None  # the most likely tokens of these logits, [batch, 1]
         self._seen: jax.Array | None = None
         self._next = np.zeros(batch, np.int32)
+        self._read = max(length - 1, 0), length  # the columns that the model read last
+        self._gaps: list[tuple[int, int, int]] = []  # (sequence, start, end) of paddings
+        self._is_answered = False  # whether the last token's logits were computed for a caller
         self._has_ended = np.zeros(batch, bool)
         self._blocks: list[Block] = []  # what a device computes ahead: two at most
         self._state: State | None = None  # after the last one of them
@@ -107,7 +111,7 @@ class Generator:
 
         Args:
             tokens: [length], [batch, length] or a `Tensor`. Sequences of a batch are padded by the
-                model's pad_token_id, at either end.
+                model's pad_token_id, at their ends; in front of others it is a token.
 
         Raises `GenAIError` where there are none, too many, or some that the model has not.
         """
@@ -142,7 +146,10 @@ class Generator:
                 else array[row]
             )
             self._waiting[row] = np.concatenate([self._waiting[row], added])
+            start = self._count + len(added)
+            self._gaps.append((row, start, self._count + array.shape[1]))
         self._tokens.append(array)
+        self._read, self._is_answered = (self._count, self._count + array.shape[1]), True
         self._count += array.shape[1]
         self._see(array)
         self._has_ended[:] = False
@@ -204,8 +211,8 @@ class Generator:
         batch, length = tokens.shape
         with raised():
             if (length, width) not in self._held:
-                network = self._decoder.network(batch, length, self._rows, width, True)
-                self._held[length, width] = self._decoder.held(network)
+                held = self._decoder.holding(batch, length, self._rows, width)
+                self._held[length, width] = held
             self._logits, self._best, self._cache = self._model.step(batch)(
                 held=self._held[length, width],
                 cache=self._cache,
@@ -231,6 +238,8 @@ class Generator:
         if self.is_done():
             self._next = np.full_like(self._next, self._model.folder.pad_token_id)
             return
+        self._answer()
+        self._is_answered = False
         if self._goes_ahead():
             self._hand_out()
             return
@@ -254,7 +263,12 @@ class Generator:
         self._next = np.asarray(column)[:, 0]
         if not is_known or is_last:  # the token is there before that program is compiled
             self._waiting = [*self._next[:, None]]
-        self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
+        self._has_ended |= (self._next[:, None] == self._ends).any(1)
+
+    def _answer(self) -> None:
+        """Take note that the model reads the last token, if it has not read it."""
+        if not self._is_answered:
+            self._read, self._is_answered = (self._count - 1, self._count), True
 
     @property
     def _steps(self) -> int:
@@ -301,7 +315,7 @@ class Generator:
         self._count += 1
         self._filled = [f + 1 for f in self._filled]
         self._waiting = [*self._next[:, None]]
-        self._has_ended |= np.isin(self._next, self._model.folder.eos_token_ids)
+        self._has_ended |= (self._next[:, None] == self._ends).any(1)
         if self._used == self._steps:
             self._blocks, self._used, self._keys = self._blocks[1:], 0, block.keys
 
@@ -315,8 +329,7 @@ class Generator:
             self._logits = self._best = None
         with raised():
             if (1, width) not in self._held:
-                network = self._decoder.network(batch, 1, self._rows, width, True)
-                self._held[1, width] = self._decoder.held(network)
+                self._held[1, width] = self._decoder.holding(batch, 1, self._rows, width)
             block, self._cache, self._state = self._model.steps(batch)(
                 self._held[1, width],
                 self._cache,
@@ -430,6 +443,7 @@ class Generator:
         self._compute()
         if self._logits is None:
             raise refusal("get_logits", "be called after append_tokens", "a call without tokens")
+        self._answer()
         return np.array(self._logits)[:, None]
 
     def set_logits(self, logits: Any) -> None:
@@ -484,23 +498,52 @@ class Generator:
             self.append_tokens(inputs["input_ids"])
 
     def get_output(self, name: str) -> np.ndarray:
-        """Return an output of the model: its logits, or keys and values of the cache."""
-        outputs = [present for _, present in self._model.folder.caches]
-        if name == self._model.folder.names["logits"]:
-            return self.get_logits()
+        """Return an output of the model, when it read tokens last.
+
+        Logits are those of each token that it read, [batch, length, vocabulary]: of a prompt until
+        the second token after it. Keys and values have max_length rows where the option
+        past_present_share_buffer is set, else as many as there are tokens.
+        """
+        outputs, end = [present for _, present in self._model.folder.caches], self._read[1]
+        if name == self._model.folder.names["logits"] and self._count:
+            if self._beams is not None or self._decoder.is_encoding:
+                return self.get_logits()
+            return self._logits_of(*self._read)
         if name not in outputs:
             raise refusal("the output", "be one of the model", name)
         self._forget_ahead()
         self._compute()
         buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
         copies = buffer.shape[1] // self._decoder.heads[0]  # of each head, on several devices
-        return self._decoder.filled(buffer[:, ::copies], max(self._filled))
+        filled = self._decoder.filled(buffer[:, ::copies], max(self._filled))[:, :, :end]
+        if not self._options.past_present_share_buffer or self._beams is not None:
+            return filled
+        rest = self._options.max_length - filled.shape[2]
+        return np.pad(filled, ((0, 0), (0, 0), (0, rest), (0, 0)))
+
+    def _logits_of(self, start: int, end: int) -> np.ndarray:
+        """Return the logits of tokens from one place to another; paddings have those before."""
+        mask = self._mask(end)
+        order = np.argsort(1 - mask, axis=1, kind="stable")  # paddings come last
+        tokens = np.take_along_axis(self._sequences[:, :end], order, 1)
+        places = np.maximum(np.cumsum(mask, 1) - 1, 0)[:, start:, None]
+        return np.take_along_axis(self._model.logits(tokens, self._rows), places, 1)
+
+    def _mask(self, end: int) -> np.ndarray:
+        """Return which tokens up to a place are no paddings, [batch, end]: 1 or 0."""
+        mask = np.ones((self._batch, end), np.int64)
+        for row, first, last in self._gaps:
+            mask[row, first:last] = 0
+        return mask
 
     def get_input(self, name: str) -> np.ndarray:
-        """Return the tokens that the model read last, `input_ids`."""
-        if name != self._model.folder.names["input_ids"]:
-            raise refusal("the input", "be input_ids", name)
-        return self._sequences[:, -1:].astype(np.int64)
+        """Return what the model read last: `input_ids`, or its `attention_mask`, INT64."""
+        names, (start, end) = self._model.folder.names, self._read
+        if name == names["attention_mask"]:
+            return self._mask(end)
+        if name != names["input_ids"]:
+            raise refusal("the input", "be input_ids or attention_mask", name)
+        return self._sequences[:, start:end].astype(np.int64)
 
     def set_model_input(self, name: str, value: Any) -> None:
         """Append tokens, the input `input_ids`."""
@@ -529,9 +572,9 @@ class Generator:
 
 
 def _unpadded(tokens: np.ndarray, pad: int) -> np.ndarray:
-    """Return tokens without the padding at either end; one token where all are padding."""
+    """Return tokens without the padding at their end; one token where all are padding."""
     (places,) = np.nonzero(tokens != pad)
-    return tokens[places[0] : places[-1] + 1] if places.size else tokens[:1]
+    return tokens[: places[-1] + 1] if places.size else tokens[:1]
 
 
 def _chunk(count: int, room: int, least: int, most: int) -> int:

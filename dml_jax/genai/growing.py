@@ -9,6 +9,7 @@ does not see the padding behind it.
 
 import functools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from jax.sharding import Mesh
 from dml_jax.genai.decoder import Cache, Decoder, typed
 from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import Folder
+from dml_jax.genai.kept import KeptDecoder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.options import NetworkOptions
 
@@ -249,19 +251,28 @@ class EncodingDecoder(WholeDecoder):
         return {**cache, "encoded": made, "seen": jnp.asarray(seen, np.int32)}
 
 
-def decoder_of(folder: Folder, keeps_int4: bool = False, mesh: Mesh | None = None) -> Decoder:
+def decoder_of(
+    folder: Folder,
+    keeps_int4: bool = False,
+    mesh: Mesh | None = None,
+    programs: Path | None = None,
+) -> Decoder:
     """Return the decoder of a folder, by the form of its keys and values.
 
     Args:
         folder: the folder.
         keeps_int4: as for `Decoder`.
         mesh: as for `Decoder`.
+        programs: where the programs of a decoder of GroupQueryAttention on one CPU are kept; None
+            keeps none.
     """
     if "encoder" in folder.model:
         return EncodingDecoder(folder, keeps_int4, mesh)
     graph, pasts = folder.proto.graph, {past for past, _ in folder.caches}
     readers = {node.op_type for node in graph.node if pasts & set(node.input)}
     if readers == {"GroupQueryAttention"} or mesh is not None:
+        if programs is not None and mesh is None and jax.default_backend() == "cpu":
+            return KeptDecoder(folder, keeps_int4, programs)
         return Decoder(folder, keeps_int4, mesh)
     inputs = {value.name for value in graph.input}
     whole = WholeDecoder(folder, keeps_int4)

@@ -20,7 +20,7 @@ class SearchOptions:
     Attributes:
         batch_size: the number of sequences.
         chunk_size: is taken, and changes nothing: prompts are cut into chunks of their own.
-        diversity_penalty: has to be 0.
+        diversity_penalty: is taken, and changes nothing, as in ONNX Runtime GenAI.
         do_sample: whether the next token is drawn; else it is the most likely one.
         early_stopping: whether a beam search is done once it has num_beams answers; else once none
             of its beams can become better than these.
@@ -30,7 +30,8 @@ class SearchOptions:
         no_repeat_ngram_size: the size of the groups of tokens that occur once; 0 allows all.
         num_beams: the number of sequences that a beam search keeps; 1 is no beam search.
         num_return_sequences: how many of its answers can be read.
-        past_present_share_buffer: is taken, and changes nothing: buffers are always shared.
+        past_present_share_buffer: whether `get_output` gives keys and values with the rows that are
+            not filled; buffers are always shared.
         random_seed: the seed of the draws; -1 stands for another one each time.
         repetition_penalty: divides logits of tokens that occurred, if positive; else multiplies.
         temperature: divides the logits of a draw.
@@ -81,14 +82,12 @@ class SearchOptions:
         def option(name: str, holds: bool, rule: str) -> None:
             expect(holds, f"the option '{name}'", rule, getattr(self, name))
 
-        not_done = "(it is not carried out)"
         option("num_beams", 1 <= self.num_beams <= 32, "be in [1, 32]")
         rule = "be 1 where do_sample is true"
         option("num_beams", self.num_beams <= 1 or not self.draws, rule)
         beams = max(self.num_beams, 1)
         rule = f"be in [1, {beams}], as there are beams"
         option("num_return_sequences", 1 <= self.num_return_sequences <= beams, rule)
-        option("diversity_penalty", self.diversity_penalty == 0, f"be 0 {not_done}")
         option("batch_size", self.batch_size >= 1, "be at least 1")
         rule = f"be in [1, {context_length}], the model's context_length"
         option("max_length", 1 <= self.max_length <= context_length, rule)

@@ -9,6 +9,7 @@ of a file is a digest of everything that the program follows from.
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import pickle
 import platform
@@ -74,14 +75,30 @@ class Programs:
         """
         structure = jax.tree.structure((arguments, {}))
         leaves = [(tuple(np.shape(x)), np.dtype(x.dtype).name) for x in jax.tree.leaves(arguments)]
-        made_of = (self.key, name, sorted(own.items()), str(structure), leaves)
-        made_of = (*made_of, _machine(device), _settings())
-        path = self.folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()}.program"
+        path = self._path(device, name, sorted(own.items()), str(structure), leaves)
         program = self._read(path, structure, device)
         if program is None:
             program = self._made(jitted.lower(*arguments), own, device.platform)
             self._write(path, program)
         return program
+
+    def facts_of(self, name: str, device: Device) -> Any:
+        """Return the JSON that was kept under a name; None where there is none."""
+        try:
+            data = _bytes_of(self._path(device, name, "facts"))
+            return None if data is None else json.loads(data)
+        except (OSError, ValueError) as error:
+            self._say("read", error)
+            return None
+
+    def keep_facts(self, name: str, device: Device, facts: Any) -> None:
+        """Keep JSON under a name, beside the programs."""
+        self._put(self._path(device, name, "facts"), lambda: json.dumps(facts).encode())
+
+    def _path(self, device: Device, *made_of: Any) -> Path:
+        """Return the file of what is made of the description, and of more."""
+        whole = (self.key, *made_of, _machine(device), _settings())
+        return self.folder / f"{hashlib.sha256(repr(whole).encode()).hexdigest()}.program"
 
     def _made(
         self, lowered: jax.stages.Lowered, own: Mapping[str, Any], platform: str
@@ -124,11 +141,19 @@ class Programs:
         return program
 
     def _write(self, path: Path, program: jax.stages.Compiled) -> None:
-        """Write a program to a file, which is whole or not there."""
+        """Write a program to a file."""
+
+        def data() -> bytes:
+            serialized, _, results = serialize_executable.serialize(program)
+            return pickle.dumps((serialized, results))
+
+        self.written += self._put(path, data)
+
+    def _put(self, path: Path, made: Callable[[], bytes]) -> bool:
+        """Write a file, which is whole or not there; return whether it is there."""
         partial = None
         try:
-            serialized, _, results = serialize_executable.serialize(program)
-            data = pickle.dumps((serialized, results))
+            data = made()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_own(self.folder.stat(), self.folder)
             _make_room(self.folder, len(data))
@@ -136,11 +161,12 @@ class Programs:
             with os.fdopen(number, "wb") as file:
                 file.write(_MARK + hashlib.sha256(data).digest() + data)
             Path(partial).replace(path)
-            self.written += 1
         except Exception as error:  # a full disk, a folder of others, what cannot be serialized
             self._say("written", error)
             with contextlib.suppress(OSError, TypeError):
                 os.unlink(partial)  # pyright: ignore[reportArgumentType]  # noqa: PTH108
+            return False
+        return True
 
     def _say(self, what: str, error: Exception) -> None:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)

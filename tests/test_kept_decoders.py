@@ -1,0 +1,86 @@
+"""Language models whose programs are kept: another start reads them, and loads no network."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+from click.testing import CliRunner
+from language_folders import Reference, write_folder
+
+import dml_jax.genai as og
+from dml_jax.cli import cli
+from dml_jax.genai import decoder
+
+PROMPT = [5, 77, 130, 201, 9]
+
+
+def generated(model: og.Model, count: int = 6) -> list[int]:
+    params = og.GeneratorParams(model)
+    params.set_search_options(max_length=len(PROMPT) + count)
+    made = og.Generator(model, params)
+    made.append_tokens(PROMPT)
+    while not made.is_done():
+        made.generate_next_token()
+    return made.get_sequence(0).tolist()
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that gets longer with each network that is loaded."""
+    counted, load = list[Any](), decoder.load_network
+
+    def counting(proto: Any, options: Any) -> Any:
+        counted.append(options)
+        return load(proto, options)
+
+    monkeypatch.setattr(decoder, "load_network", counting)
+    return counted
+
+
+@pytest.mark.parametrize("options", [{}, {"bits": 4}, {"kind": np.float16}])
+def test_another_start_loads_no_network(options: Any, loads: list[Any], tmp_path: Path):
+    folder = write_folder(tmp_path / "model", **options)
+    first = generated(og.Model(folder, cache=tmp_path / "programs"))
+    assert first == generated(og.Model(folder))
+    loads.clear()
+    model = og.Model(folder, cache=tmp_path / "programs")
+    assert generated(model) == first
+    assert not loads
+    made = model.decoder.made_bytes
+    assert "0 written" in model.report()
+    assert f"computed from weights once: {made} bytes" in model.report()
+
+
+def test_other_weights_have_programs_of_their_own(tmp_path: Path):
+    folder, programs = tmp_path / "model", tmp_path / "programs"
+    write_folder(folder, bits=4)
+    generated(og.Model(folder, cache=programs))
+    write_folder(folder, bits=4, seed=1)
+    assert generated(og.Model(folder, cache=programs)) == Reference(folder).greedy(PROMPT, 6)
+
+
+def test_weights_that_are_gone_are_said_in_a_line(tmp_path: Path):
+    folder, programs = tmp_path / "model", tmp_path / "programs"
+    write_folder(folder)
+    generated(og.Model(folder, cache=programs))
+    (folder / "model.onnx").unlink()
+    with pytest.raises(og.GenAIError, match=r"model\.onnx"):
+        og.Model(folder, cache=programs)
+
+
+def test_the_command_keeps_programs_unless_told_not_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder, programs = write_folder(tmp_path / "model"), tmp_path / "programs"
+    monkeypatch.setenv("DML_JAX_CACHE", str(programs))
+    arguments = ["generate", str(folder), "--prompt", "the quick", "--max_length", "12"]
+    without = CliRunner().invoke(cli, [*arguments, "--no-cache"])
+    assert not programs.exists()
+    texts = [CliRunner().invoke(cli, arguments).stdout for _ in range(2)]
+    assert texts == [without.stdout] * 2
+    assert [*programs.iterdir()]
