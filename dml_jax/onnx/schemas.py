@@ -191,7 +191,7 @@ def output_types(
 
 def _takes_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> bool:
     """Return whether an op type has a row for the elements of each input."""
-    formal = [*schema.inputs, *schema.inputs[-1:] * len(inputs)]  # the last one may repeat
+    formal = [*schema.inputs, *[*schema.inputs][-1:] * len(inputs)]  # the last one may repeat
     names = onnx.TensorProto.DataType.Name
     return all(
         any(f"tensor({names(tensor.type.element).lower()})" in kind for kind in one.types)
