@@ -5,7 +5,8 @@
 What anything but a `DmlError` came out of, and what took longer than 10 s, lies in FOLDER/FORMAT
 afterwards, one file for each place in the code. Mutations know the structure of a format: the
 script prints how many pass its first parser, the slowest, the peak of memory, and what part of each
-loader's lines a sample of the files reached.
+loader's lines a sample of the files reached; of several formats FOLDER/unreached.json has the
+others, by file.
 """
 
 import argparse
@@ -635,6 +636,8 @@ def main() -> None:
             name: set[int]().union(*(r.lines[name] for r in runs if r.lines)) for name in LOADERS
         }
         print_lines(seen, LOADERS)
+        missed = {n: sorted(lines_of(ROOT / "dml_jax" / n) - seen[n]) for n in LOADERS}
+        (options.folder / "unreached.json").write_text(json.dumps(missed))
     sys.exit(any(r.places for r in runs))
 
 
