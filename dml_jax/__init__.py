@@ -1,6 +1,8 @@
 """DirectML's operators on XLA: descriptors that are checked, and are pure JAX functions."""
 
 import importlib.util
+import opcode
+import sys
 from typing import Any
 
 __version__ = "0.3.0"
@@ -75,9 +77,16 @@ def __getattr__(name: str) -> Any:
         is_module = importlib.util.find_spec(f"{__name__}.{name}") is not None  # being imported
         has_hint = not (is_module or name.startswith("_"))
         hint = _of("show.names").attribute_hint(name) if has_hint else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+        # Python drops the text of an AttributeError where a name is imported.
+        error = ImportError if hint and _is_import(sys._getframe(1)) else AttributeError
+        raise error(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = value
     return value
+
+
+def _is_import(frame: Any) -> bool:
+    """Return whether the code of a frame is at `from ... import ...`."""
+    return opcode.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
 
 
 def _of(module: str) -> Any:

@@ -368,7 +368,9 @@ def test_weights_of_four_bits_may_stay_so(tmp_path: Path):
         assert made[0] == 0 and made[1] > weights
 
 
-def test_a_tokenizer_that_its_package_breaks_on_is_refused(tmp_path: Path):
+def test_a_tokenizer_that_its_package_breaks_on_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
     """The package panics where a merge is shorter than the prefix of continued words."""
     folder = write_folder(tmp_path)
     text = json.loads((folder / "tokenizer.json").read_text())
@@ -376,6 +378,22 @@ def test_a_tokenizer_that_its_package_breaks_on_is_refused(tmp_path: Path):
     (folder / "tokenizer.json").write_text(json.dumps(text))
     with pytest.raises(og.GenAIError, match="to be a tokenizer"):
         og.Tokenizer(og.Config(folder))
+    assert capfd.readouterr().err == ""  # the panic has no text of its own
+
+
+@pytest.mark.parametrize("text", ["{{ messages[0]['a':] }}", "{{ [][1:2:0] }}", "{{ 1 // 0 }}"])
+def test_a_template_that_fails_in_any_way_is_refused(text: str, model: og.Model):
+    with pytest.raises(og.GenAIError, match="the template to fit the messages"):
+        og.Tokenizer(model).apply_chat_template('[{"role": "user"}]', template_str=text)
+
+
+def test_names_of_files_that_no_system_has_are_refused(tmp_path: Path):
+    folder = write_folder(tmp_path)
+    config = json.loads((folder / "genai_config.json").read_text())
+    config["model"]["decoder"]["filename"] = "model\0.onnx"
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    with pytest.raises(og.GenAIError, match="a path that leads to a file"):
+        og.Model(og.Config(folder))
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,10 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
 def test_what_the_fuzzer_found(case: Path):
-    fuzz.check_model(case.read_bytes(), is_traced=True)
+    data = case.read_bytes()
+    for fallback in (False, True):
+        fuzz.check_model(data, is_traced=True, fallback=fallback)
+    fuzz.check_session(data, is_run=b"Loop" not in data)
 
 
 def folded(body: str, initializers: str) -> bytes:

@@ -33,6 +33,9 @@ wrong: Any = dml_jax
 def test_names_that_other_libraries_have(name: str, hint: str):
     with pytest.raises(AttributeError, match=re.escape(hint)):
         getattr(wrong, name)
+    with pytest.raises(ImportError, match=re.escape(hint)):
+        exec(f"from dml_jax import {name}")
+    assert not hasattr(wrong, name)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class Real(Kind):
             raise refused(rule, value) from None
         if isinstance(value, (int, np.integer)) and number != value:
             raise refused(f"be a FLOAT, of which {int(number)} is the nearest", value)
-        return number
+        return math.nan if math.isnan(number) else number  # one object is equal to itself
 
     def key(self, value: float) -> bytes:
         return struct.pack("<d", value)
@@ -130,7 +130,8 @@ class Real(Kind):
         """Return the nearest FLOAT, also of an integer: DxDispatch reads numbers as floats."""
         number = float_of_word(value)
         if type(number) is int and abs(number) < 2**128:
-            number = float(np.float32(number))
+            with np.errstate(over="ignore"):  # infinity, which `convert` takes
+                number = float(np.float32(number))
         return self.convert(number)
 
 

@@ -3,6 +3,9 @@
 import contextlib
 import functools
 import json
+import os
+import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +19,7 @@ from dml_jax.genai.folder import Folder
 from dml_jax.genai.tensors import Tensor
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
+_ERROR_STREAM = threading.Lock()
 _UNFINISHED = "\ufffd"  # stands for bytes that are no character yet
 
 
@@ -28,6 +32,27 @@ def _tokenizing(field: str, rule: str) -> Iterator[None]:
         raise
     except BaseException as error:  # a panic of Rust is no Exception
         raise refusal(field, rule, str(error)) from None
+
+
+@contextlib.contextmanager
+def _without_panics() -> Iterator[None]:
+    """Drop what Rust writes to the error stream where it panics; keep all else of it."""
+    try:
+        own = os.dup(2)
+    except OSError:  # there is no such stream
+        yield
+        return
+    try:
+        with _ERROR_STREAM, tempfile.TemporaryFile() as held:
+            os.dup2(held.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(own, 2)
+            held.seek(0)
+            os.write(own, held.read())
+    finally:
+        os.close(own)
 
 
 class Tokenizer:
@@ -50,7 +75,7 @@ class Tokenizer:
         from tokenizers import Tokenizer as Tokens
 
         path = self._folder.path / "tokenizer.json"
-        with _tokenizing(f"the file '{path}'", "be a tokenizer"):
+        with _tokenizing(f"the file '{path}'", "be a tokenizer"), _without_panics():
             self._tokens = Tokens.from_buffer(data)
         self._tokens.no_padding()
         self._tokens.no_truncation()
@@ -171,7 +196,6 @@ class Tokenizer:
         """
         with raised():
             need("jinja2", "fill in templates")
-        import jinja2
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def stopped(message: str) -> None:
@@ -204,8 +228,10 @@ class Tokenizer:
             raise
         except RecursionError:
             raise refusal("the template", "be less deep", Unquoted("more")) from None
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
-            raise refusal("the template", "fit the messages", str(error)) from None
+        except Exception as error:  # a template computes, and may fail in any way
+            raise refusal(
+                "the template", "fit the messages", f"{type(error).__name__}: {error}"
+            ) from None
 
 
 def _now(form: str) -> str:

@@ -36,6 +36,12 @@ def _rounded(reduction: Reduction) -> Reduction:
     return rounded
 
 
+def _floating(x: jax.Array) -> jax.Array:
+    """Return integers, which ONNX has where DirectML has floats, as floats."""
+    is_floating = jnp.issubdtype(x.dtype, jnp.floating)
+    return x if is_floating else lax.convert_element_type(x, jnp.result_type(float))
+
+
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
     return bind_reduction(Sum(), x, axes=axes)[0]
 
@@ -69,7 +75,7 @@ def sum_square(x: jax.Array, axes: Axes) -> jax.Array:
 @_rounded
 def log_sum(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the logarithm of the sum."""
-    return lax.log(_sum(x, axes))
+    return lax.log(_floating(_sum(x, axes)))
 
 
 @_rounded
@@ -95,7 +101,7 @@ def l2(x: jax.Array, axes: Axes) -> jax.Array:
 
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the logarithm of the sum of exponentials, which do not overflow."""
-    return _widening(LogSumExp(), x, axes)
+    return lax.convert_element_type(_widening(LogSumExp(), _floating(x), axes), x.dtype)
 
 
 def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:

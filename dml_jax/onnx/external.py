@@ -62,7 +62,17 @@ class Folder:
 
         Raises `DmlError`, which names the file as `where`, for one outside of the folder.
         """
-        true, roots = path.resolve(), (self.apparent.resolve(), self.true)
+        try:
+            true = path.resolve()
+        except (
+            ValueError,
+            OSError,
+            RuntimeError,
+        ) as error:  # no name of a file, or links in a circle
+            raise DmlError(
+                [Fault("", where, f"have a path that leads to a file ({error})", str(path))]
+            ) from None
+        roots = self.apparent.resolve(), self.true
         if not any(true.is_relative_to(root.resolve()) for root in roots):
             rule = f"have its data in the model's folder '{self.apparent}' once symbolic links are "
             rule += f"followed, or in '{self.true}' (copy the file there)"

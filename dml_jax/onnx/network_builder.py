@@ -80,8 +80,18 @@ class NetworkBuilder:
         return Tensor(name, kind, lambda: self._input(source, kind), bounds=bounds)
 
     def empty(self, name: str, kind: Type) -> Tensor:
-        """Return a tensor without elements."""
-        return self.constant(name, np.zeros(kind.shape or (), kind.dtype), kind.element)
+        """Return a tensor without elements.
+
+        Raises `DmlError` where its sizes, but for those of 0, are more than NumPy takes.
+        """
+        try:
+            array = np.zeros(kind.shape or (), kind.dtype)
+        except ValueError:
+            rule = "have sizes whose product, without zeros, is one of bytes in 64 bits"
+            raise DmlError(
+                [Fault("", f"the tensor '{name}'", rule, [*(kind.shape or ())])]
+            ) from None
+        return self.constant(name, array, kind.element)
 
     def _input(self, name: str, kind: Type, flags: TensorFlags | str = "NONE") -> Expression:
         desc: Any = edge_of(kind, flags)

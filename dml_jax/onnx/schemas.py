@@ -1,5 +1,6 @@
 """What ONNX says of a node: the schema of its op type, its attributes, the types of its outputs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -17,6 +18,8 @@ _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may de
 _LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "sizes"}
 _LISTS |= {"split", "starts", "steps"}
 _LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+_EQUATION = re.compile(r"(?:[A-Za-z ,]|\.\.\.)*(?:->(?:[A-Za-z ]|\.\.\.)*)?")
+_LIST_MAX = 1024  # numbers: for each of 64 dimensions at most two, and room
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 _REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 
@@ -53,7 +56,49 @@ def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor |
         if tensor is not None and known.name in _LISTS and len(tensor.shape) != 1:
             shown = Unquoted(f"rank {len(tensor.shape)}")
             faults.append(Fault("", known.name, "have rank 1 (be a list)", shown))
+        elif tensor is not None and is_too_long(known.name, tensor.shape):
+            rule = f"be a list of at most {_LIST_MAX} numbers"
+            faults.append(Fault("", known.name, rule, tensor.shape[0]))
     raise_if(faults)
+
+
+def check_inference(proto: onnx.NodeProto) -> None:
+    """Check attributes by which ONNX's inference ends the process, or does not end.
+
+    Raises `DmlError`.
+    """
+    given = {a.name: a for a in proto.attribute}
+    match proto.op_type:
+        case "Split" if "num_outputs" in given:
+            name, value = "num_outputs", given["num_outputs"].i
+            is_right, rule = (
+                value == len(proto.output),
+                f"be {len(proto.output)}, as its outputs are",
+            )
+        case "GatherND" if "batch_dims" in given:
+            name, value = "batch_dims", given["batch_dims"].i
+            is_right, rule = value >= 0, "be at least 0"
+        case "LayerNormalization" if "axis" in given:
+            name, value = "axis", given["axis"].i
+            is_right, rule = abs(value) < 2**31, "be in [-rank, rank - 1]"
+        case "Einsum" if "equation" in given:
+            name, value = "equation", given["equation"].s.decode(errors="replace")
+            is_right = bool(_EQUATION.fullmatch(value))
+            rule = "be made of letters, commas, spaces, '...' and one '->'"
+        case _:
+            return
+    if not is_right:
+        raise DmlError([Fault("", name, rule, value)])
+
+
+def is_too_long(name: str, shape: Sequence[int]) -> bool:
+    """Return whether an input is a list of more numbers than any tensor has dimensions.
+
+    Args:
+        name: the name of the input in the schema.
+        shape: its sizes.
+    """
+    return name in _LISTS - {"split"} and len(shape) == 1 and shape[0] > _LIST_MAX
 
 
 def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
@@ -128,7 +173,8 @@ def output_types(
         if weights and not all(kind and kind.shape is not None for kind in made):
             found = inferred({**data, **weights})  # their elements stay as they are from here on
     except (*_REFUSALS, ValueError, RuntimeError) as error:
-        if all(tensor is None or tensor.is_known for tensor in inputs):
+        is_known = all(tensor is None or tensor.is_known for tensor in inputs)
+        if is_known and _takes_types(schema, inputs):
             return [None] * len(proto.output)  # the reference implementation has the last word
         text = str(error).strip().splitlines()
         rule = Sentence(f"ONNX refuses it: {text[0] if text else error}")
@@ -140,3 +186,14 @@ def output_types(
             rule = "be a tensor"
             raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
     return types
+
+
+def _takes_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> bool:
+    """Return whether an op type has a row for the elements of each input."""
+    formal = [*schema.inputs, *[*schema.inputs][-1:] * len(inputs)]  # the last one may repeat
+    names = onnx.TensorProto.DataType.Name
+    return all(
+        any(f"tensor({names(tensor.type.element).lower()})" in kind for kind in one.types)
+        for one, tensor in zip(formal, inputs, strict=False)
+        if tensor is not None
+    )

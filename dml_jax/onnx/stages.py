@@ -96,7 +96,7 @@ def undefined(source: Source) -> list[Fault]:
     """Return the faults of nodes and outputs that are of what nothing gives."""
     graph, faults = source.proto.graph, list[Fault]()
     known = {v.name for v in graph.input} | source.initializers.keys()
-    known |= {name for node in source.nodes for name in node.output}
+    known |= {name for node in source.nodes for name in node.output if name}
     for node in source.nodes:
         for name in sorted(read_by_outer(node) - known):
             rule = "be an input, an initializer or an output of a node"

@@ -24,7 +24,13 @@ from dml_jax.onnx.node_outputs import NodeOutputs, Results, refusal_of
 from dml_jax.onnx.nodes import Node, Site, label_of, record_of
 from dml_jax.onnx.older import renewed
 from dml_jax.onnx.ragged import passed, refusal
-from dml_jax.onnx.schemas import check_attributes, check_lists, output_types, schema_of
+from dml_jax.onnx.schemas import (
+    check_attributes,
+    check_inference,
+    check_lists,
+    output_types,
+    schema_of,
+)
 from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.topology import needed
 
@@ -156,6 +162,7 @@ class Translation(NetworkBuilder):
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)
+            check_inference(proto)
             check_lists(record, schema, inputs)
         inputs, none = [*inputs], [None] * len(proto.output)
         node = Node(proto, record, version, schema, inputs, none, self.builder, opsets)

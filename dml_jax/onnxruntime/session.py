@@ -11,6 +11,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
 from dml_jax.onnx.external import Folder
+from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime import errors, indices
 from dml_jax.onnxruntime.binding import IOBinding
@@ -78,7 +79,7 @@ class InferenceSession:
             for v in graph.input
             if v.name in defaults and is_replaceable
         ]
-        self._outputs = [NodeArg.of(v, names, denoted) for v in _typed_outputs(self._source.proto)]
+        self._outputs = [NodeArg.of(v, names, denoted) for v in _typed_outputs(self._source)]
         self.input_names = [arg.name for arg in (*self._inputs, *self._overridable)]
         self.output_names = [arg.name for arg in self._outputs]
         self._known_inputs = {arg.name: arg for arg in self._inputs}
@@ -312,19 +313,12 @@ def _source(model: Any, options: SessionOptions) -> Source:
     return source
 
 
-def _typed_outputs(proto: onnx.ModelProto) -> Sequence[onnx.ValueInfoProto]:
+def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:
     """Return the outputs; those without a type or sizes as ONNX infers them."""
-    outputs = proto.graph.output
+    outputs = source.proto.graph.output
     if all(
         v.type.HasField("tensor_type") and v.type.tensor_type.HasField("shape") for v in outputs
     ):
         return outputs
-    try:
-        inferred = onnx.shape_inference.infer_shapes(proto).graph.output
-    except Exception:  # a run says what is in the way
-        return outputs
-    for value in inferred:
-        for d in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
-            if d.dim_param.startswith("unk__"):  # a name that inference made
-                d.ClearField("dim_param")
-    return inferred
+    kinds = types_of(source)
+    return [onnx.ValueInfoProto(name=v.name, type=kinds.get(v.name, v.type)) for v in outputs]

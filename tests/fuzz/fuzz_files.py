@@ -5,15 +5,20 @@
 What anything but a `DmlError` came out of, and what took longer than 10 s, lies in FOLDER/FORMAT
 afterwards, one file for each place in the code. Mutations know the structure of a format: the
 script prints how many pass its first parser, the slowest, the peak of memory, and what part of each
-loader's lines a sample of the files reached.
+loader's lines a sample of the files reached; of several formats FOLDER/unreached.json has the
+others, by file.
 """
 
 import argparse
 import contextlib
+import faulthandler
 import io
 import json
+import multiprocessing
 import random
+import re
 import resource
+import shutil
 import struct
 import sys
 import tempfile
@@ -22,8 +27,9 @@ import traceback
 import types
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +47,8 @@ from fuzz.mutations import NUMBERS, mutated  # noqa: E402
 from dml_jax import DmlError  # noqa: E402
 
 SECONDS_MAX, BYTES_MAX, SAMPLE = 10, 2 << 30, 1500
+GROWTH_MAX = 1024  # MB that one file may add to the peak of memory
+HANG = 300  # seconds without a word of the process that checks the files
 
 
 @dataclass
@@ -306,6 +314,9 @@ def _picture_of(data: bytes) -> Any:
     return Image.open(io.BytesIO(data))
 
 
+Lines = dict[str, set[int]]
+CURRENT, STACK = ".current", ".stack"  # the file that is checked, and where a process died
+
 FORMATS = {
     "npy": Format(
         arrays,
@@ -380,6 +391,8 @@ FORMATS = {
     ),
 }
 
+LOADERS = tuple(dict.fromkeys(name for kind in FORMATS.values() for name in kind.loaders))
+
 
 def is_parsed(kind: Format, data: bytes) -> bool:
     """Return whether the first parser takes a file."""
@@ -402,16 +415,16 @@ def lines_of(path: Path) -> set[int]:
     return found
 
 
-def reached(kind: Format, sample: list[bytes], folder: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield the name of each loader, how many of its lines the sample reaches, and how many are."""
-    paths = {str(ROOT / "dml_jax" / name): name for name in kind.loaders}
-    seen: dict[str, set[int]] = {path: set() for path in paths}
+def reached(kind: Format, sample: Iterable[bytes], folder: Path) -> Lines:
+    """Return the lines of each loader of any format that the sample reaches."""
+    names = {str(ROOT / "dml_jax" / name): name for name in LOADERS}
+    seen: Lines = {name: set() for name in LOADERS}
 
     def trace(frame: Any, event: str, _: Any) -> Any:
-        own = seen.get(frame.f_code.co_filename)
-        if own is None:
+        name = names.get(frame.f_code.co_filename)
+        if name is None:
             return None
-        own.add(frame.f_lineno)
+        seen[name].add(frame.f_lineno)
         return trace
 
     sys.settrace(trace)
@@ -419,59 +432,191 @@ def reached(kind: Format, sample: list[bytes], folder: Path) -> Iterator[tuple[s
         with contextlib.suppress(Exception):
             kind.check(data, folder)
     sys.settrace(None)
-    for path, name in paths.items():
-        lines = lines_of(Path(path))
-        yield name, len(seen[path] & lines), len(lines)
+    return seen
 
 
-def run(name: str, seconds: float, seed: int, folder: Path, count: int = 10**9) -> int:
-    """Check mutations of a format for so many seconds; print what came out, return the faults."""
+def print_lines(seen: Lines, names: Iterable[str]) -> None:
+    """Print how many lines of each loader are reached."""
+    for name in names:
+        every = lines_of(ROOT / "dml_jax" / name)
+        own = len(seen[name] & every)
+        share = 100 * own // len(every)
+        print(f"  {name}: {own} of {len(every)} lines ({share}%)", flush=True)  # noqa: T201
+
+
+@dataclass
+class Totals:
+    """What a run has done so far.
+
+    Attributes:
+        seconds: how long it has checked files.
+        done: how many of them.
+        parsed: how many of them the first parser takes.
+        slowest: the most seconds of processor time of one of them.
+        peak: the most memory of the process, in MB.
+        places: the places in the code that something else than a `DmlError` came out of.
+        lines: the lines of loaders that a sample of the files reaches, once all are checked.
+    """
+
+    seconds: float = 0.0
+    done: int = 0
+    parsed: int = 0
+    slowest: float = 0.0
+    peak: int = 0
+    places: set[str] = field(default_factory=set)
+    lines: Lines | None = None
+
+    def add(self, other: "Totals") -> None:
+        """Add what another process has done."""
+        self.seconds += other.seconds
+        self.done, self.parsed = self.done + other.done, self.parsed + other.parsed
+        self.slowest = max(self.slowest, other.slowest)
+        self.peak = max(self.peak, other.peak)
+        self.places |= other.places
+        self.lines = other.lines
+
+
+@dataclass
+class Limits:
+    """How long a run is.
+
+    Attributes:
+        seconds: how long files are checked.
+        count: how many of them at most.
+        sample: for how many of them lines are counted.
+    """
+
+    seconds: float
+    count: int = 10**9
+    sample: int = SAMPLE
+
+
+def peak() -> int:
+    """Return the most memory that the process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def fault_of(kind: Format, data: bytes, scratch: Path) -> tuple[str, str, float]:
+    """Check a file; return the place and the text of a fault, both "" for none, and the seconds."""
+    place = text = ""
+    begin, before = time.process_time(), peak()
+    try:
+        kind.check(data, scratch)
+    except DmlError as error:
+        str(error).encode("utf-8", "surrogateescape")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{type(error).__name__}-{Path(frame.filename).stem}-{frame.lineno}"
+        text = traceback.format_exc()
+    spent = time.process_time() - begin
+    if not place and spent > SECONDS_MAX:
+        place, text = f"slow-{spent:.0f}", f"{spent} s"
+    if not place and peak() - before > GROWTH_MAX:
+        place, text = f"memory-{peak()}", f"{before} MB before, {peak()} MB after"
+    return place, text, spent
+
+
+def work(name: str, seed: int, found: Path, limits: Limits, told: Connection) -> None:
+    """Check mutations of a format in a process of its own; tell the totals."""
     jax.config.update("jax_enable_x64", True)
-    kind, rng, places = FORMATS[name], random.Random(seed), set[str]()
-    found = folder / name
-    found.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp())
+    kind, rng, totals = FORMATS[name], random.Random(seed), Totals()
+    scratch = Path(tempfile.mkdtemp(dir=found))
     seeds = sorted(kind.seeds().items())
-    sample, done, parsed, slowest = [data for _, data in seeds], 0, 0, 0.0
-    end = time.time() + seconds
-    while done < count and time.time() < end:
-        data = kind.mutate(rng.choice(seeds)[1], rng)
-        done += 1
-        parsed += is_parsed(kind, data)
-        place = text = ""
-        begin = time.process_time()
-        try:
-            kind.check(data, scratch)
-        except DmlError as error:
-            str(error).encode("utf-8", "surrogateescape")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # a panic of Rust is no Exception
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{type(error).__name__}-{Path(frame.filename).stem}-{frame.lineno}"
-            text = traceback.format_exc()
-        spent = time.process_time() - begin
-        slowest = max(slowest, spent)
-        if not place and spent > SECONDS_MAX:
-            place, text = f"slow-{spent:.0f}", f"{spent} s"
-        if place and place not in places:
-            (found / place).write_bytes(data)
-            (found / f"{place}.txt").write_text(text)
-        places |= {place} if place else set()
-        if len(sample) < SAMPLE:
-            sample.append(data)
-        elif rng.random() < SAMPLE / done:
-            sample[rng.randrange(SAMPLE)] = data
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    sample = [data for _, data in seeds]
+    start = last = time.time()
+    with (found / CURRENT).open("wb", buffering=0) as current, (found / STACK).open("w") as stack:
+        faulthandler.enable(stack)
+        while totals.done < limits.count and totals.seconds < limits.seconds:
+            data = kind.mutate(rng.choice(seeds)[1], rng)
+            current.seek(0)
+            current.write(len(data).to_bytes(8, "little") + data)
+            totals.done += 1
+            totals.parsed += is_parsed(kind, data)
+            place, text, spent = fault_of(kind, data, scratch)
+            totals.slowest = max(totals.slowest, spent)
+            if place and place not in totals.places:
+                keep(found, place, data, text)
+                totals.places.add(place)
+            if len(sample) < limits.sample:
+                sample.append(data)
+            elif rng.random() < limits.sample / totals.done:
+                sample[rng.randrange(len(sample))] = data
+            totals.seconds = time.time() - start
+            if time.time() > last + 1:
+                last = time.time()
+                totals.peak = peak()
+                told.send(totals)
+        faulthandler.disable()
+    totals.peak = peak()
+    told.send(totals)
+
+    def files() -> Iterator[bytes]:
+        for data in sample[: limits.sample]:
+            told.send(totals)  # it takes long, and is no hang
+            yield data
+
+    totals.lines = reached(kind, files(), scratch)
+    told.send(totals)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def keep(found: Path, place: str, data: bytes, text: str) -> None:
+    """Write a file that is wrong, and what came out of it."""
+    (found / place).write_bytes(data)
+    (found / f"{place}.txt").write_text(text)
+
+
+def run(name: str, seed: int, folder: Path, limits: Limits) -> Totals:
+    """Check mutations of a format; print and return what came out.
+
+    A process of its own checks the files. One that dies, or is silent for `HANG` seconds, is a
+    fault of the file that it had, and another process goes on.
+    """
+    found, totals = folder / name, Totals()
+    found.mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    while totals.lines is None:
+        hears, tells = context.Pipe(False)
+        count, seconds = limits.count - totals.done, limits.seconds - totals.seconds
+        left = replace(limits, count=count, seconds=seconds)
+        process = context.Process(target=work, args=(name, seed, found, left, tells))
+        process.start()
+        tells.close()
+        part = Totals()
+        is_silent = False
+        with contextlib.suppress(EOFError):
+            while not (is_silent := not hears.poll(HANG)):
+                part = hears.recv()
+        if is_silent:
+            process.kill()
+        process.join()
+        if part.lines is None:
+            part.places.add(kept_death(found, -(process.exitcode or 0), is_silent))
+        totals.add(part)
+        seed += 1_000_003
     print(  # noqa: T201
-        f"{name}: {done} files, {100 * parsed // max(done, 1)}% pass the first parser, "
-        f"slowest {slowest:.2f} s, peak {peak} MB, wrong places {len(places)}",
+        f"{name}: {totals.done} files, {100 * totals.parsed // max(totals.done, 1)}% pass the "
+        f"first parser, slowest {totals.slowest:.2f} s, peak {totals.peak} MB, "
+        f"wrong places {len(totals.places)}",
         flush=True,
     )
-    for loader, lines, every in reached(kind, sample, scratch):
-        share = 100 * lines // every
-        print(f"  {loader}: {lines} of {every} lines ({share}%)", flush=True)  # noqa: T201
-    return len(places)
+    if totals.lines and limits.sample:
+        print_lines(totals.lines, FORMATS[name].loaders)
+    return totals
+
+
+def kept_death(found: Path, number: int, is_silent: bool) -> str:
+    """Keep the file that a process died of; return the place in the code."""
+    whole, stack = (found / CURRENT).read_bytes(), (found / STACK).read_text()
+    data = whole[8 : 8 + int.from_bytes(whole[:8], "little")]
+    place = r'(\w+)\.py", line (\d+)'
+    frame = re.search(f"/dml_jax/(?:.*/)?{place}", stack) or re.search(place, stack)
+    where = "-".join(frame.groups()) if frame else "nowhere"
+    place = "hang" if is_silent else f"died-{number}-{where}"
+    keep(found, place, data, stack)
+    return place
 
 
 def main() -> None:
@@ -480,13 +625,20 @@ def main() -> None:
     parser.add_argument("--format", choices=FORMATS, action="append", help="all by default")
     parser.add_argument("--seconds", type=float, default=600, help="for each format")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="files whose lines are counted")
     options = parser.parse_args()
+    limits = Limits(options.seconds, sample=options.sample)
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES_MAX * 2, BYTES_MAX * 2))
-    wrong = [
-        run(name, options.seconds, options.seed, options.folder)
-        for name in options.format or FORMATS
-    ]
-    sys.exit(any(wrong))
+    runs = [run(name, options.seed, options.folder, limits) for name in options.format or FORMATS]
+    if len(runs) > 1 and options.sample:
+        print("all formats together")  # noqa: T201
+        seen = {
+            name: set[int]().union(*(r.lines[name] for r in runs if r.lines)) for name in LOADERS
+        }
+        print_lines(seen, LOADERS)
+        missed = {n: sorted(lines_of(ROOT / "dml_jax" / n) - seen[n]) for n in LOADERS}
+        (options.folder / "unreached.json").write_text(json.dumps(missed))
+    sys.exit(any(r.places for r in runs))
 
 
 if __name__ == "__main__":

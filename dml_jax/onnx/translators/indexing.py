@@ -106,6 +106,7 @@ def _scatter_nd(node: Node) -> Any:
 def _top_k(node: Node) -> Any:
     count = None if node.version < 10 or node.tensor(1).is_known else node[1]
     if count is not None:  # all are ranked, of which the first ones are there
+        node.expect(math.prod(count.sizes) == 1, "K", "have one element", count.sizes)
         k = node.shape()[node.axis()]
         return [None if x is None else Padded(x, node.axis(), count) for x in _ranked(node, k)]
     return _ranked(node, node.attribute("k") if node.version < 10 else node.number(1))

@@ -15,6 +15,8 @@ from dml_jax.errors import Unquoted
 from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.tensors import EmptyOptional, Scope, Tensor, TensorList
 
+_TENSORS_MAX = 1024  # of a sequence that is cut: each is an operator of the graph
+
 
 def _list(site: Site) -> list[Tensor]:
     """Return what the sequence that is the first input holds."""
@@ -109,12 +111,14 @@ def _split(site: Site) -> list[Any]:
     x, given = _tensor(site, 0, "input"), _known(site, 1, "split")
     axis = int(site.attribute("axis", 0)) % max(len(x.shape), 1)
     size, keeps = x.shape[axis], True
+    step = 1 if given is None or given.ndim else max(1, int(given))
+    count = given.size if given is not None and given.ndim else -(-size // step)
+    expect(count <= _TENSORS_MAX, "input", f"be cut into at most {_TENSORS_MAX} tensors", count)
     if given is None:
         pieces, keeps = [1] * size, bool(site.attribute("keepdims", 1))
     elif given.ndim:
         pieces = [int(n) for n in given]
     else:
-        step = max(1, int(given))
         pieces = [min(step, size - start) for start in range(0, size, step)]
     sizes, parts = site.translation.constant("split", np.array(pieces, np.int64)), [x]
     if pieces != [size]:

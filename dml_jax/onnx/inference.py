@@ -1,0 +1,73 @@
+"""The types of all tensors of a model, of any sizes, as ONNX infers them node by node.
+
+ONNX's own inference of a whole model ends the process at some models that are broken: its functions
+read the type of an input that has none. Here only nodes whose inputs have types are inferred.
+"""
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import defs, helper
+
+from dml_jax.onnx.nodes import domain_of
+from dml_jax.onnx.schemas import check_inference, is_too_long, schema_of
+from dml_jax.onnx.stages import Source
+
+_SINGLE = defs.OpSchema.FormalParameterOption.Single
+_ELEMENTS_MAX = 64  # of a tensor of numbers that sizes may depend on
+
+Types = Mapping[str, onnx.TypeProto]
+
+
+def types_of(source: Source) -> Types:
+    """Return the type of each tensor whose type follows, by name."""
+    graph = source.proto.graph
+    kinds = {v.name: v.type for v in graph.input}
+    for t in graph.initializer:
+        kinds[t.name] = helper.make_tensor_type_proto(t.data_type, list(t.dims))
+    data = {t.name: t for t in graph.initializer if _is_small(t)}
+    for node in source.nodes:
+        if node.op_type == "Constant" and node.output:
+            data |= {name: a.t for name in node.output for a in node.attribute if a.name == "value"}
+        try:
+            kinds |= _inferred(node, source, kinds, data)
+        except Exception:  # a run says what is in the way
+            continue
+    return kinds
+
+
+def _is_small(tensor: onnx.TensorProto) -> bool:
+    return tensor.ByteSize() < 9 * _ELEMENTS_MAX and not tensor.external_data
+
+
+def _inferred(
+    node: onnx.NodeProto, source: Source, kinds: Types, data: Mapping[str, onnx.TensorProto]
+) -> Types:
+    """Return the types of the outputs of a node; of an If those that its first branch declares."""
+    if node.op_type == "If":
+        branch = next(a.g for a in node.attribute if a.name == "then_branch")
+        pairs = zip(node.output, branch.output, strict=True)
+        return {name: value.type for name, value in pairs if value.HasField("type")}
+    _, schema = schema_of(domain_of(node.domain), node.op_type, source.opsets)
+    names = [name for name in node.input if name]
+    is_typed = all(kinds[name].WhichOneof("value") for name in names)
+    given = [*node.input, *[""] * len(schema.inputs if schema else ())]
+    if schema is None or not is_typed or any(a.HasField("g") for a in node.attribute):
+        return {}
+    if any(
+        one.option == _SINGLE and not name for one, name in zip(schema.inputs, given, strict=False)
+    ):
+        return {}
+    for one, name in zip(schema.inputs, node.input, strict=False):
+        dims = kinds[name].tensor_type.shape.dim if name else ()
+        if is_too_long(one.name, [d.dim_value for d in dims]):
+            return {}
+    check_inference(node)
+    return onnx.shape_inference.infer_node_outputs(
+        schema,
+        node,
+        {name: kinds[name] for name in names},
+        {name: data[name] for name in names if name in data},
+        opset_imports=[helper.make_opsetid(d, v) for d, v in source.opsets.items()],
+        ir_version=source.proto.ir_version,
+    )
