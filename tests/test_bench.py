@@ -1158,6 +1158,8 @@ ENTRY %main (x: f32[4,4]) -> f32[4,4] {
     assert shares(spans, kinds, 100) == pytest.approx(expected)
 
 
+# Of Python 3.12 and later, at the first event of a GPU that JAX reads.
+@pytest.mark.filterwarnings("ignore:builtin type event_stats:DeprecationWarning")
 def test_a_profile_of_a_product():
     x = jnp.ones((256, 256), jnp.float32)
     program = jax.jit(lambda x: x @ x).lower(x).compile()

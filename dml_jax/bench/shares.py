@@ -84,7 +84,7 @@ def spans(folder: Path) -> list[Span]:
     (file,) = folder.rglob("*.xplane.pb")
     planes: Any = jax.profiler.ProfileData.from_file(str(file)).planes
     events = [event for plane in planes for line in plane.lines for event in line.events]
-    begun = [(_operation_of(e), e.start_ns, e.end_ns) for e in events]
+    begun = [(str(dict(e.stats).get("hlo_op", "")), e.start_ns, e.end_ns) for e in events]
     ends: dict[str, list[float]] = {}
     for event in sorted(events, key=lambda e: e.end_ns):
         if event.name.startswith("end: "):
@@ -94,14 +94,6 @@ def spans(folder: Path) -> list[Span]:
         later = (moment for moment in ends.get(name, ()) if moment >= begin)
         found.append((name, begin, max(end, next(later, end))))
     return found
-
-
-def _operation_of(event: Any) -> str:
-    """Return the name of the instruction whose kernel an event is; "" for other events.
-
-    No more of what the trace knows is read: JAX ends the process at values of some GPU's events.
-    """
-    return next((str(value) for name, value in event.stats if name == "hlo_op"), "")
 
 
 def shares(

@@ -17,7 +17,7 @@ from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
 from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
-TILE = 32  # terms of INT8 that an NVIDIA GPU multiplies at once
+TILE = 16  # rows, columns and terms of which an NVIDIA GPU multiplies INT8 at once
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -233,18 +233,18 @@ def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return `a @ b` as INT32, of INT8 or of INT32."""
+    """Return `a @ b` of INT8 as INT32."""
     return product(a, b, np.int32, (False, False))
 
 
 def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32, with zeros up to multiples of `TILE`.
 
-    XLA's product on an NVIDIA GPU is wrong for some odd sizes. It is of INT32, and slow, where a
-    product of INT8 would be wrong (`_counts_twice`).
+    XLA's product on an NVIDIA GPU is wrong for some odd sizes. It is of FLOAT32, and slower, where
+    a product of INT8 would be wrong for all (`_counts_twice`).
     """
     if _counts_twice(os.environ.get("XLA_FLAGS", "")):
-        return _product_of_int8(a.astype(np.int32), b.astype(np.int32))
+        return _product_in_parts(a, b)
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
     left, right = (
         _filled(a, -rows % TILE, -terms % TILE),
@@ -256,7 +256,7 @@ def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
 def _counts_twice(flags: str) -> bool:
     """Return whether XLA, by its flags, takes its first kernel of a product without a trial.
 
-    That of 8-bit integers has 16 terms at once, and a tensor core takes them as the other 16 too.
+    That of INT8 has 16 terms at once, whatever the size: a tensor core takes 32, each term twice.
     """
     is_untried = re.search(r"--xla_gpu_autotune_level=0\b", flags)
     return bool(is_untried) and not re.search(r"--xla_gpu_enable_triton_gemm=(false|0)\b", flags)
