@@ -1,6 +1,7 @@
 """What every test runs under: 64-bit types, no implicit promotion, eight devices."""
 
 import datetime
+import gc
 import json
 import os
 import platform
@@ -64,6 +65,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     }
     runs = json.loads(path.read_text()) if path.exists() else []
     path.write_text(json.dumps([*runs, row], indent=1) + "\n")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what all tests need is not searched again with each of their arrays
+
+
+@pytest.fixture(scope="module")
+def soon():
+    """XLA's programs without LLVM's optimisations, for tests of values alone (`forms`)."""
+    from forms import all_compiled_soon
+
+    with all_compiled_soon():
+        yield
 
 
 @pytest.fixture

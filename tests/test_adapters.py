@@ -22,6 +22,8 @@ import dml_jax.genai as og
 from dml_jax import DmlError
 from dml_jax.cli import cli
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 PROMPT = [5, 77, 130, 201, 9]
 HEADS, GROUPS = 4, 2
 PREFIX = "base_model.model.model.layers"

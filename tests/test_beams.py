@@ -15,6 +15,8 @@ from language_folders import write_folder
 import dml_jax.genai as og
 from dml_jax.cli import cli
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 PROMPT = [5, 77, 130, 201, 9]
 ENDS = [2, *range(200, 300, 3)]
 START = [*PROMPT, 19, 49, 24, 24, 24, 24]

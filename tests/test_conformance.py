@@ -9,6 +9,8 @@ from conformance.cases import Case
 from conformance.report import BY_JAX, EXPORTED, ONNX_TITLE, PAGE, SOURCES, sections
 from nightly import NIGHTLY
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 # ONNX has no test of these. test_onnx.py and test_onnx_microsoft.py compare them with ONNX Runtime.
 UNTESTED = {"GlobalLpPool", "MaxRoiPool", "Affine", "Crop", "ImageScaler", "ParametricSoftplus"}
 UNTESTED |= {"ScaledTanh", "SimplifiedLayerNormalization"}

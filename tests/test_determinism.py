@@ -13,6 +13,7 @@ import pytest
 from devices import SEVERAL
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from nightly import sample
 
 from dml_jax import Argmax, Argmin, Operator, Reduce, TensorDesc
 
@@ -121,16 +122,23 @@ def mesh() -> Mesh:
     return Mesh(np.array(SEVERAL[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("length", [8, 24, 1000, 4104])
+def _lengths(*lengths: int) -> list[tuple[int, str]]:
+    """Return lengths and types: each length with one of the types, nightly with both."""
+    return [
+        (length, dtype)
+        for turn, length in enumerate(lengths)
+        for dtype in sample(["float32", "float16"], turn)
+    ]
+
+
+@pytest.mark.parametrize(("length", "dtype"), _lengths(8, 24, 1000, 4104))
 def test_sharded_over_what_is_reduced(length: int, dtype: str, mesh: Mesh):
     rows = rows_of(length, dtype)
     check(rows, 1, NamedSharding(mesh, P(None, "d")))
     check(rows, 0, NamedSharding(mesh, P("d", None)))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("length", [1, 17, 1023])
+@pytest.mark.parametrize(("length", "dtype"), _lengths(1, 17, 1023))
 def test_sharded_over_what_is_kept(length: int, dtype: str, mesh: Mesh):
     rows = rows_of(length, dtype, mesh.size)
     check(rows, 1, NamedSharding(mesh, P("d", None)))

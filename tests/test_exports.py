@@ -26,6 +26,8 @@ from exported_folders import (
 import dml_jax.genai as og
 from dml_jax.cli import cli
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 PROMPT = [5, 77, 130, 201, 9]
 
 

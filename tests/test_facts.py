@@ -15,6 +15,8 @@ from dml_jax.dispatch.executor import Executor
 from dml_jax.dispatch.model import parse_model
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType, TensorFlags
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 CONSTRAINTS = [(n, c) for n in DOCUMENTED for c in DOCUMENTED[n].get("constraints", ())]
 
 

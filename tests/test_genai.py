@@ -23,6 +23,8 @@ import dml_jax.genai as og
 from dml_jax.cli import cli
 from dml_jax.genai.search import picked, repeating
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 PROMPT = [5, 77, 130, 201, 9]
 
 

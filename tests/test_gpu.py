@@ -18,6 +18,8 @@ from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.precision import chosen
 from dml_jax.operators import recurrent
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 RANDOM = np.random.default_rng(3)
 
 

@@ -25,18 +25,25 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def slopes(function: Callable[..., Any], arrays: Arrays) -> tuple[Any, Any]:
-    """Return the results of `function(**arrays)` and the derivatives of their sum of squares."""
-    floats = {name: jnp.asarray(x) for name, x in arrays.items() if x.dtype.kind == "f"}
-    rest = {name: x for name, x in arrays.items() if name not in floats}
+def slopes_of(function: Callable[..., Any], arrays: Arrays) -> Callable[[Arrays], tuple[Any, Any]]:
+    """Return the program of `function(**arrays)` for arrays that differ in their floats alone.
+
+    It gives the results and the derivatives of their sum of squares.
+    """
+    rest = {name: x for name, x in arrays.items() if x.dtype.kind != "f"}
 
     def total(floats: Any) -> Any:
         results = jax.tree.leaves(function(**floats, **rest))
         squares = (y**2 for y in results if jnp.issubdtype(y.dtype, jnp.floating))
         return sum(y.sum() for y in squares), results
 
-    back, results = compiled_soon(jax.grad(total, has_aux=True))(floats)
-    return results, back
+    program = compiled_soon(jax.grad(total, has_aux=True))
+
+    def call(arrays: Arrays) -> tuple[Any, Any]:
+        back, results = program({name: x for name, x in arrays.items() if name not in rest})
+        return results, back
+
+    return call
 
 
 def check_hidden(
@@ -61,14 +68,15 @@ def check_hidden(
             for name, x in arrays.items()
         }
 
-    results, back = slopes(function, filled(0))
+    slopes = slopes_of(function, arrays)
+    results, back = slopes(filled(0))
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((results, back)))
     for name, places in hidden.items():
         np.testing.assert_array_equal(
             np.asarray(back[name])[np.broadcast_to(places, back[name].shape)], 0
         )
     for value in poisons:
-        got = slopes(function, filled(value))
+        got = slopes(filled(value))
         for one, other in zip(jax.tree.leaves(got), jax.tree.leaves((results, back)), strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6, err_msg=str(value))
     return results, back
@@ -172,7 +180,7 @@ def test_masks_of_stacked_keys_and_of_past_keys():
     expected = softmax_of_visible(by_heads(some["q"]), k, v, left[:2, None, None])
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
     empty = {name: np.where(x, np.nan, arrays[name]) for name, x in hidden.items()}
-    (got,), back = slopes(attend, {**arrays, **empty})
+    (got,), back = slopes_of(attend, arrays)({**arrays, **empty})
     assert np.isfinite(got).all()
     assert all(np.isfinite(x).all() for x in back.values())
 

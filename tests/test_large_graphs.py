@@ -29,6 +29,8 @@ from dml_jax.graph import (
 from dml_jax.show.diagrams import graph_picture
 from dml_jax.show.source import program
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 MIXED = ["FLOAT32", "INT32", "FLOAT16", "INT64"]
 NAMES = [op.short_name for op in OPERATORS.values()]
 SHUFFLED = np.random.default_rng(0).permutation(NAMES).tolist()  # so that families meet

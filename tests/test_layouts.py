@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 from onnx_models import model_of, node  # noqa: E402

@@ -24,6 +24,8 @@ import dml_jax
 from dml_jax import DmlError
 from dml_jax.operator import OPERATORS, Operator
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 DEVICES = 4
 DRAWS = 60 if NIGHTLY else 30
 BUILT = [op for op in OPERATORS.values() if any(not f.tensor.output for f in op.fields if f.tensor)]

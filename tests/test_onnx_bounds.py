@@ -15,6 +15,8 @@ import dml_jax
 from dml_jax import DmlError
 from dml_jax.cli import cli
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 RANDOM = np.random.RandomState(0)
 HEAD = '<ir_version: 10, opset_import: ["": 18]>'
 VOICE = """

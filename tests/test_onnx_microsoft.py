@@ -14,6 +14,8 @@ from onnx_models import floats, refusal, runtime, single
 
 from dml_jax import DmlError, load_onnx
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 DOMAIN, NCHWC = "com.microsoft", "com.microsoft.nchwc"
 RANDOM = np.random.RandomState(1)
 

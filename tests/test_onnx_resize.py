@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

@@ -13,6 +13,8 @@ from onnx_models import refusal, runtime
 
 import dml_jax
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 HEAD = '<ir_version: 9, opset_import: ["": 20]>\n'
 RANDOM = np.random.RandomState(7)
 

@@ -12,6 +12,8 @@ import dml_jax
 from dml_jax import DmlError, OperatorNode, Size2D, TensorDesc, operators
 from dml_jax.operators.region import RoiAlign1, RoiAlignGrad
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 LARGEST = 2**32 - 1
 
 

@@ -12,6 +12,8 @@ import dml_jax
 from dml_jax import DmlError, OperatorNode, Size2D, TensorDesc, operators
 from dml_jax.operator import OPERATORS
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 PAIRS = [("RESAMPLE1", "RESAMPLE_GRAD"), ("RESAMPLE2", "RESAMPLE_GRAD1")]
 
 

@@ -14,6 +14,8 @@ from records.scan import top_k as sorted_in_python
 import dml_jax
 from dml_jax import TensorDesc, TopK1
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 DIRECTIONS = ("INCREASING", "DECREASING")
 
 

@@ -11,6 +11,8 @@ import pytest
 import dml_jax
 from dml_jax import DmlError, Padding, PaddingMode, Slice1, TensorDesc
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 T = TensorDesc
 MODES: dict[str, Any] = {
     "EDGE": "edge",

@@ -22,6 +22,8 @@ from dml_jax import ScaleBias, TensorDesc
 from dml_jax.facts import PREFIX
 from dml_jax.operator import OPERATORS
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 mpmath.mp.dps = 40
 Formula = Callable[..., Any]
 FAR = mpf(10) ** 150  # stands for infinity in a formula

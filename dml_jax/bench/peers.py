@@ -4,6 +4,7 @@ A peer takes a cell and its sets of data, and gives a contender whose calls allo
 with the answer for the first set. Its threads sleep while another contender is timed.
 """
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -243,14 +244,19 @@ def difference(ours: Sequence[Any], theirs: Any, operator: str = "") -> str:
             return f"output {index} has sizes {list(b.shape)}, not {list(a.shape)}"
         if operator in RANDOM:
             continue
-        b, limit = b.reshape(a.shape), TOLERANCE.get(a.dtype.name, 1e-6)
-        kind = jnp.promote_types(a.dtype, b.dtype)
-        a, b = a.astype(kind), b.astype(kind)
-        equal = a == b
-        if jnp.issubdtype(a.dtype, jnp.floating):
-            equal |= jnp.abs(a - b) <= limit * (1 + jnp.abs(a))
-            equal |= jnp.isnan(a) & jnp.isnan(b)
-        if not equal.all():
-            share = 1 - float(jnp.mean(equal))
-            return f"output {index} differs in {share:.1%} of its elements"
+        equal, share = _equal(a, b, TOLERANCE.get(a.dtype.name, 1e-6))
+        if not equal:
+            return f"output {index} differs in {1 - float(share):.1%} of its elements"
     return ""
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _equal(a: jax.Array, b: jax.Array, limit: float) -> tuple[jax.Array, jax.Array]:
+    """Return whether all elements are as near as `limit`, and the share of these."""
+    kind = jnp.promote_types(a.dtype, b.dtype)
+    a, b = a.astype(kind), b.reshape(a.shape).astype(kind)
+    equal = a == b
+    if jnp.issubdtype(kind, jnp.floating):
+        equal |= jnp.abs(a - b) <= limit * (1 + jnp.abs(a))
+        equal |= jnp.isnan(a) & jnp.isnan(b)
+    return equal.all(), jnp.mean(equal)
