@@ -388,30 +388,23 @@ def _networks_on_gpus() -> list[str]:
         kinds = dict.fromkeys(kind for row in networks.values() for kind in row)
         for kind in kinds:
             cells = {name: row[kind] for name, row in networks.items() if kind in row}
-            rows, speeds = [], []
+            shown = {
+                "largest error": ("error", ".0e"),
+                "first answer, s": ("first_s", ".1f"),
+                "second start, s": ("kept_s", ".1f"),
+                "ms": ("ms", ".2f"),
+                "PyTorch, ms": ("eager_ms", ".2f"),
+                "torch.compile, ms": ("compile_ms", ".2f"),
+            }
+            known_of = {k for cell in cells.values() for k, v in cell.items() if v is not None}
+            shown = {title: of for title, of in shown.items() if of[0] in known_of}
+            head, rows, speeds = [kind, *shown, "speedup"], [], []
             for name, cell in cells.items():
                 peers = [cell[k] for k in ("eager_ms", "compile_ms") if cell.get(k)]
                 speeds.append(min(peers) / cell["ms"])
-                rows.append(
-                    [
-                        name,
-                        "" if cell["error"] is None else f"{cell['error']:.0e}",
-                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s") if k in cell),
-                        *(f"{cell[k]:.2f}" for k in ("ms", "eager_ms")),
-                        *([f"{cell['compile_ms']:.2f}"] if len(peers) > 1 else []),
-                        f"{speeds[-1]:.2f}",
-                    ]
-                )
-            has_second = any("kept_s" in cell for cell in cells.values())
-            has_compile = any("compile_ms" in cell for cell in cells.values())
-            head = [
-                kind,
-                "largest error",
-                "first answer, s",
-                *["second start, s"] * has_second,
-                "ms",
-            ]
-            head += ["PyTorch, ms", *["torch.compile, ms"] * has_compile, "speedup"]
+                given = ((cell.get(k), how) for k, how in shown.values())
+                figures = ["" if value is None else f"{value:{how}}" for value, how in given]
+                rows.append([name, *figures, f"{speeds[-1]:.2f}"])
             rows.append(["**all**", *[""] * (len(head) - 2), mean(speeds)])
             parts += [f"### {_machine(known)}, {kind}", table(head, rows)]
     return [*ON_GPUS, *parts] if parts else []
