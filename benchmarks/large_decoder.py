@@ -218,7 +218,10 @@ ROUNDS, SECONDS, LEAST = 4, 90, 30
 
 def child(folder: Path, batch: int, length: int) -> dict[str, Any]:
     """Return how fast dml_jax generates `length` tokens after as many, in this process."""
+    import jax
+
     import dml_jax.genai
+    from dml_jax.bench.rows import environment
     from dml_jax.genai.talking import copy_rate
 
     model = dml_jax.genai.Model(folder)
@@ -242,6 +245,7 @@ def child(folder: Path, batch: int, length: int) -> dict[str, Any]:
         "tokens_s": round(batch * length / best),
         "step_ms": round(step * 1e3, 3),
         "of_copy": round(read / step / copy_rate(), 3),
+        "environment": environment(jax.devices()[0]),
     }
 
 
@@ -290,7 +294,7 @@ def measure(root: Path, shape: Shape, length: int, output: Path | None, seconds:
     for name, bits in FORMS.items():
         if not (root / name / "genai_config.json").exists():
             write(root / name, shape, bits)
-    rows = list[dict[str, Any]]()
+    whole: dict[str, Any] = {"environment": {}, "rows": {}}
     sizes = [word for name, size in vars(shape).items() for word in (f"--{name}", size)]
     for name, batch in CASES:
         limit = min(SECONDS, end - time.time())
@@ -301,10 +305,12 @@ def measure(root: Path, shape: Shape, length: int, output: Path | None, seconds:
         words += [*sizes, *["--compiled"] * (name == COMPILED)]
         own = {**os.environ, "STARTED": str(time.time()), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         found, said = said_by(__file__, words, limit, env=own)
-        rows.append({"what": name, "batch": batch, **(found or {"error": said[-600:]})})
-        print(json.dumps(rows[-1]), flush=True)
+        row = found or {"error": said[-600:]}
+        whole["environment"] = row.pop("environment", whole["environment"])
+        whole["rows"][f"{name}, {batch}"] = row
+        print(name, batch, json.dumps(row), flush=True)
         if output:
-            write_json(output, rows)
+            write_json(output, whole)
 
 
 def main() -> None:

@@ -547,6 +547,14 @@ def language_models() -> str:
         head = ["", "form", "steps", "right", "near", "tokens a second", "beside GenAI"]
         head += ["beside transformers", "prompt beside GenAI"]
         parts.append(f"On {_machine(known)}:\n\n{table(head, rows)}")
+    for known, found in kept("large-decoder"):
+        head = ["a decoder of 1.1 billion weights", "rows", "tokens a second", "first token, s"]
+        rows = [
+            [*name.rsplit(", ", 1), str(row["tokens_s"]), str(row.get("first_token_s", ""))]
+            for name, row in found.items()
+            if "tokens_s" in row
+        ]
+        parts.append(f"On {_machine(known)}:\n\n{table(head, rows)}")
     return "\n\n".join(parts)
 
 
