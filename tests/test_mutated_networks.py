@@ -17,9 +17,9 @@ from serialized_graphs import dense
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 from fuzz import fuzz_networks as fuzz  # noqa: E402
+from fuzz.models import CONCAT, model_of_networks  # noqa: E402
 from onnx import TensorProto, helper, parser  # noqa: E402
 from test_mutated_models import GB, check, mutated, peak  # noqa: E402
-from test_networks import CONCAT  # noqa: E402
 
 from dml_jax import DmlError, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
@@ -53,25 +53,7 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
     (tmp_path / "w.bin").write_bytes(bytes(48))
     (tmp_path / "g.bin").write_bytes(dense())
     (tmp_path / "n.onnx").write_bytes(parser.parse_model(CONCAT).SerializeToString())
-    values = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4, 5, 6, 7, 8]}
-    shaped = {"x0": {"name": "a", "shape": [3, 2]}, "x1": "a", "y": {"name": "c", "shape": [4, 2]}}
-    model = {
-        "resources": {"a": values, "b": values, "c": {**values, "initialValues": "deferred"}},
-        "dispatchables": {
-            "net": {
-                "type": "onnx",
-                "sourcePath": "n.onnx",
-                "freeDimensionNameOverrides": {"N": 1},
-                "graphOptimizationLevel": 1,
-            },
-            "graph": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"},
-        },
-        "commands": [
-            {"type": "dispatch", "dispatchable": "net", "bindings": shaped},
-            {"type": "dispatch", "dispatchable": "net", "bindings": {"x1": {"shape": [2, 2]}}},
-            {"type": "dispatch", "dispatchable": "graph", "bindings": {"x": "a", "y": "b"}},
-        ],
-    }
+    model = model_of_networks()
     path, text, rng = tmp_path / "model.json", json.dumps(model).encode(), random.Random(3)
     path.write_bytes(text)
     assert len(load_model(path).dispatches) == 3

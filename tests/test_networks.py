@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from fuzz.models import CONCAT
 from serialized_graphs import Node, Tensor, dense, node_of, serialized
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -25,8 +26,6 @@ RANDOM = np.random.RandomState(5)
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 X = np.array([[1, 2, 3], [-1, 0, -4]], np.float32)
 
-CONCAT = """<ir_version: 8, opset_import: ["": 14]>
-g (float[N,2] x0, float[N,2] x1) => (float[?,?] y) { y = Concat <axis = 0> (x0, x1) }"""
 LAYER = """<ir_version: 8, opset_import: ["": 14]>
 g (float[batch,2] x) => (float[batch,2] y, bool[batch,2] big)
 <float[2,2] w = {1, 2, 3, -4}, float one = {1}>

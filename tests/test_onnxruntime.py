@@ -133,6 +133,33 @@ class TestFacts:
             options.add_session_config_entry("a", 1)
 
 
+def untyped(text):
+    """Return sessions of a model whose outputs have no types."""
+    made = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> g {text}')
+    return both(made.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[N,6] x) => (y) { s = Constant <value = int64[3] {0,2,3}> () y = Reshape(x, s) }",
+        "(float[N,3] x, bool c) => (y) { y = If (c) <"
+        "then_branch = t () => (float[N,3] p) { p = Relu(x) },"
+        "else_branch = e () => (float[N,3] q) { q = Neg(x) }> }",
+        "(int64[2,3] x) => (y) { y = ArgMax <axis = 1> (x) }",
+    ],
+)
+def test_outputs_without_types_have_those_that_follow(text: str):
+    ours, theirs = ([(o.name, o.type, o.shape) for o in s.get_outputs()] for s in untyped(text))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("op_type", ["ReduceLogSum", "ReduceLogSumExp", "ReduceL2"])
+def test_reductions_of_integers_through_floats(op_type: str):
+    text = f"(int64[2,3] x) => (y) {{ y = {op_type} (x) }}"
+    same(untyped(text), {"x": np.array([[3, 5, 7], [2, 9, 1]])})
+
+
 class TestRuns:
     def test_all_outputs_some_and_twice(self, sessions):
         same(sessions, FEEDS)

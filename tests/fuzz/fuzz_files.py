@@ -40,9 +40,10 @@ sys.path[:0] = [str(ROOT), str(HERE.parent)]
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fuzz import fuzz_models, fuzz_networks, graphs, parts  # noqa: E402
+from fuzz import fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
+from serialized_graphs import dense  # noqa: E402
 
 from dml_jax import DmlError  # noqa: E402
 
@@ -276,7 +277,18 @@ def _read_graph(data: bytes, folder: Path) -> None:
 
 def _read_model(data: bytes, folder: Path) -> None:
     (folder / "m.json").write_bytes(data)
-    fuzz_models.check(folder / "m.json", ROOT / "examples/models")
+    has_files = b"n.onnx" in data or b"g.bin" in data
+    if has_files and not (folder / "n.onnx").exists():
+        (folder / "w.bin").write_bytes(bytes(48))
+        (folder / "g.bin").write_bytes(dense())
+        (folder / "n.onnx").write_bytes(onnx.parser.parse_model(models.CONCAT).SerializeToString())
+    fuzz_models.check(folder / "m.json", folder if has_files else ROOT / "examples/models")
+
+
+def _of_networks() -> dict[str, bytes]:
+    """Return a model of files beside it, as often as it is mutated like others."""
+    data = json.dumps(models.model_of_networks()).encode()
+    return {f"networks-{k}": data for k in range(9)}
 
 
 def _json_of(data: bytes) -> Any:
@@ -343,14 +355,14 @@ FORMATS = {
         ("genai/folder.py", "genai/text.py"),
     ),
     "models": Format(
-        fuzz_models.seeds,
+        lambda: fuzz_models.seeds() | _of_networks(),
         mutated,
         _json_of,
         _read_model,
         ("dispatch/model.py", "dispatch/reading.py", "dispatch/resources.py", "graph/graph.py"),
     ),
     "parts": Format(
-        parts.seeds,
+        lambda: parts.seeds() | _of_networks(),
         parts.rearranged,
         _model_of,
         _read_model,

@@ -56,6 +56,8 @@ def model_of(operator: Operator) -> Json:
     }
 
 
+CONCAT = """<ir_version: 8, opset_import: ["": 14]>
+g (float[N,2] x0, float[N,2] x1) => (float[?,?] y) { y = Concat <axis = 0> (x0, x1) }"""
 EVERYTHING: Json = {
     "$schema": "./_schema.json",
     "resources": {
@@ -167,6 +169,29 @@ def graph() -> Json:
     image = builder.input_tensor("image", TensorDesc("FLOAT32", [1, 8, 2, 2], [32, 1, 16, 8]))
     left, right = split(depth_to_space(clip(image, 0, 1), 2), 1, [1, 1])
     return builder.build({"left": left, "sum": reduce(right, "SUM")}).to_json()
+
+
+def model_of_networks() -> Json:
+    """A model that dispatches a network, n.onnx, twice, and a serialized graph, g.bin."""
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4, 5, 6, 7, 8]}
+    shaped = {"x0": {"name": "a", "shape": [3, 2]}, "x1": "a", "y": {"name": "c", "shape": [4, 2]}}
+    return {
+        "resources": {"a": values, "b": values, "c": {**values, "initialValues": "deferred"}},
+        "dispatchables": {
+            "net": {
+                "type": "onnx",
+                "sourcePath": "n.onnx",
+                "freeDimensionNameOverrides": {"N": 1},
+                "graphOptimizationLevel": 1,
+            },
+            "graph": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"},
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": "net", "bindings": shaped},
+            {"type": "dispatch", "dispatchable": "net", "bindings": {"x1": {"shape": [2, 2]}}},
+            {"type": "dispatch", "dispatchable": "graph", "bindings": {"x": "a", "y": "b"}},
+        ],
+    }
 
 
 def rich_models() -> dict[str, Json]:
