@@ -389,6 +389,7 @@ def _networks_on_gpus() -> list[str]:
         for kind in kinds:
             cells = {name: row[kind] for name, row in networks.items() if kind in row}
             rows, speeds = [], []
+            has_second = any("kept_s" in cell for cell in cells.values())
             for name, cell in cells.items():
                 peers = [cell[k] for k in ("eager_ms", "compile_ms") if cell.get(k)]
                 speeds.append(min(peers) / cell["ms"])
@@ -396,13 +397,13 @@ def _networks_on_gpus() -> list[str]:
                     [
                         name,
                         "" if cell["error"] is None else f"{cell['error']:.0e}",
-                        *(f"{cell[k]:.1f}" for k in ("first_s", "kept_s") if k in cell),
+                        f"{cell['first_s']:.1f}",
+                        *[f"{cell['kept_s']:.1f}" if "kept_s" in cell else ""] * has_second,
                         *(f"{cell[k]:.2f}" for k in ("ms", "eager_ms")),
                         *([f"{cell['compile_ms']:.2f}"] if len(peers) > 1 else []),
                         f"{speeds[-1]:.2f}",
                     ]
                 )
-            has_second = any("kept_s" in cell for cell in cells.values())
             has_compile = any("compile_ms" in cell for cell in cells.values())
             head = [
                 kind,
