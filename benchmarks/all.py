@@ -140,9 +140,7 @@ class Tables:
         for part in range(min(self.compiling, len(chosen))):
             cells = folder / f"compiled-{part}.txt"
             cells.write_text("\n".join(chosen[part :: self.compiling]) + "\n")
-            own = {
-                "CUDA_VISIBLE_DEVICES": str(part % self.at_once),
-            }
+            own = {"CUDA_VISIBLE_DEVICES": str(part % self.at_once)}
             options = [*words, "--cells", str(cells), "--seconds", "0.001", "--child"]
             pipes = {"stdin": nothing.open(), "stdout": subprocess.DEVNULL}
             started.append(self._start(options, self.left, env=os.environ | own, **pipes))
