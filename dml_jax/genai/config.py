@@ -113,7 +113,7 @@ class Model:
             a CPU unpacks them once, into up to eight times their memory.
         devices: how many devices compute it together; the first ones that JAX has.
         ahead: how many tokens one program computes, before a generator hands them out one by one.
-            None: 16 on one GPU, 8 of a small decoder on a CPU, whose programs are not kept; else 1.
+            None: 16 on GPUs, 8 of a small decoder on a CPU, whose programs are not kept; else 1.
         cache: whether compiled programs are kept for other processes, or the folder where they are,
             as for `dml_jax.load_onnx`. Those of one CPU are, with GroupQueryAttention.
     """
@@ -269,7 +269,7 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
 def _steps_of(decoder: Decoder) -> int:
     """Return how many tokens a program of a decoder computes."""
     platform = jax.default_backend()
-    if platform == "gpu" and decoder.mesh is None:
+    if platform == "gpu":
         return STEPS
     if platform != "cpu" or decoder.mesh is not None or type(decoder) is not Decoder:
         return 1
