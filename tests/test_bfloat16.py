@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 from onnx import parser  # noqa: E402

@@ -25,9 +25,12 @@ from dml_jax.cli import cli
 LAYERS, COUNT = 2, 8
 PROMPT = [5, 77, 130, 201, 9]
 
-pytestmark = pytest.mark.skipif(
-    jax.device_count() < COUNT, reason=f"the default backend has fewer than {COUNT} devices"
-)
+pytestmark = [
+    pytest.mark.usefixtures("soon"),
+    pytest.mark.skipif(
+        jax.device_count() < COUNT, reason=f"the default backend has fewer than {COUNT} devices"
+    ),
+]
 
 
 def generator(model: og.Model, **options: Any) -> og.Generator:

@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime
 import pytest
+from forms import soon
 from jax import lax
 from language_folders import write_folder
+from nightly import NIGHTLY
 from onnx import numpy_helper, parser
 from PIL import Image
 
@@ -24,9 +26,13 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 
 
+FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in (soon() or {}).items())
+"""XLA's for programs that are compiled soon, as `forms` has them."""
+
+
 def run(script: Path | str, *arguments: str | Path, **environment: str) -> str:
-    """What the script prints; it runs in the current folder, on the CPU as it is."""
-    inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    """What the script prints; it runs in the current folder, on a CPU with one device."""
+    inherited = {**os.environ, "XLA_FLAGS": "" if NIGHTLY else FLAGS}
     result = subprocess.run(
         [sys.executable, "-W", "error", str(script), *map(str, arguments)],
         env={**inherited, "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1", **environment},

@@ -28,6 +28,8 @@ from dml_jax import (
     operator_from_json,
 )
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 T = TensorDesc
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

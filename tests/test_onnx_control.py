@@ -21,6 +21,8 @@ from dml_jax.cli import cli
 from dml_jax.graph import cut
 from dml_jax.onnxruntime import InferenceSession
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 X = np.array([0.5, -1, 2, 3], np.float32)
 XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
 ROWS = XS.reshape(1, 6, 2)[:, :5]

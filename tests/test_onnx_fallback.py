@@ -24,6 +24,8 @@ from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
 from dml_jax.cli import cli
 from dml_jax.graph import cut as parts_of
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
 RANDOM = np.random.RandomState(2)
 X = RANDOM.rand(2, 3, 4) * 0.8 + 0.1

@@ -9,6 +9,8 @@ from onnx_models import floats, model_of, node, refusal, runtime
 
 from dml_jax import load_onnx
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 TABULAR = "ai.onnx.ml"
 RANDOM = np.random.RandomState(5)
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]

@@ -6,13 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import compiled_soon
 from records import records
 
 import dml_jax
 from dml_jax import DmlError, OperatorNode, Size2D, TensorDesc, operators
 from dml_jax.operators.region import RoiAlign1, RoiAlignGrad
-
-pytestmark = pytest.mark.usefixtures("soon")
 
 LARGEST = 2**32 - 1
 
@@ -90,8 +89,13 @@ def test_gradients_are_finite_differences(function: str, most: int):
     }
     op = align(sizes, rois, (2, 3), **fields)
     dy = rng.standard_normal(op.output_tensor.sizes, np.float32)
-    own = align(sizes, rois, (2, 3), RoiAlignGrad, **fields)(x, dy, rois, batch)
-    of_jax = jax.vjp(lambda x, rois: op(x, rois, batch), x, rois)[1](jnp.asarray(dy))
+    grad = align(sizes, rois, (2, 3), RoiAlignGrad, **fields)
+    own, of_jax = compiled_soon(
+        lambda x, rois: (
+            grad(x, dy, rois, batch),
+            jax.vjp(lambda x, rois: op(x, rois, batch), x, rois)[1](jnp.asarray(dy)),
+        )
+    )(x, rois)
     for one, other in zip(own, of_jax, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     reference = records()["ROI_ALIGN1"].reference

@@ -20,6 +20,8 @@ from dml_jax import (
     calc_buffer_tensor_size,
 )
 
+pytestmark = pytest.mark.usefixtures("soon")
+
 BIG = 2**32 - 1
 
 
