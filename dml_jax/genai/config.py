@@ -269,7 +269,7 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
 def _steps_of(decoder: Decoder) -> int:
     """Return how many tokens a program of a decoder computes."""
     platform = jax.default_backend()
-    if platform == "gpu":
+    if platform == "gpu" and decoder.mesh is None:
         return STEPS
     if platform != "cpu" or decoder.mesh is not None or type(decoder) is not Decoder:
         return 1
