@@ -15,9 +15,13 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before != signal.SIG_IGN:  # a shell ignores it for commands in the background
         signal.signal(signal.SIGINT, _end)
-    from dml_jax.__main__ import main
+    from dml_jax.__main__ import main, terminate
 
-    main(lambda: signal.signal(signal.SIGINT, before))
+    def ready() -> None:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, terminate)
+
+    main(ready)
 
 
 def _end(number: int, _: Any) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 def main(ready: Callable[[], Any] = lambda: None) -> None:
     """Run the command line, or say how to install it; call `ready` when JAX is imported."""
-    signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, terminate)
     sys.unraisablehook = _not_lost
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the shell closed it
@@ -57,7 +58,7 @@ def _end(status: int) -> None:
     os._exit(status)
 
 
-def _terminate(*_: Any) -> None:
+def terminate(*_: Any) -> None:
     """End as Ctrl-C does, and so remove a file that is half written."""
     sys.exit(_TERMINATED)
 
@@ -82,4 +83,6 @@ def _interrupt_again(main_thread: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from dml_jax_command import main as command
+
+    command()

@@ -223,6 +223,8 @@ def _of_all_operators() -> list[str]:
         low = worst([row for row in rows if row.copy_bytes], "of_roof")
         if low:
             parts.append(_slowest("of the roof", {row.name: row.of_roof for row in low}))
+        if slow := {row.name: row.speedup for row in backward if row.peers}:
+            parts.append(_slowest("speedup of the gradient", slow))
         parts += ["#### Each operator", table(head, lines(lambda row: f"`{row.operator}`"))]
     return parts
 

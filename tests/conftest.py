@@ -10,10 +10,12 @@ import tempfile
 from pathlib import Path
 
 # Read when the backend starts, so it has to stand before any array is made.
-# Trials of kernels on a GPU would take a part of the time.
+# Trials of kernels on a GPU would take a part of the time. Without them XLA's own products of
+# 8-bit integers are wrong, and cuBLAS's are right.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=8 --xla_gpu_autotune_level=0"
+    + " --xla_force_host_platform_device_count=8"
+    + " --xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
 )
 # Processes of pytest-xdist share a GPU: none takes most of its memory at once.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -445,13 +445,26 @@ def test_interrupted_while_dispatching(name: str, tmp_path: Path):
     assert names(tmp_path) == ["model.json"]
 
 
+# Never finishes; an extension module makes another error of an exception.
+SLOW_JAX = """
+import time
+print("IMPORTED", flush=True)
+try:
+    time.sleep(60)
+except BaseException as error:
+    raise ImportError("an extension") from error
+"""
+
+COMMAND = "from dml_jax_command import main; main()"
+MODULE = "import runpy; runpy.run_module('dml_jax', run_name='__main__')"
+
+
 @linux
 @pytest.mark.parametrize("name", STATUS)
-def test_ended_while_jax_is_imported(tmp_path: Path, name: str):
-    """By the installed command. Here JAX never finishes."""
-    (tmp_path / "jax.py").write_text("import time; print('IMPORTED', flush=True); time.sleep(60)")
-    program = "import sys; sys.argv[1:] = ['run', '--show_adapters']\n"
-    program += "from dml_jax_command import main; main()"
+@pytest.mark.parametrize("start", [COMMAND, MODULE], ids=["command", "module"])
+def test_ended_while_jax_is_imported(tmp_path: Path, name: str, start: str):
+    (tmp_path / "jax.py").write_text(SLOW_JAX)
+    program = f"import sys; sys.argv[1:] = ['run', '--show_adapters']\n{start}"
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parent.parent)])
     environment = os.environ | {"PYTHONPATH": paths}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -488,6 +501,25 @@ def test_interrupted_while_measuring(tmp_path: Path):
     assert written["interrupted"] is True
     assert 1 <= len(cells) < 48  # twelve functions over four lists of axes, and more types
     assert f"(geometric mean over {len(cells)})" in out
+
+
+@linux
+def test_interrupted_while_another_process_compiles(tmp_path: Path):
+    """Of a run in several processes the rows are kept that are there."""
+    pytest.importorskip("rich")
+    command = [sys.executable, "-m", "dml_jax", "bench", "--mb", "1", "-o", "kept.json"]
+    command += ["--operator", "ELEMENT_WISE_ABS", "--operator", "LSTM"]  # the second one takes long
+    kept = tmp_path / "kept.json"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as process:
+        while not kept.exists():
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert [line for line in err.splitlines() if line[:1] != "["] == ["Interrupted."]  # a progress
+    assert json.loads(kept.read_text())["cells"]
 
 
 @pytest.mark.parametrize("target", ["bench.json", "-"])

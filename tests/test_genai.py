@@ -91,7 +91,7 @@ def test_sequences_go_on_after_more_tokens_and_from_an_earlier_one(folder: Path,
 
 
 def test_three_programs_serve_every_length(folder: Path):
-    model = og.Model(str(folder))
+    model = og.Model(str(folder), ahead=1)
     random = np.random.default_rng(0)
     reference, count = Reference(folder), 0
     for length in (300, 20, 1, 41, 299):

@@ -1,6 +1,7 @@
 """Forms for an NVIDIA GPU, computed on any device: answers and derivatives of the plain forms."""
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -81,9 +82,10 @@ def test_derivatives_of_a_function_whose_gradient_has_a_form(name: str) -> None:
     form = placed(f, cuda=lambda a, b: f(a, b), gradients={"cuda": gradient})
     arguments = (np.stack([A, A + 1]), B)[: 1 if name == "mapped forward" else 2]
     arguments = arguments if "mapped" in name else (A, B)
-    expected = TRANSFORMS[name](f)(*arguments)
-    with of_platform("cuda"):
-        close(jax.jit(TRANSFORMS[name](form))(*arguments), expected, 1e-5)
+    with jax.default_matmul_precision("float32"):  # a GPU's own is TF32
+        expected = TRANSFORMS[name](f)(*arguments)
+        with of_platform("cuda"):
+            close(jax.jit(TRANSFORMS[name](form))(*arguments), expected, 1e-5)
     assert bool(calls) == (name in OF_GRADIENTS)
 
 
@@ -186,6 +188,35 @@ def test_products_of_bytes_of_any_size(types: tuple[str, str]) -> None:
                 a[None], b[None], a_zero_point=zeros[0], b_zero_point=zeros[1]
             )
         np.testing.assert_array_equal(found[0], left @ right)
+
+
+def test_products_of_bytes_whose_kernels_xla_does_not_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are products of INT32, which need no tensor core."""
+    a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((3, 300), (300, 5)))
+
+    def product(a: Any, b: Any) -> Any:
+        return dml_jax.matrix_multiply_integer(a, b)
+
+    for flags, dtype in (
+        ("--xla_gpu_autotune_level=0", "i32"),
+        ("--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false", "i8"),
+        ("--xla_gpu_autotune_level=4", "i8"),
+    ):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        with by_branches_of("cuda"):
+            text = jax.jit(product).lower(a, b).as_text()
+            np.testing.assert_array_equal(product(a, b), a.astype(int) @ b.astype(int))
+        (operands,) = re.findall(r"dot_general.* : \((.*)\) ->", text)
+        assert operands.count(f"x{dtype}>") == 2
+
+
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="kernels are a GPU's")
+def test_products_of_bytes_by_kernels_that_xla_tried() -> None:
+    options = {"xla_gpu_autotune_level": 4, "xla_gpu_enable_triton_gemm": True}
+    for m, k, n in ((1, 2, 1), (17, 48, 16), (64, 256, 64), (1, 33026, 1)):
+        a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+        product = jax.jit(dml_jax.matrix_multiply_integer, compiler_options=options)
+        np.testing.assert_array_equal(product(a, b), a.astype(int) @ b.astype(int))
 
 
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

@@ -661,6 +661,7 @@ def _program_of(stage):
 
 
 class TestQuickPrograms:
+    @pytest.mark.skipif(jax.default_backend() != "cpu", reason="quick programs are of CPUs")
     def test_a_good_program_follows_a_quick_one(self):
         session = own.InferenceSession(BYTES)
         (stage,) = _stages_after(session, 1)

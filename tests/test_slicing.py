@@ -150,7 +150,8 @@ def test_elements_move_without_a_gather():
         ),
     ):
         for f in (function, lambda x, f=function: jax.vjp(f, x)[1](f(x))):
-            text = jax.jit(f).lower(x).as_text()
+            # A GPU's form of padding is a gather.
+            text = jax.jit(f).trace(x).lower(lowering_platforms=("cpu",)).as_text()
             assert not re.search(r"stablehlo\.\"?(dynamic_)?(gather|scatter|iota)", text)
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -127,6 +128,7 @@ def test_three_programs_serve_every_length(folder: Path):
     assert (model.step(1)._cache_size(), model.steps(1)._cache_size()) == (2, 1)
 
 
+@pytest.mark.skipif(jax.device_count() < 2, reason="JAX has one device")
 def test_several_devices_go_ahead(folder: Path):
     models = [og.Model(folder, devices=2, ahead=ahead) for ahead in (1, AHEAD)]
     assert_same_steps([started(model, min_length=40) for model in models], 11, 1)

@@ -70,17 +70,23 @@ def expression(op: Operator, xp: Any = jnp) -> Callable[..., Any]:
     return EXPRESSIONS[name](op, xp)
 
 
+def _precision() -> str:
+    """Return the precision of products: as ours it is full, unless JAX's setting is another."""
+    return jax.config.jax_default_matmul_precision or "highest"  # pyright: ignore
+
+
 def _jnp(device: Any) -> Peer:
     """Return the peer of plain `jax.numpy` expressions in a `jax.jit`."""
 
     def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
         function = made_of(cell.function, expression)
-        program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
-        results = program(*inputs[0])
-        if is_queued(device):
-            every = list(inputs)
-            whole = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
-            return jax_contender(lambda index: whole(every), device, sets=len(every)), results
+        with jax.default_matmul_precision(_precision()):
+            program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
+            results = program(*inputs[0])
+            if is_queued(device):
+                every = list(inputs)
+                whole = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
+                return jax_contender(lambda index: whole(every), device, sets=len(every)), results
         call = jax_contender(lambda index: program(*inputs[index % len(inputs)]), device)
         return call, results
 
@@ -137,6 +143,8 @@ def _torch(compiling: bool) -> Callable[[Any], Peer]:
         def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
             if not isinstance(cell.function, Operator) or cell.operator not in functions:
                 raise UnsupportedError(cell.name)
+            is_rounded = _precision() not in ("highest", "float32")
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
             function = functions[cell.operator](cell.function)
             views = [tuple(map(torch.from_dlpack, xs)) for xs in inputs]
             if compiling:

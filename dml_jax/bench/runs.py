@@ -56,6 +56,7 @@ def child(
     if bench.device.platform != "cpu":  # or each process would choose the kernels again
         folder = Path(tempfile.gettempdir()) / "dml-jax-bench"
         jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     done, results = {*json.loads(sys.stdin.read())}, Results()
     wanted = [cell for cell in cells if cell.name not in done]
     say(json.dumps({"environment": environment}))

@@ -407,7 +407,10 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
         whole = bool(families or (chosen["roofline"] and not operators))
         wanted = families or _families()
         all_of = [name for name, facts in catalogue().items() if facts["family"] in wanted]
-        usual = MEBIBYTES[:1] if chosen["roofline"] or whole else MEBIBYTES[-1:] if quick else ()
+        one = chosen["roofline"] or whole
+        # On an accelerator a small cell would measure how fast the host starts it.
+        size = MEBIBYTES[0 if one and device.platform == "cpu" else -1]
+        usual = [size] if one or quick else ()
         choice = Choice(
             [*(all_of if whole else ()), *operators],
             types,

@@ -108,7 +108,7 @@ class Model:
             a CPU unpacks them once, into up to eight times their memory.
         devices: how many devices compute it together; the first ones that JAX has.
         ahead: how many tokens one program computes, before a generator hands them out one by one.
-            None: 16 on one GPU, else 1.
+            None: 16 on GPUs, else 1.
     """
 
     def __init__(
@@ -121,8 +121,7 @@ class Model:
     ):
         if ahead is not None and ahead < 1:
             raise refusal("the number of tokens ahead", "be at least 1", ahead)
-        is_quick = jax.default_backend() == "gpu" and devices == 1
-        self.ahead = ahead or (STEPS if is_quick else 1)
+        self.ahead = ahead or (STEPS if jax.default_backend() == "gpu" else 1)
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
         with raised():

@@ -209,7 +209,7 @@ def _xla_arctan(x: jax.Array) -> jax.Array:
     if x.dtype.itemsize == 8:
         return lax.atan(x)
     small = lax.clamp(x.dtype.type(-(2**-8)), x, x.dtype.type(2**-8))
-    return jnp.where(jnp.abs(x) < 2**-8, small - small * small * small / 3, lax.atan(x))
+    return jnp.where(jnp.abs(x) < 2**-8, small * (1 - small * small / 3), lax.atan(x))  # -0 stays
 
 
 def _vectors(function: Callable[..., jax.Array], form: Callable[..., jax.Array]) -> Any:

@@ -1,6 +1,8 @@
 """Products of matrices: of floats in full precision, of integers exactly."""
 
 import functools
+import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +17,7 @@ from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
 from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
-TILE = 16  # rows, columns and terms of which an NVIDIA GPU multiplies INT8 at once
+TILE = 32  # terms of INT8 that an NVIDIA GPU multiplies at once
 
 Activation = Callable[[jax.Array], jax.Array]
 
@@ -231,21 +233,33 @@ def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return `a @ b` of INT8 as INT32."""
+    """Return `a @ b` as INT32, of INT8 or of INT32."""
     return product(a, b, np.int32, (False, False))
 
 
 def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32, with zeros up to multiples of `TILE`.
 
-    XLA's product on an NVIDIA GPU is wrong for some odd sizes.
+    XLA's product on an NVIDIA GPU is wrong for some odd sizes. It is of INT32, and slow, where a
+    product of INT8 would be wrong (`_counts_twice`).
     """
+    if _counts_twice(os.environ.get("XLA_FLAGS", "")):
+        return _product_of_int8(a.astype(np.int32), b.astype(np.int32))
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
     left, right = (
         _filled(a, -rows % TILE, -terms % TILE),
         _filled(b, -terms % TILE, -columns % TILE),
     )
     return _product_of_int8(left, right)[..., :rows, :columns]
+
+
+def _counts_twice(flags: str) -> bool:
+    """Return whether XLA, by its flags, takes its first kernel of a product without a trial.
+
+    That of 8-bit integers has 16 terms at once, and a tensor core takes them as the other 16 too.
+    """
+    is_untried = re.search(r"--xla_gpu_autotune_level=0\b", flags)
+    return bool(is_untried) and not re.search(r"--xla_gpu_enable_triton_gemm=(false|0)\b", flags)
 
 
 def _filled(x: jax.Array, rows: int, columns: int) -> jax.Array:

@@ -9,7 +9,7 @@ from jax.experimental import io_callback
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 
-_MARK = "a Loop goes on after "
+_MARK, _END = "a Loop goes on after ", "(turns= of load_onnx says how many)"
 _TURNS_MAX = 2**31 - 1  # what a counter of 32 bits holds
 
 
@@ -31,7 +31,7 @@ def expect_end(goes: jax.Array, label: str, turns: int) -> None:
 
     def check(goes: Any) -> None:
         if goes:
-            raise RuntimeError(f"{_MARK}{turns} turns: {label}.")
+            raise RuntimeError(f"{_MARK}{turns} turns: {label}. {_END}")
 
     io_callback(check, None, goes)
 
@@ -45,5 +45,5 @@ def ending() -> Iterator[None]:
         _, mark, rest = str(error).partition(_MARK)
         if not mark:
             raise
-        text = f"{mark}{rest.splitlines()[0]} (turns= of load_onnx says how many)"
-        raise DmlError([Fault("", "", Sentence(text), Unquoted(""))]) from None
+        text = rest.partition(_END)[0]  # XLA puts a traceback before it, and on a GPU more behind
+        raise DmlError([Fault("", "", Sentence(mark + text + _END), Unquoted(""))]) from None

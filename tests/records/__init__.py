@@ -43,6 +43,8 @@ class Record:
         attributes: fixed or drawn (a function of `rng`) values of attributes, by field, for the
             default `draw` and, where they are fixed, `smallest`.
         ulp: how far FLOAT32 results may be from the reference, in units of the last place.
+        rounds_on_gpus: whether a GPU rounds what it computes on the way to FLOAT16, with that type:
+            results may be one unit of the largest one from the reference there.
         no_gradient: why float outputs have no derivatives with respect to float inputs.
         types: types that go together, for operators with several; None tries the rows' own.
         of_bits: whether the reference reads float arrays in their own type, for their bits.
@@ -59,6 +61,7 @@ class Record:
     values: Mapping[str, tuple[float, float]] = field(default_factory=lambda: {"": (-4.0, 4.0)})
     attributes: Mapping[str, Any] = field(default_factory=dict)
     ulp: float = 4
+    rounds_on_gpus: bool = False
     no_gradient: str = ""
     types: Callable[[Types], bool] = lambda types: True
     of_bits: bool = False

@@ -159,6 +159,7 @@ PARTS: dict[str, Any] = {
     "smallest": smallest,
     "values": {"": (-1, 1), "sequence_lengths_tensor": (0, 1)},
     "ulp": 64,
+    "rounds_on_gpus": True,
     "batch": (
         {"": 2, "sequence_lengths_tensor": 3}
         | dict.fromkeys(("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")),
