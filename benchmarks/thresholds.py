@@ -125,6 +125,7 @@ CONSTANTS = {
     "_UNROLLED": Constant("resampling", shrunk),
     "LEAST_PIECE": Constant("scans", largest),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
+    "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),
     "PIECES": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", 4096), "cuda", False),
     "MANY": Constant("reduce.gpu", lambda n: reduced("ARGMAX", [65536, 64], [0]), "cuda", False),
     "LONGEST": Constant("reduce.derivatives", lambda n: Gradient(rows("LOG_SUM_EXP", n)), "cuda"),

@@ -642,6 +642,16 @@ def test_a_gpu_keeps_two_things_as_one_number():
     assert "reduce_window" in lowered("ARGMAX", (8, 2**14, 16), 1, "cuda")
 
 
+def test_odd_short_rows_go_in_pieces_on_a_gpu():
+    """Which are combined before XLA's own reduction, in the same kernel."""
+    (reduced,) = (
+        line
+        for line in lowered("MAX", (4096, 49), 1, "cuda").splitlines()
+        if "stablehlo.reduce" in line
+    )
+    assert "(tensor<4096x16x" in reduced
+
+
 def on_host(function: Any) -> Any:
     if "f" not in inspect.signature(compute_on).parameters:  # before jax 0.12
         return compute_on("device_host")(function)

@@ -1,11 +1,11 @@
 """Reductions on an NVIDIA GPU.
 
-XLA's own reductions are as fast as the memory where they keep one array, but for signed integers.
-Reductions of two arrays (a maximum and a sum beside it, an element and its index) are up to fifty
-times slower. `fold` has their form: up to AT_ONCE elements are combined at once; of a longer row up
-to PIECES pieces are combined elementwise, and one reduction does the rest, of complex numbers where
-both arrays have 32 bits. Longer columns are windows, of each of which XLA makes a loop in one
-thread. Up to LITTLE elements XLA reduces both arrays.
+XLA's own reductions are as fast as the memory where they keep one array, but for short odd rows and
+signed integers. Reductions of two arrays (a maximum and a sum beside it, an element and its index)
+are up to fifty times slower. `fold` has their form: up to AT_ONCE elements are combined at once; of
+a longer row up to PIECES pieces are combined elementwise, and one reduction does the rest, of
+complex numbers where both arrays have 32 bits. Longer columns are windows, of each of which XLA
+makes a loop in one thread. Up to LITTLE elements XLA reduces both arrays.
 """
 
 import functools
@@ -24,8 +24,11 @@ from dml_jax.lowering.axes import (
     Axes,
     Parts,
     joined,
+    pairwise,
+    reduced_shape,
     restored,
     run_by_run,
+    runs_of,
     shaped,
     taken,
 )
@@ -37,9 +40,24 @@ AT_ONCE = 24  # elements that one thread combines at once; more take long to com
 PIECES = 8  # pieces of a long row that are combined before they are reduced
 MANY = 2**17  # threads that fill the memory's bandwidth
 THREADS = 2**7  # threads that are launched together: results are a multiple, or each is tested
+ODD_ROW = 2**7  # elements of an odd row whose elements XLA reads one by one
 
 
 # One array.
+
+
+def by_xla(own: Any, op: Callable[[Any, Any], Any], identity: Any, x: jax.Array, axes: Axes) -> Any:
+    """Reduce by XLA's own `own`; short rows that are not aligned are cut, and combined by `op`."""
+    runs = runs_of(x.shape, axes)
+    n, is_row = runs[-1]
+    is_odd = is_row and AT_ONCE // 2 < n <= ODD_ROW and n % 4 != 0 and x.dtype.itemsize <= 4
+    if x.size <= LITTLE or not is_odd:
+        return restored(own(x, axes), axes)
+    rows = (wide(x).reshape(-1, n),)
+    (y,) = _combined(PIECES // 2, lambda ps: (pairwise(op, [p for (p,) in ps]),), identity, rows)
+    y = y.reshape(*(size for size, _ in runs[:-1]), -1)
+    y = own(y, [i for i, (_, is_reduced) in enumerate(runs) if is_reduced])
+    return lax.convert_element_type(y, x.dtype).reshape(reduced_shape(x.shape, axes))
 
 
 def by_bits(own: Any, is_ordered: bool) -> Any:
@@ -98,17 +116,17 @@ def _by_pairs(kind: Pair, parts: Parts, axes: Axes) -> Parts:
 def _rows(kind: Pair, parts: Parts) -> Parts:
     """[k, n] -> [k, 1]: pieces are combined by the kernel that reduces what they leave."""
     over = functools.partial(lax.reduce, dimensions=[1])
-    parts = _combined(kind.combine, kind.identity(parts[0].dtype), parts)
+    parts = _combined(PIECES, kind.combine, kind.identity(parts[0].dtype), parts)
     return shaped(_as_one(over, kind, parts), (parts[0].shape[0], 1))
 
 
-def _combined(combine: Combine, identity: Sequence[Any], parts: Parts) -> Parts:
-    """[k, n] -> [k, size]: combine at most `PIECES` pieces, each a power of two long.
+def _combined(most: int, combine: Combine, identity: Sequence[Any], parts: Parts) -> Parts:
+    """[k, n] -> [k, size]: combine at most so many pieces, each a power of two long.
 
     The last piece is filled with what is kept of nothing.
     """
     n = parts[0].shape[1]
-    size = max(1 << (-(-n // PIECES) - 1).bit_length(), 8)
+    size = max(1 << (-(-n // most) - 1).bit_length(), 8)
     pieces = [taken(parts, at, min(at + size, n)) for at in range(0, n, size)]
     around = [(0, 0, 0), (0, -n % size, 0)]
     filled = (lax.pad(part, none, around) for part, none in zip(pieces[-1], identity, strict=True))

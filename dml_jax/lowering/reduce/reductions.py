@@ -1,8 +1,8 @@
 """The kinds of reductions: what each means, and its form on a CPU and on an NVIDIA GPU.
 
 On a CPU the form of more than LITTLE (2**15) elements is `cpu.fold` of a `Fold` that stands here;
-fewer elements have `plain`. On a GPU a kind that keeps one array is XLA's own reduction; a kind
-that keeps two is `gpu.fold` of a `Pair`.
+fewer elements have `plain`. On a GPU a kind that keeps one array is `gpu.by_xla`, XLA's own
+reduction but for short odd rows; a kind that keeps two is `gpu.fold` of a `Pair`.
 """
 
 import functools
@@ -75,7 +75,7 @@ class Sum(Kind):
             return (cpu.fold(_SUM, x, axes),)
         if platform == "cuda":
             own = gpu.by_bits(lax.reduce_sum, is_ordered=False)
-            return (restored(own(x, axes), axes),)
+            return (gpu.by_xla(own, lax.add, [_zero(wide_type(x.dtype))], x, axes),)
         return self.plain(x, axes)
 
     def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
@@ -128,7 +128,7 @@ class Product(Kind):
             return (cpu.fold(_PRODUCT, x, axes),)
         if platform == "cuda":
             own = gpu.by_bits(lax.reduce_prod, is_ordered=False)
-            return (restored(own(x, axes), axes),)
+            return (gpu.by_xla(own, lax.mul, [_one(wide_type(x.dtype))], x, axes),)
         return self.plain(x, axes)
 
 
@@ -204,13 +204,13 @@ class Extreme(Kind):
         return self.plain(x, axes)
 
     def _by_xla(self, x: jax.Array, axes: Axes) -> jax.Array:
-        own = lax.reduce_max if self.largest else lax.reduce_min
+        own, op = (lax.reduce_max, lax.max) if self.largest else (lax.reduce_min, lax.min)
         if not is_float(x) and x.dtype.itemsize < 4:
             y = self._by_xla(lax.convert_element_type(x, np.int32), axes)
             return lax.convert_element_type(y, x.dtype)
-        if last_row(x.shape, axes) == []:  # of signed rows XLA's own is as fast
-            own = gpu.by_bits(own, is_ordered=True)
-        return restored(own(x, axes), axes)
+        if last_row(x.shape, axes) != []:  # of signed rows XLA's own is as fast
+            return gpu.by_xla(own, op, [lowest(wide_type(x.dtype), self.largest)], x, axes)
+        return restored(gpu.by_bits(own, is_ordered=True)(x, axes), axes)
 
     def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         (y,) = self.on(layout.platform, x, axes)
