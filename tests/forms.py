@@ -18,7 +18,7 @@ SOON: dict[str, Any] = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-"""Options of XLA for a CPU: LLVM optimises nothing, and gets all kernels at once."""
+"""Options of XLA for a CPU: no optimisations of LLVM, loops without MLIR, all kernels at once."""
 
 
 @functools.cache
@@ -37,7 +37,7 @@ def soon() -> dict[str, Any] | None:
 
 
 def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
-    """Jit with XLA's options `SOON`, in a quarter of the time that many reductions take."""
+    """Jit with XLA's options `SOON`, which take a part of the time to compile."""
     return jax.jit(function, compiler_options=soon())
 
 
