@@ -83,7 +83,8 @@ def test_eight_devices_give_the_tokens_of_onnx_runtime(eight: Path):
     assert weights["out0"] == (2 * 16, 32)
     assert weights["gate1"] == (32, 64 // 8) and weights["down1"] == (64 // 8, 32)
     assert weights["embedding"] == (320, 32) and weights["head"] == (32, 320)
-    assert made.get_output("present.0.key").shape == (1, 8, len(PROMPT) + 8, 16)
+    read = len(PROMPT) + 8 - 1  # the last token is not read yet
+    assert made.get_output("present.0.key").shape == (1, 8, read, 16)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -502,7 +502,7 @@ class Generator:
 
         Logits are those of each token that it read, [batch, length, vocabulary]: of a prompt until
         the second token after it. Keys and values have max_length rows where the option
-        past_present_share_buffer is set, else as many as there are tokens.
+        past_present_share_buffer is set, else as many as tokens were read.
         """
         outputs, end = [present for _, present in self._model.folder.caches], self._read[1]
         if name == self._model.folder.names["logits"] and self._count:
