@@ -155,7 +155,7 @@ def gains() -> str:
         low = worst(cells, "speedup")
         found = [[f"`{r.name}`", f"{r.speedup:.2f}", _best(r), _ratio(r.of_roof)] for r in low]
         head = [f"slowest on {_machine(run.environment)}", "speedup", "peer", "of the roof"]
-        parts.append(table(head, found))
+        parts += [table(head, found), *_note(run)]
     head = ["", "operators", "of the roof", "over jax.numpy", "over the fastest peer"]
     parts.insert(0, table([*head, "gradients over jax.numpy"], rows))
     found = [
@@ -190,6 +190,11 @@ def _all_operators() -> dict[str, Results]:
     return found
 
 
+def _note(run: Results) -> list[str]:
+    """Return what a reader of a run must know, where its options have a note."""
+    return [run.options["note"]] if "note" in run.options else []
+
+
 def _of_all_operators() -> list[str]:
     """Return the sections of all operators, a machine each."""
     parts, gradients = [], runs("gradients")
@@ -217,6 +222,7 @@ def _of_all_operators() -> list[str]:
 
         parts += [
             f"### {_machine(run.environment)}",
+            *_note(run),
             table(head, [*lines(lambda row: row.family), *lines(lambda row: "**all**")]),
             _slowest("speedup", {row.name: row.speedup for row in rows if row.peers}),
         ]
