@@ -4,7 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.programs import Equation, write_closed, write_program, writes
+from dml_jax.onnx.programs import (
+    Equation,
+    write_closed,
+    write_function,
+    write_program,
+    writes,
+)
 from dml_jax.onnx.writer import Value, Writer, unwritten
 
 
@@ -18,6 +24,12 @@ def called(eqn: Equation) -> list[Value]:
     if hasattr(program, "consts"):
         return write_closed(eqn.writer, program, eqn.inputs)
     return write_program(eqn.writer, program, (), eqn.inputs)
+
+
+@writes("call_hi_primitive")
+def expanded(eqn: Equation) -> list[Value]:
+    """Write what JAX itself makes of an operation that it keeps whole, as of searchsorted."""
+    return write_function(eqn.writer, eqn.params["_prim"].expand, *eqn.inputs)
 
 
 @writes("platform_index")
