@@ -95,22 +95,29 @@ def _like_numpy(library: str) -> Callable[[Any], Peer]:
     def made(device: Any) -> Peer:
         xp = importlib.import_module(library)
 
-        def mark() -> Mark:
-            event = xp.cuda.Event()
-            event.record()
-            return Mark(lambda: event.done, event.synchronize)
-
         def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
             if isinstance(cell.function, Transformed):
                 raise UnsupportedError(cell.name)
             function = made_of(cell.function, lambda op: expression(op, xp))
             views = [tuple(map(xp.asarray if xp is np else xp.from_dlpack, xs)) for xs in inputs]
-            call = _calling(function, views, mark=mark if xp is not np else None)
+            call = _calling(function, views, mark=None if xp is np else cuda_mark(xp))
             return call, function(*views[0])
 
         return peer
 
     return made
+
+
+def cuda_mark(library: Any) -> Callable[[], Mark]:
+    """Return the `Contender.mark` of PyTorch or CuPy."""
+
+    def mark() -> Mark:
+        event = library.cuda.Event()
+        event.record()
+        passed = event.query if hasattr(event, "query") else lambda: event.done
+        return Mark(passed, event.synchronize)
+
+    return mark
 
 
 def _calling(function: Any, sets: Sequence[Any], **options: Any) -> Contender:
@@ -133,11 +140,6 @@ def _torch(compiling: bool) -> Callable[[Any], Peer]:
         torch.set_num_threads(cores())
         torch.set_default_device("cpu" if on_cpu else "cuda")
 
-        def mark() -> Mark:
-            event = torch.cuda.Event()
-            event.record()
-            return Mark(event.query, event.synchronize)
-
         def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
             if not isinstance(cell.function, Operator) or cell.operator not in functions:
                 raise UnsupportedError(cell.name)
@@ -151,14 +153,14 @@ def _torch(compiling: bool) -> Callable[[Any], Peer]:
             results = [y.detach().cpu().numpy() for y in as_tuple(function(*views[0]))]
             if on_cpu:
                 return _calling(function, views, settle=SETTLING), results
-            return _captured(torch, function, views, mark), results
+            return _captured(torch, function, views), results
 
         return peer
 
     return made
 
 
-def _captured(torch: Any, function: Any, views: Sequence[Any], mark: Any) -> Contender:
+def _captured(torch: Any, function: Any, views: Sequence[Any]) -> Contender:
     """Return the contender of all sets in one CUDA graph, or of calls where none captures them."""
     graph, made = torch.cuda.CUDAGraph(), []
     try:
@@ -166,9 +168,9 @@ def _captured(torch: Any, function: Any, views: Sequence[Any], mark: Any) -> Con
             made.extend(function(*xs) for xs in views)
     except RuntimeError:  # a function that waits for the device
         torch.cuda.synchronize()
-        return _calling(function, views, mark=mark)
+        return _calling(function, views, mark=cuda_mark(torch))
     held = graph, made  # the graph writes to these results
-    return Contender(lambda index: held[0].replay(), mark=mark, sets=len(views))
+    return Contender(lambda _: held[0].replay(), mark=cuda_mark(torch), sets=len(views))
 
 
 def _functions_of_pytorch() -> dict[str, Any]:
@@ -184,18 +186,33 @@ def _functions_of_pytorch() -> dict[str, Any]:
     return {name: made for module in found for name, made in module.PEERS.items()}
 
 
+def session_of(model: Any, optimized: bool = True, spins: bool = True) -> Any:
+    """Return ONNX Runtime's session of a model on all cores.
+
+    Args:
+        model: the file, or its bytes.
+        optimized: whether it optimizes the model.
+        spins: whether its threads stay busy between calls.
+    """
+    ort: Any = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = cores(), 4
+    if not optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not spins:
+        options.add_session_config_entry("session.force_spinning_stop_between_runs", "1")
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 def _onnxruntime(device: Any) -> Peer:
     """Return the peer of ONNX Runtime's CPU provider, for networks."""
-    ort: Any = importlib.import_module("onnxruntime")
+    importlib.import_module("onnxruntime")
 
     def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
         network = getattr(cell.function, "network", None)
         if network is None:
             raise UnsupportedError(cell.name)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = cores(), 4
-        options.add_session_config_entry("session.force_spinning_stop_between_runs", "1")
-        session = ort.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+        session = session_of(network, spins=False)
         shapes = {one.name: one.shape for one in session.get_inputs()}
         pairs = zip(cell.function.names, map(np.asarray, inputs[0]), strict=False)
         feeds = {n: x if shapes[n] else x.reshape(()) for n, x in pairs}
