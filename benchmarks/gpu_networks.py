@@ -52,34 +52,28 @@ class Case:
     kinds: tuple[str, ...] = KINDS[:2]
 
 
-def _of_torchvision(name: str, **options: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        import torchvision.models as models
+def _of_torchvision(name: str, **options: Any) -> Any:
+    import torchvision.models as models
 
-        return models.get_model(name, weights=None, **options)
-
-    return make
+    return models.get_model(name, weights=None, **options)
 
 
-def _of_transformers(model: str, config: str, result: str, **options: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        import torch
-        import transformers
+def _of_transformers(model: str, config: str, result: str, **options: Any) -> Any:
+    import torch
+    import transformers
 
-        class Tokens(torch.nn.Module):
-            """A model of tokens alone."""
+    class Tokens(torch.nn.Module):
+        """A model of tokens alone."""
 
-            def __init__(self) -> None:
-                super().__init__()
-                made = getattr(transformers, config)(attn_implementation="eager", **options)
-                self.model = getattr(transformers, model)(made)
+        def __init__(self) -> None:
+            super().__init__()
+            made = getattr(transformers, config)(attn_implementation="eager", **options)
+            self.model = getattr(transformers, model)(made)
 
-            def forward(self, tokens: Any) -> Any:
-                return getattr(self.model(input_ids=tokens), result)
+        def forward(self, tokens: Any) -> Any:
+            return getattr(self.model(input_ids=tokens), result)
 
-        return Tokens()
-
-    return make
+    return Tokens()
 
 
 def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
@@ -91,16 +85,15 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
     class Residual(nn.Module):
         def __init__(self, given: int, made: int) -> None:
             super().__init__()
-            self.norms = nn.ModuleList([nn.GroupNorm(groups, n) for n in (given, made)])
-            sizes = ((given, made), (made, made))
-            self.convs = nn.ModuleList([nn.Conv2d(*pair, 3, padding=1) for pair in sizes])
+            parts: list[Any] = []
+            for size in (given, made):
+                conv = nn.Conv2d(size, made, 3, padding=1)
+                parts += [nn.GroupNorm(groups, size), nn.SiLU(), conv]
+            self.inner = nn.Sequential(*parts)
             self.skip = nn.Conv2d(given, made, 1) if given != made else nn.Identity()
 
         def forward(self, x: Any) -> Any:
-            y = x
-            for norm, conv in zip(self.norms, self.convs, strict=True):
-                y = conv(functional.silu(norm(y)))
-            return y + self.skip(x)
+            return self.inner(x) + self.skip(x)
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -127,17 +120,17 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
     return Block()
 
 
-_BERT = _of_transformers("BertModel", "BertConfig", "last_hidden_state")
-_GPT2 = _of_transformers("GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
-_FCN = _of_torchvision("fcn_resnet50", weights_backbone=None)
+_BERT = partial(_of_transformers, "BertModel", "BertConfig", "last_hidden_state")
+_GPT2 = partial(_of_transformers, "GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
+_FCN = partial(_of_torchvision, "fcn_resnet50", weights_backbone=None)
 PICTURES = (32, 3, 224, 224)
 CASES = {
-    "resnet50 32": Case(_of_torchvision("resnet50"), PICTURES, 0, KINDS),
-    "resnet50 1": Case(_of_torchvision("resnet50"), (1, 3, 224, 224)),
-    "mobilenet_v3_large 32": Case(_of_torchvision("mobilenet_v3_large"), PICTURES),
-    "efficientnet_b0 32": Case(_of_torchvision("efficientnet_b0"), PICTURES),
-    "convnext_tiny 32": Case(_of_torchvision("convnext_tiny"), PICTURES, 0, KINDS[:3]),
-    "vit_b_16 32": Case(_of_torchvision("vit_b_16"), PICTURES),
+    "resnet50 32": Case(partial(_of_torchvision, "resnet50"), PICTURES, 0, KINDS),
+    "resnet50 1": Case(partial(_of_torchvision, "resnet50"), (1, 3, 224, 224)),
+    "mobilenet_v3_large 32": Case(partial(_of_torchvision, "mobilenet_v3_large"), PICTURES),
+    "efficientnet_b0 32": Case(partial(_of_torchvision, "efficientnet_b0"), PICTURES),
+    "convnext_tiny 32": Case(partial(_of_torchvision, "convnext_tiny"), PICTURES, 0, KINDS[:3]),
+    "vit_b_16 32": Case(partial(_of_torchvision, "vit_b_16"), PICTURES),
     "fcn_resnet50 4 x 480": Case(_FCN, (4, 3, 480, 480), 0, KINDS[:3]),
     "bert-base 16 x 128": Case(_BERT, (16, 128), 30000, KINDS),
     "gpt2 4 x 512": Case(_GPT2, (4, 512), 50000),

