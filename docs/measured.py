@@ -519,9 +519,9 @@ def page() -> str:
         *_programs(),
         "## Programs of ONNX Runtime",
         "Packages that other people wrote for ONNX Runtime, unchanged, by "
-        "`benchmarks/onnxruntime_programs.py`: the first call, which compiles, and later calls with "
-        "the same data. Times are processor time of all threads. The difference is that of the "
-        "numbers among the answers; all words are the same.",
+        "`benchmarks/onnxruntime_programs.py`: the first call, which compiles, and later calls "
+        "with the same data. Times are processor time of all threads. The difference is that of "
+        "the numbers among the answers; all words are the same.",
         *_programs_of_others(),
     ]
     return "\n\n".join(parts) + "\n"

@@ -249,9 +249,10 @@ class Reference:
         path = str(folder / "model.onnx")
         self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         self._names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
-        kind = self._session.get_inputs()[2].type
-        self._groups = self._session.get_inputs()[2].shape[1]
-        self._kind = np.float16 if "float16" in kind else np.float32
+        self._inputs = {value.name: value for value in self._session.get_inputs()}
+        cache = self._inputs["past_key_values.0.key"]
+        self._groups = cache.shape[1]
+        self._kind = np.float16 if "float16" in cache.type else np.float32
 
     def logits(self, tokens: list[int]) -> np.ndarray:
         """Return the logits after tokens, [length, vocabulary]."""
@@ -259,6 +260,8 @@ class Reference:
         feeds = {f"past_key_values.{n}": empty for n in self._names}
         feeds |= {"input_ids": np.array([tokens], np.int64)}
         feeds |= {"attention_mask": np.ones((1, len(tokens)), np.int64)}
+        if "position_ids" in self._inputs:
+            feeds |= {"position_ids": np.arange(len(tokens))[None]}
         (logits,) = self._session.run(["logits"], feeds)
         return np.asarray(logits)[0].astype(np.float64)
 
