@@ -229,7 +229,7 @@ def _and_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32, in the form of the platform."""
     forms = {"cpu": _product_of_int8, "cuda": _product_of_whole_tiles}
-    return lax.platform_dependent(a, b, **forms, default=product_in_parts)
+    return lax.platform_dependent(a, b, **forms, default=_product_in_parts)
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -244,7 +244,7 @@ def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
     a product of INT8 would be wrong for all (`_counts_twice`).
     """
     if _counts_twice(os.environ.get("XLA_FLAGS", "")):
-        return product_in_parts(a, b)
+        return _product_in_parts(a, b)
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
     left, right = (
         _filled(a, -rows % TILE, -terms % TILE),
@@ -268,13 +268,8 @@ def _filled(x: jax.Array, rows: int, columns: int) -> jax.Array:
     return lax.pad(x, x.dtype.type(0), edges)
 
 
-def product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return `a @ b` of integers of 9 bits as INT32: exact products of parts, added as INT32.
-
-    Args:
-        a: integers from -255 to 255, INT8 or FLOAT32 say.
-        b: likewise.
-    """
+def _product_in_parts(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Return `a @ b` of INT8 as INT32: exact FLOAT32 products of parts, added as INT32."""
     terms = a.shape[-1]
     parts = -(-terms // EXACT_PRODUCTS)
     rest = parts * EXACT_PRODUCTS - terms if parts > 1 else 0

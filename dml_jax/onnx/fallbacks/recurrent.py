@@ -1,5 +1,6 @@
 """Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.lowering import recurrent
-from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
 from dml_jax.lowering.element_wise import identity
-from dml_jax.lowering.matrix import integer_product, product_in_parts
+from dml_jax.lowering.matrix import integer_product
 from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
 
@@ -45,23 +46,25 @@ def _recurrent(
 @fallback("DynamicQuantizeLSTM", domain=MICROSOFT)
 def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
+    of_bytes = functools.partial(integer_product, dtype=np.float32)
 
     def of_inputs(x: jax.Array) -> jax.Array:
         steps, scale, zero = _quantized(x.reshape(-1, x.shape[-1]), (0, 1))
         left = steps.astype(np.uint8), zero.astype(np.uint8).reshape(1)
-        parts = [
-            integer_product(*left, *right, np.float32) * (scale * of_weight)
-            for *right, of_weight in zip(w, w_zero.reshape(len(w), -1), w_scale, strict=True)
-        ]
+        weights = zip(w, w_zero.reshape(len(w), -1), w_scale, strict=True)
+        parts = [of_bytes(*left, *right) * (scale * own) for *right, own in weights]
         return jnp.stack([part.reshape(*x.shape[:2], -1) for part in parts], 1)
 
     def of_states(h: jax.Array) -> jax.Array:
         steps, scale, zero = _quantized(h, (1, 2))
-        total = product_in_parts(steps - zero, recurrence)
-        return total.astype(np.float32) * (scale * r_scale.reshape(len(r), 1, -1))
+        if r.shape[1] > EXACT_PRODUCTS:
+            left = steps.astype(np.uint8), zero.astype(np.uint8).reshape(-1, 1)
+            total = jax.vmap(of_bytes)(*left, r, r_zero.reshape(len(r), -1))
+        else:  # exact too, and faster: weights are converted once, before the first step
+            total = recurrent.product(steps - zero, recurrence, is_turned=True)
+        return total * (scale * r_scale.reshape(len(r), 1, -1))
 
     functions = _functions(node, DEFAULTS["LSTM"], len(w))
-    # Integers of 9 bits, as FLOAT32: a CPU multiplies a row of these faster than one of bytes.
     recurrence = r.astype(np.float32) - r_zero.astype(np.float32).reshape(len(r), 1, -1)
     is_coupled = bool(node.attribute("input_forget", 0))
     cell = recurrent.lstm(of_states, peephole, functions, _clip(node), is_coupled)
