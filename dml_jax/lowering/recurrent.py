@@ -194,7 +194,7 @@ def gru(
     def step(part: jax.Array, h: jax.Array) -> States:
         if hidden_bias is None:
             gates = part[..., : 2 * k] + product(h, of_gates, is_turned)
-            z, r = jnp.split(stored(f(gates)), 2, -1)
+            z, r = jnp.split(f(gates), 2, -1)
             new = g(part[..., 2 * k :] + product(r * h, of_new, is_turned))
         else:
             whole = product(h, recurrence, is_turned)
