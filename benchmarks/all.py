@@ -86,7 +86,7 @@ class Tables:
         whole = self.load(kind)
         names = self._slowest(whole) if kind == "compiled" else _names(words)
         missing = [name for name in names if name not in whole.failed]
-        missing = [name for name in missing if _count(whole, name) < processes]
+        missing = [name for name in missing if whole.processes(name) < processes]
         if not missing:
             return
         of_all = kind == "limits" and not self.of_cpu  # all GPUs, and what joins them
@@ -160,11 +160,6 @@ def _names(words: list[str]) -> list[str]:
     command = [*BENCH, *words, "--list"]
     listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return listed.stdout.splitlines()
-
-
-def _count(results: Results, name: str) -> int:
-    row = results.rows.get(name)
-    return len(row.seconds[row.way]) if row else 0
 
 
 def _place(part: int, parts: int) -> dict[str, Any]:

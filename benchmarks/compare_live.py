@@ -8,39 +8,38 @@ the cells as large as a GPU needs.
 """
 
 import argparse
-import functools
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
 
-import jax
+from dml_jax.bench import compare
+from dml_jax.bench.cells import cells
+from dml_jax.bench.rows import Results
 
-from dml_jax.bench import compare, runs
-from dml_jax.bench.cells import Cell, cells
-from dml_jax.bench.measure import Bench
-from dml_jax.bench.rows import Results, environment
-
+NAMES = ("ELEMENT_WISE_CLIP", "ELEMENT_WISE_ADD", "ELEMENT_WISE_TANH", "REDUCE", "TILE")
 MORE = 1.1  # the work of the cells that must be slower
 SPIN = "import time\nwhile True:\n end = time.monotonic() + 0.05\n"
 SPIN += " while time.monotonic() < end: pass\n time.sleep(0.05)"
 
 
-def chosen(length: int) -> list[Cell]:
-    """Return five cells whose work grows with the length of their first axis."""
-    names = ("ELEMENT_WISE_CLIP", "ELEMENT_WISE_ADD", "ELEMENT_WISE_TANH", "REDUCE", "TILE")
-    sizes = {"": (length, 32, 64, 64)}
-    return [cells([name], ["FLOAT32"], variants=1, sizes=sizes)[0] for name in names]
-
-
-def measured(name: str, length: int, processes: int) -> Results:
-    """Measure a run of cells of a length in processes of their own."""
-    results, begin = Results(), time.monotonic()
-    command = [sys.executable, __file__, "--child", "--length", str(length)]
-    for _ in runs.in_processes(command, results, processes, 0.0, lambda *_: None):
-        pass
+def measured(what: str, length: int, processes: int) -> Results:
+    """Measure five cells whose work grows with the length of their first axis."""
+    sizes, begin = {"": (length, 32, 64, 64)}, time.monotonic()
+    chosen = [cells([name], ["FLOAT32"], variants=1, sizes=sizes)[0] for name in NAMES]
+    with tempfile.TemporaryDirectory() as folder:
+        names, target = Path(folder, "names.txt"), Path(folder, "run.json")
+        names.write_text("\n".join(cell.name for cell in chosen))
+        words = ["--sizes", ",".join(map(str, sizes[""])), "--dtype", "FLOAT32", "--seconds", "0.5"]
+        words += [word for name in NAMES for word in ("--operator", name)]
+        words += ["--cells", str(names), "--processes", str(processes), "-o", str(target)]
+        command = [sys.executable, "-m", "dml_jax", "bench", *words]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        results = Results.load(target)
     results.rows = {row.label: replace(row, name=row.label) for row in results.rows.values()}
-    print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
+    print(f"{what}: {time.monotonic() - begin:.0f} s", flush=True)
     return results
 
 
@@ -49,12 +48,7 @@ def main() -> bool:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=24)
     parser.add_argument("--length", type=int, default=20, help="of the cells' first axis")
-    parser.add_argument("--child", action="store_true", help="one process (used by this script)")
     options = parser.parse_args()
-    if options.child:
-        device, say = jax.devices()[0], functools.partial(print, flush=True)
-        runs.child(Bench(device, 0.5), chosen(options.length), environment(device), say)
-        return True
     length, processes = options.length, options.processes
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2)]
     try:

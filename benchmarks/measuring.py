@@ -1,28 +1,33 @@
-"""What the benchmarks share: times in turns, errors, files of results, processes of their own."""
+"""What the benchmarks share: command lines, rows and their files, times in turn, processes."""
 
+import argparse
 import json
+import math
 import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dml_jax import __version__
+from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.errors import nearest
+from dml_jax.files import write_whole
 from dml_jax.host import cores
 
-ROUNDS, RUNS = 5, 5
+ROUNDS = 15
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
-CLOCK = time.process_time if cores() == 1 else time.perf_counter
 KEPT_PAGES = {  # what glibc's allocator reads when a process starts
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
+Row = dict[str, Any]
 
 
 def restart_with_kept_pages() -> None:
@@ -36,22 +41,114 @@ def restart_with_kept_pages() -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
+def parser(text: str | None, rows: str) -> argparse.ArgumentParser:
+    """Return the command line of a benchmark.
+
+    Args:
+        text: what it says of itself.
+        rows: what its rows are.
+    """
+    made = argparse.ArgumentParser(description=text)
+    made.add_argument("results", type=Path, help="the file, whose other rows stay")
+    again = f"{rows} that are measured again; by default those that the file lacks"
+    made.add_argument("names", nargs="*", help=again)
+    made.add_argument("--budget", type=float, default=1e9, help="seconds; then no row begins")
+    return made
+
+
+def measure(
+    given: argparse.Namespace,
+    facts: Mapping[str, Any] = {},
+    /,
+    **tables: Mapping[str, Callable[[], Row]],
+) -> int:
+    """Measure rows, print each one, and write it to the file; return how many are not right.
+
+    A row that fails is a line, and the next one is measured.
+
+    Args:
+        given: the command line, as `parser` reads it.
+        facts: what the environment has beside.
+        tables: of each table a call for each row, in their order.
+    """
+    begin, wrong = time.monotonic(), 0
+    known = [name for every in tables.values() for name in every]
+    for word in given.names:
+        if not any(_is_named(name, [word]) for name in known):
+            raise SystemExit(f"{word!r} names no row{nearest(word, known)}")
+    for table, every in tables.items():
+        rows = kept(given.results, table)
+        for name in wanted(given, table, every):
+            if time.monotonic() - begin > given.budget:
+                break
+            try:
+                rows[name] = every[name]()
+            except Exception as error:
+                wrong += 1
+                print(f"{name:<24} {type(error).__name__}: {error}"[:400], flush=True)
+                continue
+            print(f"{name:<24} {shown(rows[name])}", flush=True)
+            save(given.results, table, {n: rows[n] for n in (*every, *rows) if n in rows}, facts)
+        wrong += sum(not row.get("is_right", True) for row in rows.values())
+    return wrong
+
+
+def wanted(given: argparse.Namespace, table: str, every: Iterable[str]) -> list[str]:
+    """Return the rows of a table to measure: those that are named, or that its file lacks."""
+    rows = kept(given.results, table)
+    if given.names:
+        return [name for name in every if _is_named(name, given.names)]
+    return [name for name in every if name not in rows]
+
+
+def _is_named(name: str, words: list[str]) -> bool:
+    """Return whether a row has one of some names, or a name that begins with one of these."""
+    return any(name == word or name.startswith(f"{word} ") for word in words)
+
+
+def kept(results: Path, table: str) -> dict[str, Row]:
+    """Return a table of a file of results, which is empty without the file.
+
+    A file of another version is refused: all its rows are of the version that it names.
+    """
+    whole = json.loads(results.read_text()) if results.exists() else {}
+    found = whole.get("environment", {}).get("dml_jax", __version__)
+    if found != __version__:
+        raise SystemExit(f"{results} is of dml_jax {found}, not {__version__}: name another file")
+    return whole.get(table, {})
+
+
+def save(results: Path, table: str, rows: Mapping[str, Row], facts: Mapping[str, Any] = {}) -> None:
+    """Write a table of a file of results, and where it was measured; its other tables stay."""
+    import jax
+
+    from dml_jax.bench.rows import environment
+
+    whole = json.loads(results.read_text()) if results.exists() else {}
+    whole |= {"environment": {**environment(jax.devices()[0]), **facts}, table: rows}
+    write_whole(results, lambda file: file.write(f"{json.dumps(whole, indent=1)}\n".encode()))
+
+
+def shown(row: Row) -> str:
+    """Return a row on a line, with three digits, behind its speed beside the peer's."""
+    speed = f"{row['peer_ms'] / row['ms']:6.2f} " if "peer_ms" in row else ""
+    short = json.loads(json.dumps(row), parse_float=lambda text: float(f"{float(text):.3g}"))
+    return speed + json.dumps(short)
+
+
 def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
     """Return the median time of each of `calls`, which take turns, `rounds` of them.
 
-    The calls of the first `SETTLING` seconds of a turn are not counted.
+    The calls of the first `SETTLING` seconds of a turn are not counted. On one core, times are
+    processor time.
     """
-    samples: list[list[float]] = [[] for _ in calls]
-    for _ in range(rounds):
-        for call, times in zip(calls, samples, strict=True):
-            begin = time.perf_counter()
-            while time.perf_counter() - begin < SETTLING:
-                call()
-            for _ in range(RUNS):
-                start = CLOCK()
-                call()
-                times.append(1e3 * (CLOCK() - start))
-    return [statistics.median(times) for times in samples]
+    contenders = {
+        str(k): Contender(lambda _, call=call: call(), warm=SETTLING)
+        for k, call in enumerate(calls)
+    }
+    times = interleaved(contenders, samples=rounds, seconds=math.inf, give_up=math.inf)
+    kind = "processor" if cores() == 1 else "median"
+    return [1e3 * getattr(found, kind) for found in times.values()]
 
 
 def difference(result: Any, answer: Any) -> float:
@@ -60,43 +157,34 @@ def difference(result: Any, answer: Any) -> float:
     return float(np.abs(result - answer).max() / max(np.abs(answer).max(), 1e-9))
 
 
-def kept(results: Path, table: str) -> dict[str, Any]:
-    """Return a table of a file of results, which is empty without the file."""
-    return json.loads(results.read_text())[table] if results.exists() else {}
+def run(command: Callable[[], int | None], *functions: Callable[..., Any]) -> None:
+    """Run a command; or, where the first word names a function, print what it returns as JSON."""
+    named = {function.__name__: function for function in functions}
+    if sys.argv[1:2] and sys.argv[1] in named:
+        try:
+            print(json.dumps(named[sys.argv[1]](*sys.argv[2:])), flush=True)
+        except Exception as error:
+            sys.exit(str(error).partition("\n")[0] or type(error).__name__)
+    else:
+        sys.exit(command())
 
 
-def save(results: Path, facts: Mapping[str, Any] = {}, **tables: Any) -> None:
-    """Write results: where they were measured, with `facts` of a peer, and the tables."""
-    import jax
-
-    from dml_jax.bench.rows import environment
-
-    write(results, {"environment": {**environment(jax.devices()[0]), **facts}, **tables})
-
-
-def write(results: Path, value: Any) -> None:
-    """Write a file of results."""
-    results.write_text(json.dumps(value, indent=1) + "\n")
-
-
-def shown(row: Mapping[str, Any]) -> str:
-    """Return the speed, the error and the time of a row as text."""
-    return f"{row['peer_ms'] / row['ms']:6.2f} {row['error']:8.1e} {row['ms']:9.3f} ms"
-
-
-def said_by(script: str, words: Sequence[Any], seconds: float, **options: Any) -> tuple[Any, str]:
-    """Return the last line of JSON that a process prints, or None, and what else it says at last.
+def said_by(*words: Any, seconds: float, python: Any = sys.executable) -> Row:
+    """Return the last line of JSON that a program of Python prints.
 
     Args:
-        script: the file of its program.
         words: of its command line.
         seconds: after these it is ended.
-        options: of `subprocess.run`.
+        python: the interpreter.
+
+    Raises `RuntimeError` with what else it says at last if it prints none in time.
     """
-    command = [sys.executable, script, *map(str, words)]
+    command = [str(word) for word in (python, *words)]
     try:
-        done = subprocess.run(command, timeout=seconds, capture_output=True, text=True, **options)
+        done = subprocess.run(command, timeout=seconds, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        return None, f"no answer within {seconds:.0f} s"
-    *_, last = [line for line in done.stdout.splitlines() if line.startswith("{")] or [""]
-    return (json.loads(last) if last else None), done.stderr.strip()
+        raise RuntimeError(f"no answer within {seconds:.0f} s") from None
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no answer"])[-1])
+    return json.loads(lines[-1])

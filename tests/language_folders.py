@@ -50,7 +50,7 @@ def _label(name: str) -> str:
     kind, layer = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
     if kind == "head":
         return "/lm_head/MatMul"
-    part = "attn" if kind in ("qkv", "out") else "mlp"
+    part = "attn" if kind in ("qkv", "q", "k", "v", "out") else "mlp"
     kind = "o" if kind == "out" else kind
     return f"/model/layers.{layer}/{part}/{kind}_proj/MatMul"
 
@@ -66,9 +66,19 @@ def write_folder(
     zero_points: bool = False,
     biases: bool = False,
     seed: int = 0,
+    width: int = WIDTH,
+    size: int = SIZE,
+    vocabulary: int = VOCABULARY,
+    context: int = CONTEXT,
+    block: int = 16,
+    is_dml: bool = False,
+    draw: Any = None,
     **attention: Any,
 ) -> Path:
     """Write a folder of a decoder with grouped attention; return it.
+
+    The graph is one that the model builder writes for a CPU, or for DirectML: products of queries,
+    keys and values apart, RotaryEmbedding, and sums that are normalized at once.
 
     Args:
         folder: the folder.
@@ -81,9 +91,16 @@ def write_folder(
         zero_points: whether quantized weights have zero points beside their scales.
         biases: whether the products of attentions have biases, quantized ones as inputs.
         seed: of the weights.
+        width: the elements of a token.
+        size: the elements of a head.
+        vocabulary: the number of tokens.
+        context: the most tokens of a sequence.
+        block: the elements that have one scale of quantized weights.
+        is_dml: whether the graph is that for DirectML.
+        draw: gives random numbers, in place of a generator with the seed.
         attention: further attributes of GroupQueryAttention.
     """
-    draw = np.random.default_rng(seed)
+    draw = draw or np.random.default_rng(seed)
     nodes, weights = list[Any](), dict[str, np.ndarray]()
 
     def weight(name: str, *sizes: int, scale: float = 0.3) -> str:
@@ -91,9 +108,9 @@ def write_folder(
         return name
 
     def add(op_type: str, inputs: str, outputs: str, **attributes: Any) -> str:
-        given = ["" if name == "-" else name for name in inputs.split()]
-        nodes.append(helper.make_node(op_type, given, outputs.split(), **attributes))
-        return outputs.split()[0]
+        given, made = (["" if n == "-" else n for n in s.split()] for s in (inputs, outputs))
+        nodes.append(helper.make_node(op_type, given, made, **attributes))
+        return made[0]
 
     def product(x: str, name: str, rows: int, columns: int) -> str:
         matrix = draw.standard_normal((columns, rows)) / rows**0.5
@@ -105,17 +122,56 @@ def write_folder(
             weights[name] = matrix.T.astype(kind)
             made = add("MatMul", f"{x} {name}", f"{name}.out", name=label)
             return add("Add", f"{made} {name}.bias", f"{name}.sum") if has_bias else made
-        weights[name], scale = _quantized(matrix)
+        weights[name], scale = _quantized(matrix, block)
         weights[f"{name}.scale"] = scale.astype(kind)
-        given = {"K": rows, "N": columns, "bits": 4, "block_size": 16, "domain": MICROSOFT}
+        given = {"K": rows, "N": columns, "bits": 4, "block_size": block, "domain": MICROSOFT}
         inputs = f"{x} {name} {name}.scale"
         if zero_points:
-            weights[f"{name}.zero"] = draw.integers(0, 256, (columns, -(-rows // 32)), np.uint8)
+            weights[f"{name}.zero"] = draw.integers(
+                0, 256, (columns, -(-rows // block // 2)), np.uint8
+            )
             inputs += f" {name}.zero"
         inputs += f"{'' if zero_points else ' -'} - {name}.bias" * has_bias
         return add("MatMulNBits", inputs, f"{name}.out", name=label, **given)
 
-    angles = np.arange(CONTEXT)[:, None] / 100 ** (np.arange(SIZE // 2) / (SIZE // 2))
+    def attended(read: str, k: int) -> str:
+        past = f"past_key_values.{k}.key past_key_values.{k}.value"
+        if is_dml:
+            counts = {"q": heads, "k": groups, "v": groups}
+            made = [product(read, f"{n}{k}", width, count * size) for n, count in counts.items()]
+            turned = [
+                add("RotaryEmbedding", f"{x} position_ids cos sin", f"{x}.turned", domain=MICROSOFT)
+                for x in made[:2]
+            ]
+            inputs = f"{' '.join(turned)} {made[2]} {past} lengths total"
+        else:
+            packed = product(read, f"qkv{k}", width, (heads + 2 * groups) * size)
+            inputs = f"{packed} - - {past} lengths total cos sin"
+        return add(
+            "GroupQueryAttention",
+            inputs,
+            f"attended{k} present.{k}.key present.{k}.value",
+            domain=MICROSOFT,
+            num_heads=heads,
+            kv_num_heads=groups,
+            do_rotary=int(not is_dml),
+            **attention,
+        )
+
+    def normed(x: str, name: str) -> str:
+        weights[name] = np.ones(width, kind)
+        return add("SimplifiedLayerNormalization", f"{x} {name}", f"{name}ed", **norm)
+
+    def summed(x: str, made: str, name: str) -> tuple[str, str]:
+        """Return a sum, and what the next product reads."""
+        if not is_dml:
+            return add("Add", f"{x} {made}", name), name
+        weights[f"{name}.norm"] = np.ones(width, kind)
+        inputs, outputs = f"{x} {made} {name}.norm", f"{name}.normed - - {name}"
+        given = {"epsilon": 1e-5, "domain": MICROSOFT}
+        return name, add("SkipSimplifiedLayerNormalization", inputs, outputs, **given)
+
+    angles = np.arange(context)[:, None] / 100 ** (np.arange(size // 2) / (size // 2))
     weights |= {"cos": np.cos(angles).astype(kind), "sin": np.sin(angles).astype(kind)}
     weights |= {"one": np.array([1], np.int64), "place": np.array(1, np.int64)}
     add("ReduceSum", "attention_mask one", "sums", keepdims=0)
@@ -125,46 +181,34 @@ def write_folder(
     add("Gather", "sizes place", "size", axis=0)
     add("Cast", "size", "total", to=TensorProto.INT32)
     norm = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
-    x = add("Gather", f"{weight('embedding', VOCABULARY, WIDTH, scale=1)} input_ids", "embedded")
+    x = add("Gather", f"{weight('embedding', vocabulary, width, scale=1)} input_ids", "embedded")
+    read = x
     for k in range(layers):
-        weights[f"norm{k}"] = np.ones(WIDTH, kind)
-        read = add("SimplifiedLayerNormalization", f"{x} norm{k}", f"normed{k}", **norm)
-        packed = product(read, f"qkv{k}", WIDTH, (heads + 2 * groups) * SIZE)
-        past = f"past_key_values.{k}.key past_key_values.{k}.value"
-        add(
-            "GroupQueryAttention",
-            f"{packed} - - {past} lengths total cos sin",
-            f"attended{k} present.{k}.key present.{k}.value",
-            domain=MICROSOFT,
-            num_heads=heads,
-            kv_num_heads=groups,
-            do_rotary=1,
-            **attention,
-        )
-        made = product(f"attended{k}", f"out{k}", heads * SIZE, WIDTH)
-        x = add("Add", f"{x} {made}", f"sum{k}")
-        gate, up = (product(x, f"{name}{k}", WIDTH, columns) for name in ("gate", "up"))
+        read = normed(x, f"norm{k}") if k == 0 or not is_dml else read
+        made = product(attended(read, k), f"out{k}", heads * size, width)
+        x, read = summed(x, made, f"sum{k}")
+        gate, up = (product(read, f"{name}{k}", width, columns) for name in ("gate", "up"))
         add("Sigmoid", gate, f"sigmoid{k}")
         add("Mul", f"{gate} sigmoid{k}", f"silu{k}")
         add("Mul", f"silu{k} {up}", f"wide{k}")
-        x = add("Add", f"{x} {product(f'wide{k}', f'down{k}', columns, WIDTH)}", f"layer{k}")
-    weights["norm"] = np.ones(WIDTH, kind)
-    x = add("SimplifiedLayerNormalization", f"{x} norm", "normed", **norm)
-    product(x, "head", WIDTH, VOCABULARY)
+        x, read = summed(x, product(f"wide{k}", f"down{k}", columns, width), f"layer{k}")
+    product(read if is_dml else normed(x, "norm"), "head", width, vocabulary)
     nodes[-1].output[0] = "logits"
     element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     value = helper.make_tensor_value_info
     tokens = [value("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"])]
     tokens.append(value("attention_mask", TensorProto.INT64, ["batch_size", "total_length"]))
+    if is_dml:
+        tokens.append(value("position_ids", TensorProto.INT64, ["batch_size", "sequence_length"]))
     names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
     caches = {
         side: [
-            value(f"{side}.{n}", element, ["batch_size", groups, f"{side}_length", SIZE])
+            value(f"{side}.{n}", element, ["batch_size", groups, f"{side}_length", size])
             for n in names
         ]
         for side in ("past_key_values", "present")
     }
-    outputs = [value("logits", element, ["batch_size", "sequence_length", VOCABULARY])]
+    outputs = [value("logits", element, ["batch_size", "sequence_length", vocabulary])]
     graph = helper.make_graph(
         nodes,
         "decoder",
@@ -176,20 +220,21 @@ def write_folder(
     folder.mkdir(parents=True, exist_ok=True)
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data")
-    decoder = {"filename": "model.onnx", "head_size": SIZE, "num_hidden_layers": layers}
+    decoder = {"filename": "model.onnx", "head_size": size, "num_hidden_layers": layers}
     decoder |= {"num_attention_heads": heads, "num_key_value_heads": groups}
-    config = {
+    config: dict[str, Any] = {
         "model": {
             "type": "llama",
             "bos_token_id": 1,
             "eos_token_id": END,
             "pad_token_id": 0,
-            "vocab_size": VOCABULARY,
-            "context_length": CONTEXT,
+            "vocab_size": vocabulary,
+            "context_length": context,
             "decoder": decoder,
         },
-        "search": {"max_length": CONTEXT, "do_sample": False, "top_k": 50, "top_p": 1.0},
+        "search": {"max_length": context, "do_sample": False, "top_k": 50, "top_p": 1.0},
     }
+    config["search"] |= {"past_present_share_buffer": True} if is_dml else {}
     (folder / "genai_config.json").write_text(json.dumps(config))
     write_tokenizer(folder)
     return folder
@@ -204,9 +249,10 @@ class Reference:
         path = str(folder / "model.onnx")
         self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         self._names = [f"{k}.{part}" for k in range(layers) for part in ("key", "value")]
-        kind = self._session.get_inputs()[2].type
-        self._groups = self._session.get_inputs()[2].shape[1]
-        self._kind = np.float16 if "float16" in kind else np.float32
+        self._inputs = {value.name: value for value in self._session.get_inputs()}
+        cache = self._inputs["past_key_values.0.key"]
+        self._groups = cache.shape[1]
+        self._kind = np.float16 if "float16" in cache.type else np.float32
 
     def logits(self, tokens: list[int]) -> np.ndarray:
         """Return the logits after tokens, [length, vocabulary]."""
@@ -214,6 +260,8 @@ class Reference:
         feeds = {f"past_key_values.{n}": empty for n in self._names}
         feeds |= {"input_ids": np.array([tokens], np.int64)}
         feeds |= {"attention_mask": np.ones((1, len(tokens)), np.int64)}
+        if "position_ids" in self._inputs:
+            feeds |= {"position_ids": np.arange(len(tokens))[None]}
         (logits,) = self._session.run(["logits"], feeds)
         return np.asarray(logits)[0].astype(np.float64)
 

@@ -344,6 +344,11 @@ def test_small_cells_are_not_summed_up():
     assert "0.12  TILE FLOAT32[8]" in said
 
 
+def test_of_a_program_alone_nothing_is_summed_up():
+    """`--network net.onnx --filter "whole program"` has no operators beside."""
+    assert report.summary([replace(row(), operator=report.PROGRAM)]) == ""
+
+
 def test_the_roof_is_the_lower_limit():
     """Memory takes 1 s; 40 operations at 8 a second take 5 s."""
     assert row(20.0, copy=1.0).of_roof == pytest.approx(1 / 20)

@@ -56,6 +56,8 @@ FORMS: dict[str, tuple[dict[str, Any], float]] = {
     "FLOAT32": ({}, 1e-4),
     "int4 of FLOAT16": ({"kind": np.float16, "bits": 4}, 0.03),
     "a window and a cap": ({"local_window_size": 3, "softcap": 2.0}, 1e-4),
+    "FLOAT32 for DirectML": ({"is_dml": True}, 1e-4),
+    "int4 for DirectML": ({"is_dml": True, "kind": np.float16, "bits": 4, "block": 32}, 0.03),
 }
 
 

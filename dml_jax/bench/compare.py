@@ -50,7 +50,7 @@ def compare(old: Results, new: Results) -> list[Verdict]:
     names = [name for name in old.rows if name in new.rows]
     if not names:
         raise DmlError([Fault("", "both runs", "have a cell in common", Unquoted("none"))])
-    counts = [len(run.rows[n].seconds[run.rows[n].way]) for run in (old, new) for n in names]
+    counts = [run.rows[name].processes for run in (old, new) for name in names]
     if min(counts) < PROCESSES:
         rule = f"have the times of {PROCESSES} processes of each cell (--processes, --resume)"
         raise DmlError([Fault("", "a run", rule, min(counts))])

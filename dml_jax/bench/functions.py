@@ -87,14 +87,18 @@ class Transformed(ABC):
         return self.operator.c_name
 
     @property
-    @abstractmethod
     def inputs(self) -> Sequence[Edge]:
         """Return the tensors that a call takes."""
+        return tuple(map(self.changed, self.operator.inputs))
 
     @property
-    @abstractmethod
     def outputs(self) -> Sequence[Edge]:
         """Return the tensors that a call returns."""
+        return tuple(map(self.changed, self.operator.outputs))
+
+    def changed(self, tensor: Edge) -> Edge:
+        """Return what takes the place of a tensor of the operator."""
+        return tensor
 
     @abstractmethod
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,15 +169,7 @@ class Mapped(Transformed):
 
     size: int = 4
 
-    @property
-    def inputs(self) -> Sequence[Edge]:
-        return tuple(map(self._with_axis, self.operator.inputs))
-
-    @property
-    def outputs(self) -> Sequence[Edge]:
-        return tuple(map(self._with_axis, self.operator.outputs))
-
-    def _with_axis(self, tensor: Edge) -> Edge:
+    def changed(self, tensor: Edge) -> Edge:
         return ArrayType(tensor.dtype, (self.size, *tensor.sizes))
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -184,13 +180,8 @@ class Mapped(Transformed):
 class Narrow(Transformed):
     """The operator of FLOAT32 on arrays of bfloat16, as networks compute them."""
 
-    @property
-    def inputs(self) -> Sequence[Edge]:
-        return tuple(map(_narrowed, self.operator.inputs))
-
-    @property
-    def outputs(self) -> Sequence[Edge]:
-        return tuple(map(_narrowed, self.operator.outputs))
+    def changed(self, tensor: Edge) -> Edge:
+        return ArrayType(BFLOAT16, tensor.sizes) if tensor.dtype == np.float32 else tensor
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if function is not self.operator:  # an expression computes in the type that it is given
@@ -200,7 +191,3 @@ class Narrow(Transformed):
 
         node = OperatorNode(self.operator)
         return lambda *arrays: tuple(computed(node, arrays))
-
-
-def _narrowed(tensor: Edge) -> Edge:
-    return ArrayType(BFLOAT16, tensor.sizes) if tensor.dtype == np.float32 else tensor

@@ -81,12 +81,8 @@ def _of_products(kinds: dict[str, np.dtype], queued: bool) -> Iterator[Cell]:
         out = np.dtype(np.int32) if name == "INT8" else dtype
         n = size if queued or name != "INT8" else size // 4  # XLA has no fast one on a CPU
         x, y = ArrayType(dtype, (n, n)), ArrayType(out, (n, n))
-        function = functools.partial(_product, preset or lax.Precision.HIGHEST, out)
+        function = functools.partial(measure.product, preset or lax.Precision.HIGHEST, out)
         yield _cell("product", name, Plain(function, [x, x], [y], operations=2 * n**3))
-
-
-def _product(precision: Any, dtype: np.dtype, x: Any, y: Any) -> Any:
-    return lax.dot(x, y, precision=precision, preferred_element_type=dtype)
 
 
 def _of_caches(largest: int) -> Iterator[Cell]:

@@ -1,6 +1,7 @@
 """Measures cells on a device, each beside a plain copy and beside peers."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -40,9 +41,9 @@ def changed(x: jax.Array) -> jax.Array:
     return x * 2 if jnp.issubdtype(x.dtype, jnp.floating) else x ^ 1
 
 
-def product(x: jax.Array, y: jax.Array) -> jax.Array:
-    """Multiply matrices in full precision: the peak is the rate of XLA's program for this."""
-    return lax.dot(x, y, precision=lax.Precision.HIGHEST, preferred_element_type=x.dtype)
+def product(precision: Any, dtype: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+    """Multiply matrices: the peak is the rate of XLA's program for this in full precision."""
+    return lax.dot(x, y, precision=precision, preferred_element_type=dtype)
 
 
 class Bench:
@@ -102,7 +103,8 @@ class Bench:
         if name in PRODUCTS and name not in self._peaks:
             size = MULTIPLIED_QUEUED if is_queued(self.device) else MULTIPLIED
             tensor = ArrayType(dtype, (size, size))
-            contender = self._plain(product, [tensor] * 2, tensor, 2)
+            function = functools.partial(product, lax.Precision.HIGHEST, dtype)
+            contender = self._plain(function, [tensor] * 2, tensor, 2)
             times = interleaved({"product": contender}, 2, seconds=max(self.seconds, 0.2))
             self._peaks[name] = 2 * size**3 / times["product"].median
         return self._peaks.get(name, 0.0)

@@ -75,42 +75,40 @@ def _precision() -> str:
     return jax.config.jax_default_matmul_precision or "highest"  # pyright: ignore
 
 
-def _jnp(device: Any) -> Peer:
-    """Return the peer of plain `jax.numpy` expressions in a `jax.jit`."""
-
-    def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
-        function = made_of(cell.function, expression)
-        with jax.default_matmul_precision(_precision()):
-            program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
-            results = program(*inputs[0])
-            if is_queued(device):
-                return all_at_once(function, inputs, device), results
-        call = jax_contender(lambda index: program(*inputs[index % len(inputs)]), device)
-        return call, results
-
-    return peer
+def _jnp(device: Any, cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+    """Compute plain `jax.numpy` expressions in a `jax.jit`."""
+    function = made_of(cell.function, expression)
+    with jax.default_matmul_precision(_precision()):
+        program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
+        results = program(*inputs[0])
+        if is_queued(device):
+            return all_at_once(function, inputs, device), results
+    return jax_contender(lambda index: program(*inputs[index % len(inputs)]), device), results
 
 
-def _like_numpy(library: str) -> Callable[[Any], Peer]:
-    def made(device: Any) -> Peer:
-        xp = importlib.import_module(library)
+def _like_numpy(
+    library: str, device: Any, cell: Cell, inputs: Sequence[Arrays]
+) -> tuple[Contender, Any]:
+    """Compute the expressions of NumPy or CuPy."""
+    if isinstance(cell.function, Transformed):
+        raise UnsupportedError(cell.name)
+    xp = importlib.import_module(library)
+    function = made_of(cell.function, lambda op: expression(op, xp))
+    views = [tuple(map(xp.asarray if xp is np else xp.from_dlpack, xs)) for xs in inputs]
+    call = _calling(function, views, mark=None if xp is np else cuda_mark(xp))
+    return call, function(*views[0])
 
-        def mark() -> Mark:
-            event = xp.cuda.Event()
-            event.record()
-            return Mark(lambda: event.done, event.synchronize)
 
-        def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
-            if isinstance(cell.function, Transformed):
-                raise UnsupportedError(cell.name)
-            function = made_of(cell.function, lambda op: expression(op, xp))
-            views = [tuple(map(xp.asarray if xp is np else xp.from_dlpack, xs)) for xs in inputs]
-            call = _calling(function, views, mark=mark if xp is not np else None)
-            return call, function(*views[0])
+def cuda_mark(library: Any) -> Callable[[], Mark]:
+    """Return the `Contender.mark` of PyTorch or CuPy."""
 
-        return peer
+    def mark() -> Mark:
+        event = library.cuda.Event()
+        event.record()
+        passed = event.query if hasattr(event, "query") else lambda: event.done
+        return Mark(passed, event.synchronize)
 
-    return made
+    return mark
 
 
 def _calling(function: Any, sets: Sequence[Any], **options: Any) -> Contender:
@@ -123,42 +121,30 @@ def _calling(function: Any, sets: Sequence[Any], **options: Any) -> Contender:
     return Contender(call, **options)
 
 
-def _torch(compiling: bool) -> Callable[[Any], Peer]:
-    """Return the peer of PyTorch's functions, which the tests of a checkout name."""
-
-    def made(device: Any) -> Peer:
-        torch: Any = importlib.import_module("torch")
-        functions = _functions_of_pytorch()
-        on_cpu = device.platform == "cpu"
-        torch.set_num_threads(cores())
-        torch.set_default_device("cpu" if on_cpu else "cuda")
-
-        def mark() -> Mark:
-            event = torch.cuda.Event()
-            event.record()
-            return Mark(event.query, event.synchronize)
-
-        def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
-            if not isinstance(cell.function, Operator) or cell.operator not in functions:
-                raise UnsupportedError(cell.name)
-            is_rounded = _precision() not in ("highest", "float32")
-            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
-            function = functions[cell.operator](cell.function)
-            views = [tuple(map(torch.from_dlpack, xs)) for xs in inputs]
-            if compiling:
-                torch._dynamo.reset()
-                function = torch.compile(function, dynamic=False)
-            results = [y.detach().cpu().numpy() for y in as_tuple(function(*views[0]))]
-            if on_cpu:
-                return _calling(function, views, settle=SETTLING), results
-            return _captured(torch, function, views, mark), results
-
-        return peer
-
-    return made
+def _torch(
+    compiling: bool, device: Any, cell: Cell, inputs: Sequence[Arrays]
+) -> tuple[Contender, Any]:
+    """Compute PyTorch's functions, which the tests of a checkout name."""
+    torch: Any = importlib.import_module("torch")
+    on_cpu, functions = device.platform == "cpu", _functions_of_pytorch()
+    if not isinstance(cell.function, Operator) or cell.operator not in functions:
+        raise UnsupportedError(cell.name)
+    torch.set_num_threads(cores())
+    torch.set_default_device("cpu" if on_cpu else "cuda")
+    is_rounded = _precision() not in ("highest", "float32")
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
+    function = functions[cell.operator](cell.function)
+    views = [tuple(map(torch.from_dlpack, xs)) for xs in inputs]
+    if compiling:
+        torch._dynamo.reset()
+        function = torch.compile(function, dynamic=False)
+    results = [y.detach().cpu().numpy() for y in as_tuple(function(*views[0]))]
+    if on_cpu:
+        return _calling(function, views, settle=SETTLING), results
+    return _captured(torch, function, views), results
 
 
-def _captured(torch: Any, function: Any, views: Sequence[Any], mark: Any) -> Contender:
+def _captured(torch: Any, function: Any, views: Sequence[Any]) -> Contender:
     """Return the contender of all sets in one CUDA graph, or of calls where none captures them."""
     graph, made = torch.cuda.CUDAGraph(), []
     try:
@@ -166,11 +152,12 @@ def _captured(torch: Any, function: Any, views: Sequence[Any], mark: Any) -> Con
             made.extend(function(*xs) for xs in views)
     except RuntimeError:  # a function that waits for the device
         torch.cuda.synchronize()
-        return _calling(function, views, mark=mark)
+        return _calling(function, views, mark=cuda_mark(torch))
     held = graph, made  # the graph writes to these results
-    return Contender(lambda index: held[0].replay(), mark=mark, sets=len(views))
+    return Contender(lambda _: held[0].replay(), mark=cuda_mark(torch), sets=len(views))
 
 
+@functools.cache
 def _functions_of_pytorch() -> dict[str, Any]:
     """Return what makes PyTorch's function of an operator, by its name."""
     folder = Path(__file__).parents[2] / "tests"
@@ -184,35 +171,46 @@ def _functions_of_pytorch() -> dict[str, Any]:
     return {name: made for module in found for name, made in module.PEERS.items()}
 
 
-def _onnxruntime(device: Any) -> Peer:
-    """Return the peer of ONNX Runtime's CPU provider, for networks."""
+def session_of(model: Any, optimized: bool = True, spins: bool = True) -> Any:
+    """Return ONNX Runtime's session of a model on all cores.
+
+    Args:
+        model: the file, or its bytes.
+        optimized: whether it optimizes the model.
+        spins: whether its threads stay busy between calls.
+    """
     ort: Any = importlib.import_module("onnxruntime")
-
-    def peer(cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
-        network = getattr(cell.function, "network", None)
-        if network is None:
-            raise UnsupportedError(cell.name)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = cores(), 4
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = cores(), 4
+    if not optimized:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not spins:
         options.add_session_config_entry("session.force_spinning_stop_between_runs", "1")
-        session = ort.InferenceSession(network, options, providers=["CPUExecutionProvider"])
-        shapes = {one.name: one.shape for one in session.get_inputs()}
-        pairs = zip(cell.function.names, map(np.asarray, inputs[0]), strict=False)
-        feeds = {n: x if shapes[n] else x.reshape(()) for n, x in pairs}
-        results = session.run(None, feeds)
-        return Contender(lambda index: session.run(None, feeds)), results
-
-    return peer
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-PEERS: dict[str, Callable[[Any], Peer]] = {
+def _onnxruntime(device: Any, cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+    """Compute networks by ONNX Runtime's CPU provider."""
+    network = getattr(cell.function, "network", None)
+    if network is None:
+        raise UnsupportedError(cell.name)
+    session = session_of(network, spins=False)
+    shapes = {one.name: one.shape for one in session.get_inputs()}
+    pairs = zip(cell.function.names, map(np.asarray, inputs[0]), strict=False)
+    feeds = {n: x if shapes[n] else x.reshape(()) for n, x in pairs}
+    results = session.run(None, feeds)
+    return Contender(lambda index: session.run(None, feeds)), results
+
+
+PEERS: dict[str, Callable[[Any, Cell, Sequence[Arrays]], tuple[Contender, Any]]] = {
     "jnp": _jnp,
-    "numpy": _like_numpy("numpy"),
-    "cupy": _like_numpy("cupy"),
-    "torch": _torch(compiling=False),
-    "torch.compile": _torch(compiling=True),
+    "numpy": functools.partial(_like_numpy, "numpy"),
+    "cupy": functools.partial(_like_numpy, "cupy"),
+    "torch": functools.partial(_torch, False),
+    "torch.compile": functools.partial(_torch, True),
     "onnxruntime": _onnxruntime,
 }
+PACKAGES = {"jnp": "jax", "torch.compile": "torch"}  # where the name is another one
 
 
 def check_peer(name: str) -> None:
@@ -225,12 +223,15 @@ def check_peer(name: str) -> None:
 def peer_named(name: str, device: Any) -> Peer:
     """Return the peer of a name on a device. Raises `DmlError` if the machine has it not."""
     check_peer(name)
+    package = PACKAGES.get(name, name)
     try:
-        return PEERS[name](device)
+        importlib.import_module(package)
     except ImportError as error:
-        package = {"torch.compile": "torch", "jnp": "jax"}.get(name, name)
         rule = f"have the package {package} (pip install {package})"
         raise DmlError([Fault("", f"--peers {name}", rule, Unquoted(error))]) from None
+    if package == "torch":
+        _functions_of_pytorch()
+    return functools.partial(PEERS[name], device)
 
 
 def difference(ours: Sequence[Any], theirs: Any, operator: str = "") -> str:

@@ -195,7 +195,7 @@ def summary(rows: Sequence[Row]) -> str:
     if speeds:
         mean = statistics.geometric_mean(speeds)
         lines.append(f"The fastest peer takes {mean:.2f} times our time (geometric mean).")
-    for row in programs:
+    for row in programs if single else ():
         total = sum(r.count * r.time() for r in single)
         lines.append(
             f"The operators take {shown_time(total)} one by one, the program "

@@ -68,20 +68,10 @@ class Row:
     @classmethod
     def of(cls, cell: Cell, operations: float) -> "Row":
         """Return the row of a cell, without times."""
-        tensor = cell.tensor
-        return cls(
-            cell.name,
-            cell.operator,
-            cell.variant,
-            cell.family,
-            type_name(tensor),
-            [*map(int, tensor.sizes)],
-            cell.bytes_in,
-            cell.bytes_out,
-            cell.bytes,
-            operations,
-            cell.count,
-        )
+        named = ("name", "operator", "variant", "family", "bytes_in", "bytes_out", "bytes", "count")
+        known: dict[str, Any] = {name: getattr(cell, name) for name in named}
+        known |= {"data_type": type_name(cell.tensor), "sizes": [*map(int, cell.tensor.sizes)]}
+        return cls(**known, operations=operations)
 
     def to_json(self) -> dict[str, Any]:
         """Return the row for JSON; seconds have five digits, and what is empty is left out."""
@@ -118,6 +108,11 @@ class Row:
     def way(self) -> str:
         """Return the way of our own calls: `donated`, or else `allocated`."""
         return "donated" if "donated" in self.seconds else "allocated"
+
+    @property
+    def processes(self) -> int:
+        """Return how many processes measured the cell."""
+        return len(self.seconds[self.way])
 
     def time(self, name: str = "") -> float:
         """Return the median over the processes, in seconds."""
@@ -213,6 +208,10 @@ class Results:
             self.rows[row.name].add(row)
         else:
             self.rows[row.name] = row
+
+    def processes(self, name: str) -> int:
+        """Return how many processes measured a cell."""
+        return self.rows[name].processes if name in self.rows else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the run for JSON."""

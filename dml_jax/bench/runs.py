@@ -94,7 +94,7 @@ def in_processes(
                 case "names":
                     names, results.cells = value, len(value)
                     results.complete = len({*value} & {*skipped})
-                    left = [processes - _count(results, name) for name in value]
+                    left = [processes - results.processes(name) for name in value]
                     total = done + sum(max(n, 1 if narrow else 0) for n in left)
                 case "begun":
                     begun = value
@@ -120,16 +120,9 @@ def in_processes(
             return
 
 
-def _count(results: Results, name: str) -> int:
-    row = results.rows.get(name)
-    return len(row.seconds[row.way]) if row else 0
-
-
 def _is_done(row: Row, processes: int, narrow: float) -> bool:
-    count = len(row.seconds[row.way])
-    if count < processes:
-        return False
-    return not narrow or row.interval <= narrow or count >= MOST_PROCESSES
+    is_narrow = not narrow or row.interval <= narrow or row.processes >= MOST_PROCESSES
+    return row.processes >= processes and is_narrow
 
 
 def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str, Any]]:

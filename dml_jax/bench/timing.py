@@ -37,15 +37,21 @@ class Contender:
     wait: Callable[[], object] = lambda: None  # returns when the last call is done
     mark: Callable[[], Mark] | None = None  # marks the end of the queue, where calls are queued
     settle: float = 0.0  # seconds for which threads stay busy after a call
+    warm: float = 0.0  # seconds of calls before a sample
     sets: int = 1  # on so many sets of data one call works
 
     def sample(self, sets: Iterator[int], calls: int) -> Sample:
         """Time some calls.
 
-        A call that is not counted wakes threads and refills caches. Where calls are queued, the
-        clock runs between two marks: the way to the device and back is not part of the time.
+        Calls that are not counted wake threads and refill caches: one, or those of `warm` seconds.
+        Where calls are queued, the clock runs between two marks: the way to the device and back is
+        not part of the time.
         """
+        end = time.perf_counter() + self.warm
         self.call(next(sets))
+        while time.perf_counter() < end:
+            self.wait()
+            self.call(next(sets))
         if self.mark is None:
             self.wait()
             start, used = time.perf_counter(), time.process_time()

@@ -1,7 +1,8 @@
-"""Programs that call packages for ONNX Runtime: `python programs.py NAME` prints answers and times.
+"""Programs that call packages for ONNX Runtime.
 
-Each function imports its package, and returns a call that makes all that it needs when it is called
-first. The call returns lists, texts and numbers.
+`python onnxruntime_packages.py NAME` prints the answers and the times of one. Each function
+imports its package, and returns a call that makes all that it needs when it is called first. The
+call returns lists, texts and numbers.
 """
 
 # pyright: reportMissingImports=false
@@ -76,7 +77,7 @@ def magika_files() -> Answers:
     """Find the kinds of ten files of this checkout by magika."""
     from magika import Magika
 
-    root, magika = Path(__file__).parent.parent.parent, functools.cache(Magika)
+    root, magika = Path(__file__).parent.parent, functools.cache(Magika)
     files = (
         *("README.md", "pyproject.toml", "mkdocs.yml", "CITATION.cff", "LICENSE"),
         *("dml_jax/errors.py", "docs/site.css", "docs/images/camera.jpg", "docs/images/adam.png"),
