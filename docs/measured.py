@@ -514,8 +514,9 @@ def page() -> str:
         "with other weights. An error is a part of the largest absolute value of a result.",
         *_files(),
         "## PyDirectML programs",
-        "Microsoft's sample programs by `benchmarks/pydirectml_programs.py`: a compute after the "
-        "first one, beside the same calls in PyTorch. The last weights of mobilenet are random.",
+        "The calls of Microsoft's sample programs, by `benchmarks/pydirectml_programs.py`: a "
+        "compute after the first one, beside the same calls in PyTorch. The last weights of "
+        "mobilenet are random.",
         *_programs(),
         "## Programs of ONNX Runtime",
         "Packages that other people wrote for ONNX Runtime, unchanged, by "
