@@ -1,9 +1,33 @@
-"""The host: its cores, and their caches."""
+"""The host: its cores and their caches, and Python's collector."""
 
+import contextlib
+import gc
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 SYSTEM = Path("/sys/devices/system/cpu")
+_LOCK = threading.Lock()
+_pauses: list[bool] = []  # for each pause of the collector that goes on: whether it ran before
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's collector of cycles, while many objects are made that stay.
+
+    It would look through all objects of the process time and again. Threads may pause it at once:
+    the last one to end turns it on again, if it was on before the first one.
+    """
+    with _LOCK:
+        _pauses.append(_pauses[0] if _pauses else gc.isenabled())
+        gc.disable()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            if _pauses.pop() and not _pauses:
+                gc.enable()
 
 
 def cores() -> int:

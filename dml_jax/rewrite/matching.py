@@ -115,29 +115,41 @@ def rewritten(
     for rewrite in rewrites:
         counts[rewrite.name] = 0
         for _ in range(_PASSES_MAX):
-            graph, count = rewrite.once(graph)
+            graph, count = _everywhere(graph, rewrite)
             counts[rewrite.name] += count
             if not count:
                 break
     return graph, counts
 
 
-def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
-    """Return the graph with all nodes replaced that match, and their number."""
+def _everywhere(graph: Graph, rewrite: Rewrite | GraphRewrite) -> tuple[Graph, int]:
+    """Return the graph rewritten once, and the graphs within its nodes; and how many nodes were."""
     inner: dict[int, AnyNode] = {}
     count = 0
     for index, node in enumerate(graph.nodes):
         if isinstance(node, FunctionNode) and node.graphs:
-            made = [_pass(part, rewrite) for part in node.graphs]
+            made = [_everywhere(part, rewrite) for part in node.graphs]
             if any(number for _, number in made):
                 inner[index] = replace(node, graphs=tuple(part for part, _ in made))
                 count += sum(number for _, number in made)
+    if inner:
+        copy = Copy(graph)
+        for index, node, _ in graph.plan:
+            copy.add(index, inner.get(index, node))
+        graph = copy.build()
+    graph, own = rewrite.once(graph)
+    return graph, count + own
+
+
+def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
+    """Return the graph with all nodes replaced that match, and their number."""
+    count = 0
     chains = {
         index: chain
         for index in range(len(graph.nodes))
         if (chain := _chain(graph, rewrite, index))
     }
-    if not chains and not inner:
+    if not chains:
         return graph, 0
     copy = Copy(graph)
     for index, node, _ in graph.plan:
@@ -146,7 +158,7 @@ def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
             copy.replace(index, rewrite, rewrite.replacement(*found))
             count += 1
         else:
-            copy.add(index, inner.get(index, node))
+            copy.add(index, node)
     return (copy.build(), count) if count else (graph, 0)
 
 
@@ -178,7 +190,8 @@ class Copy:
         self._readers = Counter(node for node, _ in edges)
         self._ends = {node for node, _ in graph.ends.values()}
 
-    def _reads(self, index: int) -> dict[int, Source]:
+    def reads(self, index: int) -> dict[int, Source]:
+        """Return the sources of a node's inputs in the new graph, by the index that edges use."""
         return {slot: self._made[source] for slot, source in self._graph.reads[index].items()}
 
     def found(self, index: int) -> Found:
@@ -186,7 +199,7 @@ class Copy:
         node = self._graph.nodes[index]
         assert isinstance(node, OperatorNode)
         fields = [f for _, f, _ in node.operator.tensors(output=False)]
-        slots, reads = node.slots(output=False), sorted(self._reads(index).items())
+        slots, reads = node.slots(output=False), sorted(self.reads(index).items())
         expressions = [Expression(slots[slot][1], self._builder, s) for slot, s in reads]
         inputs = [*zip(fields, expressions, strict=True)]
         is_output, varying = index in self._ends, frozenset(self._varying)
@@ -199,10 +212,14 @@ class Copy:
 
     def add(self, index: int, node: AnyNode, other: Mapping[int, Expression] = {}) -> None:
         """Copy a node, or add `node` in its place, with `other` for some of its inputs."""
-        reads = self._reads(index) | {slot: e.source for slot, e in other.items()}
+        reads = self.reads(index) | {slot: e.source for slot, e in other.items()}
         is_varying = isinstance(node, FunctionNode) or not self._varying.isdisjoint(reads.values())
         for expression in self._builder.add(node, reads):
             self._keep(index, expression.source[1], expression, is_varying)
+
+    def added(self, node: AnyNode, reads: Mapping[int, Source]) -> list[Expression]:
+        """Add a node that the old graph has not; return its outputs. `reads` are as of `reads`."""
+        return self._builder.add(node, reads)
 
     def replace(self, index: int, rewrite: Rewrite, new: Any) -> None:
         """Let an expression stand for the output of a node. Raises `DmlError` if it does not."""
@@ -213,7 +230,7 @@ class Copy:
             rule = f"give an expression of {tensor.shown()}, the only output of the node"
             shown = Unquoted(new.desc.shown() if isinstance(new, Expression) else repr(new))
             raise DmlError([Fault("", f"the rewrite '{rewrite.name}'", rule, shown)])
-        varying = not self._varying.isdisjoint(self._reads(index).values())
+        varying = not self._varying.isdisjoint(self.reads(index).values())
         self._keep(index, slot, new, varying)
 
     def build(self) -> Graph:
