@@ -48,27 +48,27 @@ def hoisted(graph: Graph) -> Graph:
 
     It is for what computes it: the branches keep these nodes, and do not run them.
     """
-    if not any(isinstance(node, FunctionNode) and node.captured for node in graph.nodes):
+    if not any(isinstance(node, FunctionNode) and node.graphs for node in graph.nodes):
         return graph
     copy = Copy(graph)
     for index, node, _ in graph.plan:
-        made: list[dict[Source, Expression]] = []
-        if isinstance(node, FunctionNode):
-            reads = copy.reads(index)
-            for part, places in zip(node.graphs, node.captured, strict=False):
-                known = {
-                    source: reads[places[name]]
-                    for source, name, edge in part.named_inputs
-                    if isinstance(edge, TensorDesc) and TensorFlags.OWNED_BY_DML in edge.flags
-                }
-                made.append(dict(_of_weights(copy, part, known)))
-            given = [expression for own in made for expression in own.values()]
-            inputs = (*node.inputs, *(expression.desc for expression in given))
-            function = _Holding(node.function, [[*own] for own in made])
-            other = replace(node, function=function, inputs=inputs)
-            copy.add(index, other if given else node, dict(enumerate(given, len(node.inputs))))
-        else:
+        if not isinstance(node, FunctionNode):
             copy.add(index, node)
+            continue
+        made, parts = list[dict[Source, Expression]](), tuple(map(hoisted, node.graphs))
+        reads = copy.reads(index)
+        for part, places in zip(parts, node.captured, strict=False):
+            known = {
+                source: reads[places[name]]
+                for source, name, edge in part.named_inputs
+                if isinstance(edge, TensorDesc) and TensorFlags.OWNED_BY_DML in edge.flags
+            }
+            made.append(dict(_of_weights(copy, part, known)))
+        given = [expression for own in made for expression in own.values()]
+        function = _Holding(node.function, [[*own] for own in made]) if given else node.function
+        inputs = (*node.inputs, *(expression.desc for expression in given))
+        other = replace(node, function=function, inputs=inputs, graphs=parts)
+        copy.add(index, other, dict(enumerate(given, len(node.inputs))))
     return copy.build()
 
 
