@@ -9,7 +9,7 @@ from pathlib import Path
 
 SYSTEM = Path("/sys/devices/system/cpu")
 _LOCK = threading.Lock()
-_pauses: list[bool] = []  # for each pause of the collector that goes on: whether it ran before
+_pauses: list[bool] = []  # of the collector: whether it was on as each began
 
 
 @contextlib.contextmanager
@@ -20,13 +20,13 @@ def collector_paused() -> Iterator[None]:
     the last one to end turns it on again, if it was on before the first one.
     """
     with _LOCK:
-        _pauses.append(_pauses[0] if _pauses else gc.isenabled())
+        _pauses.append(gc.isenabled())  # on for the first pause alone
         gc.disable()
     try:
         yield
     finally:
         with _LOCK:
-            if _pauses.pop() and not _pauses:
+            if _pauses.pop():
                 gc.enable()
 
 

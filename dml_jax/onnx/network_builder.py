@@ -152,15 +152,15 @@ class NetworkBuilder:
             source = self.unique(tensor.name)
             self.around[source] = tensor
             known = (lambda: tensor.array) if tensor.is_known else None
-
-            def value() -> Expression:
-                flags = getattr(tensor.value.desc, "flags", "NONE") if self.is_branch else "NONE"
-                return self._input(source, kind, flags)
-
-            made = Tensor(tensor.name, kind, value, known)
+            made = Tensor(tensor.name, kind, lambda: self._captured(source, tensor), known)
             made.is_weight, made.bounds = tensor.is_known, tensor.bounds
             self._read[id(tensor)] = made
         return self._read[id(tensor)]
+
+    def _captured(self, source: str, tensor: Tensor) -> Expression:
+        """Return the input of the graph for a tensor outside; a weight is one in a branch too."""
+        flags = getattr(tensor.value.desc, "flags", "NONE") if self.is_branch else "NONE"
+        return self._input(source, tensor.type, flags)
 
     def function(
         self,

@@ -4,43 +4,16 @@ Branches read weights in the order that their operators want, as the whole graph
 turned them itself would do so at each call.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode, Source
 from dml_jax.rewrite.matching import Copy
 
-
-@dataclass(frozen=True)
-class _Part:
-    """A graph of a node, some arrays of which are known: by their sources in it."""
-
-    graph: Graph
-    known: dict[Source, Any]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.graph, name)
-
-    def computed(self, known: dict[Source, Any]) -> Sequence[Any]:
-        return self.graph.computed({**known, **self.known})
-
-
-@dataclass(frozen=True)
-class _Holding:
-    """A function of graphs and arrays, behind whose arrays are those that the graphs know."""
-
-    function: Callable[..., Sequence[Any]]
-    sources: Sequence[Sequence[Source]]
-
-    def __call__(self, graphs: Sequence[Graph], *arrays: Any) -> Sequence[Any]:
-        count = len(arrays) - sum(map(len, self.sources))
-        rest = iter(arrays[count:])
-        held = [{source: next(rest) for source in sources} for sources in self.sources]
-        parts = [_Part(graph, known) for graph, known in zip(graphs, held, strict=True)]
-        return self.function(parts, *arrays[:count])
+Function = Callable[..., Sequence[Any]]
 
 
 def hoisted(graph: Graph) -> Graph:
@@ -52,51 +25,72 @@ def hoisted(graph: Graph) -> Graph:
         return graph
     copy = Copy(graph)
     for index, node, _ in graph.plan:
-        if not isinstance(node, FunctionNode):
-            copy.add(index, node)
-            continue
-        made, parts = list[dict[Source, Expression]](), tuple(map(hoisted, node.graphs))
-        reads = copy.reads(index)
-        for part, places in zip(parts, node.captured, strict=False):
-            known = {
-                source: reads[places[name]]
-                for source, name, edge in part.named_inputs
-                if isinstance(edge, TensorDesc) and TensorFlags.OWNED_BY_DML in edge.flags
-            }
-            made.append(dict(_of_weights(copy, part, known)))
-        given = [expression for own in made for expression in own.values()]
-        function = _Holding(node.function, [[*own] for own in made]) if given else node.function
-        inputs = (*node.inputs, *(expression.desc for expression in given))
-        other = replace(node, function=function, inputs=inputs, graphs=parts)
-        copy.add(index, other, dict(enumerate(given, len(node.inputs))))
+        given: list[Expression] = []
+        if isinstance(node, FunctionNode) and node.graphs:
+            parts, reads = tuple(map(hoisted, node.graphs)), copy.reads(index)
+            pairs = zip(parts, node.captured, strict=False)
+            made = [_of_weights(copy, part, places, reads) for part, places in pairs]
+            given = [expression for own in made for expression in own.values()]
+            function = _holding(node.function, [[*own] for own in made])
+            inputs = (*node.inputs, *(expression.desc for expression in given))
+            function = function if given else node.function
+            node = replace(node, function=function, inputs=inputs, graphs=parts)
+        copy.add(index, node, dict(enumerate(given, len(node.slots(output=False)) - len(given))))
     return copy.build()
 
 
 def _of_weights(
-    copy: Copy, graph: Graph, known: dict[Source, Source]
-) -> Iterator[tuple[Source, Expression]]:
+    copy: Copy, graph: Graph, places: Mapping[str, int], reads: Mapping[int, Source]
+) -> dict[Source, Expression]:
     """Add the nodes of a graph that follow from weights to the graph around it.
 
     Args:
         copy: the graph around it.
-        graph: the graph.
-        known: the sources around it of its weights, by those in it; those of nodes are added.
+        graph: the graph of a node.
+        places: which input of the node each input of the graph is.
+        reads: the sources of the node's inputs.
 
-    Yields the outputs that other nodes read. What grows stays where it is.
+    Returns the outputs that other nodes read, by their sources in the graph. What grows stays.
     """
+    known = {
+        source: reads[places[name]]
+        for source, name, edge in graph.named_inputs
+        if TensorFlags.OWNED_BY_DML in getattr(edge, "flags", ())
+    }
     made, used = dict[Source, Expression](), {*graph.results}
     for index, node, sources in graph.plan:
-        if isinstance(node, OperatorNode) and _keeps_size(node) and known.keys() >= {*sources}:
-            reads = {slot: known[source] for slot, source in graph.reads[index].items()}
-            (made[index, 0],) = copy.added(node, reads)
+        if isinstance(node, OperatorNode) and known.keys() >= {*sources} and _keeps_size(node):
+            around = {slot: known[source] for slot, source in graph.reads[index].items()}
+            (made[index, 0],) = copy.added(node, around)
             known[index, 0] = made[index, 0].source
         else:
             used.update(sources)
-    return ((source, expression) for source, expression in made.items() if source in used)
+    return {source: expression for source, expression in made.items() if source in used}
 
 
 def _keeps_size(node: OperatorNode) -> bool:
     """Return whether the only output of an operator is not larger than what it reads."""
-    inputs, outputs = ([t for _, t in node.slots(is_output) if t] for is_output in (False, True))
-    most = max((tensor.total_tensor_size_in_bytes for tensor in inputs), default=0)
-    return len(outputs) == 1 and outputs[0].total_tensor_size_in_bytes <= most
+    sizes = [t.total_tensor_size_in_bytes for t in node.operator.inputs]
+    (first, *others) = node.operator.outputs
+    return not others and first.total_tensor_size_in_bytes <= max(sizes, default=0)
+
+
+def _holding(function: Function, sources: Sequence[Sequence[Source]]) -> Function:
+    """Return a function of graphs and arrays that takes some arrays of the graphs, too.
+
+    They are behind the others: those of `sources`, the sources of each graph.
+    """
+
+    def run(graphs: Sequence[Graph], *arrays: Any) -> Sequence[Any]:
+        count = len(arrays) - sum(map(len, sources))
+        rest = iter(arrays[count:])
+        known = [{source: next(rest) for source in own} for own in sources]
+        return function([*map(_knowing, graphs, known)], *arrays[:count])
+
+    return run
+
+
+def _knowing(graph: Graph, held: Mapping[Source, Any]) -> Any:
+    """Return what computes a graph some of whose arrays are known."""
+    points = {"named_inputs": graph.named_inputs, "counted": graph.counted}
+    return SimpleNamespace(computed=lambda known: graph.computed({**known, **held}), **points)

@@ -124,34 +124,27 @@ def rewritten(
 
 def _everywhere(graph: Graph, rewrite: Rewrite | GraphRewrite) -> tuple[Graph, int]:
     """Return the graph rewritten once, and the graphs within its nodes; and how many nodes were."""
-    inner: dict[int, AnyNode] = {}
-    count = 0
+    inner, total = dict[int, AnyNode](), 0
     for index, node in enumerate(graph.nodes):
         if isinstance(node, FunctionNode) and node.graphs:
-            made = [_everywhere(part, rewrite) for part in node.graphs]
-            if any(number for _, number in made):
-                inner[index] = replace(node, graphs=tuple(part for part, _ in made))
-                count += sum(number for _, number in made)
-    if inner:
+            parts, counts = zip(*(_everywhere(part, rewrite) for part in node.graphs), strict=True)
+            inner[index], total = replace(node, graphs=parts), total + sum(counts)
+    if total:
         copy = Copy(graph)
         for index, node, _ in graph.plan:
             copy.add(index, inner.get(index, node))
         graph = copy.build()
-    graph, own = rewrite.once(graph)
-    return graph, count + own
+    graph, count = rewrite.once(graph)
+    return graph, total + count
 
 
 def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
     """Return the graph with all nodes replaced that match, and their number."""
-    count = 0
-    chains = {
-        index: chain
-        for index in range(len(graph.nodes))
-        if (chain := _chain(graph, rewrite, index))
-    }
+    places = range(len(graph.nodes))
+    chains = {index: chain for index in places if (chain := _chain(graph, rewrite, index))}
     if not chains:
         return graph, 0
-    copy = Copy(graph)
+    copy, count = Copy(graph), 0
     for index, node, _ in graph.plan:
         found = [copy.found(k) for k in chains.get(index, ())]
         if found and rewrite.condition(*found):
