@@ -3,12 +3,10 @@
 import contextlib
 import gc
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 SYSTEM = Path("/sys/devices/system/cpu")
-_LOCK = threading.Lock()
 _pauses: list[bool] = []  # of the collector: whether it was on as each began
 
 
@@ -19,15 +17,13 @@ def collector_paused() -> Iterator[None]:
     It would look through all objects of the process time and again. Threads may pause it at once:
     the last one to end turns it on again, if it was on before the first one.
     """
-    with _LOCK:
-        _pauses.append(gc.isenabled())  # on for the first pause alone
-        gc.disable()
+    _pauses.append(gc.isenabled())
+    gc.disable()
     try:
         yield
     finally:
-        with _LOCK:
-            if _pauses.pop():
-                gc.enable()
+        if _pauses.pop():  # the first one's, if no other goes on
+            gc.enable()
 
 
 def cores() -> int:

@@ -4,7 +4,7 @@ Branches read weights in the order that their operators want, as the whole graph
 turned them itself would do so at each call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +12,6 @@ from typing import Any
 from dml_jax.enums import TensorFlags
 from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode, Source
 from dml_jax.rewrite.matching import Copy
-
-Function = Callable[..., Sequence[Any]]
 
 
 def hoisted(graph: Graph) -> Graph:
@@ -29,11 +27,10 @@ def hoisted(graph: Graph) -> Graph:
         if isinstance(node, FunctionNode) and node.graphs:
             parts, reads = tuple(map(hoisted, node.graphs)), copy.reads(index)
             pairs = zip(parts, node.captured, strict=False)
-            made = [_of_weights(copy, part, places, reads) for part, places in pairs]
+            made = [_of_weights(copy, *pair, reads) for pair in pairs]
             given = [expression for own in made for expression in own.values()]
-            function = _holding(node.function, [[*own] for own in made])
             inputs = (*node.inputs, *(expression.desc for expression in given))
-            function = function if given else node.function
+            function = _holding(node.function, made) if given else node.function
             node = replace(node, function=function, inputs=inputs, graphs=parts)
         copy.add(index, node, dict(enumerate(given, len(node.slots(output=False)) - len(given))))
     return copy.build()
@@ -61,7 +58,7 @@ def _of_weights(
     for index, node, sources in graph.plan:
         if isinstance(node, OperatorNode) and known.keys() >= {*sources} and _keeps_size(node):
             around = {slot: known[source] for slot, source in graph.reads[index].items()}
-            (made[index, 0],) = copy.added(node, around)
+            (made[index, 0],) = copy.builder.add(node, around)
             known[index, 0] = made[index, 0].source
         else:
             used.update(sources)
@@ -70,12 +67,12 @@ def _of_weights(
 
 def _keeps_size(node: OperatorNode) -> bool:
     """Return whether the only output of an operator is not larger than what it reads."""
-    sizes = [t.total_tensor_size_in_bytes for t in node.operator.inputs]
-    (first, *others) = node.operator.outputs
-    return not others and first.total_tensor_size_in_bytes <= max(sizes, default=0)
+    sides = node.operator.inputs, node.operator.outputs
+    read, made = ([t.total_tensor_size_in_bytes for t in side] for side in sides)
+    return len(made) == 1 and made[0] <= max(read, default=0)
 
 
-def _holding(function: Function, sources: Sequence[Sequence[Source]]) -> Function:
+def _holding(function: Any, sources: Sequence[Collection[Source]]) -> Any:
     """Return a function of graphs and arrays that takes some arrays of the graphs, too.
 
     They are behind the others: those of `sources`, the sources of each graph.

@@ -168,14 +168,18 @@ def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
 
 
 class Copy:
-    """A graph that is built again node by node, with replacements."""
+    """A graph that is built again node by node, with replacements.
+
+    Attributes:
+        builder: makes the new graph.
+    """
 
     def __init__(self, graph: Graph):
-        self._graph, self._builder = graph, GraphBuilder()
+        self._graph, self.builder = graph, GraphBuilder()
         self._made: dict[Source, Source] = {}  # the sources of the old graph in the new one
         self._varying: set[Source] = set()  # in the new graph
         for outer, name, edge in graph.named_inputs:
-            source = self._builder.input_tensor(name, edge).source
+            source = self.builder.input_tensor(name, edge).source
             self._made[outer] = source
             if not isinstance(edge, TensorDesc) or TensorFlags.OWNED_BY_DML not in edge.flags:
                 self._varying.add(source)
@@ -193,7 +197,7 @@ class Copy:
         assert isinstance(node, OperatorNode)
         fields = [f for _, f, _ in node.operator.tensors(output=False)]
         slots, reads = node.slots(output=False), sorted(self.reads(index).items())
-        expressions = [Expression(slots[slot][1], self._builder, s) for slot, s in reads]
+        expressions = [Expression(slots[slot][1], self.builder, s) for slot, s in reads]
         inputs = [*zip(fields, expressions, strict=True)]
         is_output, varying = index in self._ends, frozenset(self._varying)
         return Found(node.operator, self._readers[index], is_output, inputs, varying)
@@ -207,18 +211,14 @@ class Copy:
         """Copy a node, or add `node` in its place, with `other` for some of its inputs."""
         reads = self.reads(index) | {slot: e.source for slot, e in other.items()}
         is_varying = isinstance(node, FunctionNode) or not self._varying.isdisjoint(reads.values())
-        for expression in self._builder.add(node, reads):
+        for expression in self.builder.add(node, reads):
             self._keep(index, expression.source[1], expression, is_varying)
-
-    def added(self, node: AnyNode, reads: Mapping[int, Source]) -> list[Expression]:
-        """Add a node that the old graph has not; return its outputs. `reads` are as of `reads`."""
-        return self._builder.add(node, reads)
 
     def replace(self, index: int, rewrite: Rewrite, new: Any) -> None:
         """Let an expression stand for the output of a node. Raises `DmlError` if it does not."""
         slots = enumerate(self._graph.nodes[index].slots(output=True))
         (slot, tensor), *others = [(slot, t) for slot, (_, t) in slots if t is not None]
-        is_own = isinstance(new, Expression) and new.builder is self._builder and not others
+        is_own = isinstance(new, Expression) and new.builder is self.builder and not others
         if not is_own or not _is_same_memory(new, tensor):
             rule = f"give an expression of {tensor.shown()}, the only output of the node"
             shown = Unquoted(new.desc.shown() if isinstance(new, Expression) else repr(new))
@@ -228,7 +228,7 @@ class Copy:
 
     def build(self) -> Graph:
         """Return the new graph: the old one's outputs, and the inputs that they depend on."""
-        return built(self._graph, self._builder, self._made.__getitem__)
+        return built(self._graph, self.builder, self._made.__getitem__)
 
 
 def built(graph: Graph, builder: GraphBuilder, made: Callable[[Source], Source]) -> Graph:
