@@ -26,8 +26,7 @@ def hoisted(graph: Graph) -> Graph:
         given: list[Expression] = []
         if isinstance(node, FunctionNode) and node.graphs:
             parts, reads = tuple(map(hoisted, node.graphs)), copy.reads(index)
-            pairs = zip(parts, node.captured, strict=False)
-            made = [_of_weights(copy, *pair, reads) for pair in pairs]
+            made = [_of_weights(copy, *p, reads) for p in zip(parts, node.captured, strict=False)]
             given = [expression for own in made for expression in own.values()]
             inputs = (*node.inputs, *(expression.desc for expression in given))
             function = _holding(node.function, made) if given else node.function

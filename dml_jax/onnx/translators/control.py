@@ -215,8 +215,9 @@ def branch(site: Site) -> Results:
     graphs = [body.graph for body in bodies]
     inputs, places = [condition, *tensors], iter(range(1, len(tensors) + 1))
     captured = [{name: next(places) for name in body.captured} for body in bodies]
-    named = _named(paddings)
-    return translation.function(site.proto, _REASON, inputs, kinds, run, graphs, named, captured)
+    return translation.function(
+        site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings), captured
+    )
 
 
 def _common(
