@@ -1,29 +1,9 @@
-"""The host: its cores and their caches, and Python's collector."""
+"""The host: its cores, and their caches."""
 
-import contextlib
-import gc
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 SYSTEM = Path("/sys/devices/system/cpu")
-_pauses: list[bool] = []  # of the collector: whether it was on as each began
-
-
-@contextlib.contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause Python's collector of cycles, while many objects are made that stay.
-
-    It would look through all objects of the process time and again. Threads may pause it at once:
-    the last one to end turns it on again, if it was on before the first one.
-    """
-    _pauses.append(gc.isenabled())
-    gc.disable()
-    try:
-        yield
-    finally:
-        if _pauses.pop():  # the first one's, if no other goes on
-            gc.enable()
 
 
 def cores() -> int:

@@ -1,8 +1,6 @@
-"""What the host is: its cores and their caches, and the collector of Python."""
+"""What the host is: its cores and their caches."""
 
-import gc
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -34,36 +32,3 @@ def test_last_caches_are_counted_once(tmp_path: Path, monkeypatch: pytest.Monkey
                 (place / name).write_text(f"{value}\n")
     (tmp_path / "cpufreq").mkdir()
     assert host.last_cache_bytes() == 2 * 2**25
-
-
-def test_the_collector_pauses_until_the_last_thread_is_done():
-    inside, done = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with host.collector_paused():
-            inside.set()
-            done.wait(10)
-
-    thread = threading.Thread(target=other)
-    assert gc.isenabled()
-    with host.collector_paused():
-        thread.start()
-        assert inside.wait(10)
-        assert not gc.isenabled()
-    assert not gc.isenabled()
-    done.set()
-    thread.join()
-    assert gc.isenabled()
-
-
-def test_a_collector_that_was_off_stays_off_and_a_fault_turns_it_on_again():
-    with pytest.raises(KeyError), host.collector_paused():
-        raise KeyError
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with host.collector_paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    finally:
-        gc.enable()

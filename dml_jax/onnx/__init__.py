@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from dml_jax import beyond
 from dml_jax.errors import missing_extra
 from dml_jax.files import cache_folder
-from dml_jax.host import collector_paused
 
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of
@@ -102,7 +101,7 @@ def load_network(model: Any, options: "NetworkOptions") -> "Network":
     _need_onnx()
     from dml_jax.onnx import loading
 
-    with beyond.allowed(options.fallback), collector_paused():
+    with beyond.allowed(options.fallback):
         return loading.load(model, options)
 
 
