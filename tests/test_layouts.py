@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
-from onnx_models import model_of, node  # noqa: E402
+from onnx_models import model_of, node, runtime  # noqa: E402
 from test_rewrite import compared  # noqa: E402
 
 import dml_jax  # noqa: E402
@@ -309,6 +309,49 @@ def test_a_weight_of_several_nodes_is_prepared_once() -> None:
     network = load_onnx(network_of(nodes, (3, 8), a=a))
     np.testing.assert_allclose(network(x)["y"], x @ np.linalg.matrix_power(a.T, 3), 1e-4, 1e-4)
     assert f"1 arrays prepared of weights, {a.nbytes} bytes beside these" in network.report()
+
+
+def branches(has_inner: bool) -> Any:
+    """Return a network whose branch convolves by a filter, or by another and multiplies.
+
+    The latter may have an If within, whose branches convolve by filters too.
+    """
+    helper, sizes = onnx.helper, (np.float32, (1, 16, 6, 6))
+    value = helper.make_tensor_value_info
+    kind = onnx.TensorProto.FLOAT
+
+    def graph(nodes: list[Any], output: str, *shape: int) -> Any:
+        return helper.make_graph(nodes, output, [], [value(output, kind, shape)])
+
+    then = graph([node("Conv", "x a", "t", pads=[1, 1, 1, 1])], "t", 1, 16, 6, 6)
+    twice = [node("Conv", "x b", "h", pads=[1, 1, 1, 1]), node("MatMul", "h m", "i")]
+    least = graph([node("Conv", "i a", "j", pads=[1, 1, 1, 1])], "j", 1, 16, 6, 6)
+    most = graph([node("Conv", "i d", "k", pads=[1, 1, 1, 1])], "k", 1, 16, 6, 6)
+    twice += [node("If", "d0", "e", then_branch=least, else_branch=most)] if has_inner else []
+    twice += [node("Identity", "e" if has_inner else "i", "u")]
+    either = node("If", "c", "y", then_branch=then, else_branch=graph(twice, "u", 1, 16, 6, 6))
+    weights = {n: weight(16, 16, 3, 3) for n in "abd"} | {"m": weight(6, 6)}
+    inputs = {"x": sizes, "c": (np.bool_, ()), "d0": (np.bool_, ())}
+    return model_of([either], inputs, ["y"], weights)
+
+
+@of_a_cpu
+@pytest.mark.parametrize("has_inner", [False, True])
+def test_weights_of_branches_are_prepared_once(has_inner: bool) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model = branches(has_inner)
+    network, plain = load_onnx(model, layout="channels_last"), load_onnx(model, prepare=False)
+    assert network.prepared_from[1] == (3 if has_inner else 2)
+    assert plain.prepared_from[1] == 0
+    x = RANDOM.normal(size=(1, 16, 6, 6)).astype(np.float32)
+    for c, d in ((True, True), (False, True), (False, False)):
+        feeds = {"x": x, "c": np.array(c), "d0": np.array(d)}
+        (expected,) = runtime(model, feeds)
+        for results in (network(feeds), plain(feeds), network.apply(network.weights, feeds)):
+            np.testing.assert_allclose(results["y"], expected, rtol=1e-4, atol=1e-4)
+    network.weights["a"] = 2 * network.weights["a"]
+    feeds = {"x": x, "c": np.array(True), "d0": np.array(True)}
+    np.testing.assert_allclose(network(feeds)["y"], 2 * plain(feeds)["y"], rtol=1e-4, atol=1e-4)
 
 
 @of_a_cpu

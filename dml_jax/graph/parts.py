@@ -276,6 +276,7 @@ class FunctionNode:
         name: the name of the node.
         operator: the operator that it computes of arrays in another layout (`laid_out`); None where
             it is no operator.
+        captured: for each of `graphs`, which of `inputs` an input of the graph is, by its name.
     """
 
     function: Callable[..., Sequence[Any]]
@@ -286,6 +287,7 @@ class FunctionNode:
     graphs: tuple[Any, ...] = ()
     name: str | None = None
     operator: Operator | None = None
+    captured: tuple[Mapping[str, int], ...] = ()
 
     def slots(self, output: bool) -> Slots:
         """Return the inputs or outputs, by the index that edges use."""

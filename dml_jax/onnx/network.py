@@ -35,6 +35,7 @@ from dml_jax.onnx.translate import Translation
 from dml_jax.onnx.turns import ending
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
+from dml_jax.rewrite.hoisting import hoisted
 
 _SHOWN = 4  # inputs or outputs that a repr shows
 
@@ -415,6 +416,7 @@ class Network(Bindable):
         self, graph: Graph, counts: dict[str, int], options: Mapping[str, Any] | None = None
     ) -> None:
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
+        graph = hoisted(graph) if self._options.prepare else graph
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
         for name in ("_prepared", "_program", "_alone", "compiler_options"):
             vars(self).pop(name, None)

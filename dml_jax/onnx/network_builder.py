@@ -45,6 +45,7 @@ class NetworkBuilder:
         around: the tensors of the graph around this one that it reads, by their names here.
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
         padded: the tensors whose size data decides.
+        is_branch: whether the graph is a branch of an If, whose weights are those around it.
     """
 
     def __init__(self, fallback: bool, outer: "NetworkBuilder | None" = None):
@@ -53,6 +54,7 @@ class NetworkBuilder:
         self.around: dict[str, Tensor] = {}
         self.fixed: set[str] = set()
         self.padded: list[Tensor] = []
+        self.is_branch = False
         self.fallback, self._outer = fallback, outer
         self._taken: set[str] = set()
         self._last: dict[str, int] = {}  # the number of the last tensor of each name
@@ -150,10 +152,15 @@ class NetworkBuilder:
             source = self.unique(tensor.name)
             self.around[source] = tensor
             known = (lambda: tensor.array) if tensor.is_known else None
-            made = Tensor(tensor.name, kind, lambda: self._input(source, kind), known)
+            made = Tensor(tensor.name, kind, lambda: self._captured(source, tensor), known)
             made.is_weight, made.bounds = tensor.is_known, tensor.bounds
             self._read[id(tensor)] = made
         return self._read[id(tensor)]
+
+    def _captured(self, source: str, tensor: Tensor) -> Expression:
+        """Return the input of the graph for a tensor outside; a weight is one in a branch too."""
+        flags = getattr(tensor.value.desc, "flags", "NONE") if self.is_branch else "NONE"
+        return self._input(source, tensor.type, flags)
 
     def function(
         self,
@@ -164,6 +171,7 @@ class NetworkBuilder:
         function: Function,
         graphs: Sequence[Graph] = (),
         paddings: Sequence[tuple[int, str] | None] = (),
+        captured: Sequence[Mapping[str, int]] = (),
     ) -> list[Tensor | None]:
         """Add a function to the graph; return its outputs, None where the node asks for none.
 
@@ -176,6 +184,7 @@ class NetworkBuilder:
             graphs: the graphs that the function runs.
             paddings: the dimension of each output that is padded, and what decides its size, as
                 messages name it; None for an output that is not.
+            captured: which of `inputs` the inputs of each graph are, by name.
         """
         values = [None if tensor is None else self._value(tensor) for tensor in inputs]
         taken = [None if tensor is None else tensor.type for tensor in inputs]
@@ -195,6 +204,7 @@ class NetworkBuilder:
                 label_of(proto),
                 reason,
                 tuple(graphs),
+                captured=tuple(captured),
             )
             results = self.builder.function(node, values)
         made = iter(results)

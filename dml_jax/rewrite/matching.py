@@ -115,38 +115,43 @@ def rewritten(
     for rewrite in rewrites:
         counts[rewrite.name] = 0
         for _ in range(_PASSES_MAX):
-            graph, count = rewrite.once(graph)
+            graph, count = _everywhere(graph, rewrite)
             counts[rewrite.name] += count
             if not count:
                 break
     return graph, counts
 
 
-def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
-    """Return the graph with all nodes replaced that match, and their number."""
-    inner: dict[int, AnyNode] = {}
-    count = 0
+def _everywhere(graph: Graph, rewrite: Rewrite | GraphRewrite) -> tuple[Graph, int]:
+    """Return the graph rewritten once, and the graphs within its nodes; and how many nodes were."""
+    inner, total = dict[int, AnyNode](), 0
     for index, node in enumerate(graph.nodes):
         if isinstance(node, FunctionNode) and node.graphs:
-            made = [_pass(part, rewrite) for part in node.graphs]
-            if any(number for _, number in made):
-                inner[index] = replace(node, graphs=tuple(part for part, _ in made))
-                count += sum(number for _, number in made)
-    chains = {
-        index: chain
-        for index in range(len(graph.nodes))
-        if (chain := _chain(graph, rewrite, index))
-    }
-    if not chains and not inner:
+            parts, counts = zip(*(_everywhere(part, rewrite) for part in node.graphs), strict=True)
+            inner[index], total = replace(node, graphs=parts), total + sum(counts)
+    if total:
+        copy = Copy(graph)
+        for index, node, _ in graph.plan:
+            copy.add(index, inner.get(index, node))
+        graph = copy.build()
+    graph, count = rewrite.once(graph)
+    return graph, total + count
+
+
+def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
+    """Return the graph with all nodes replaced that match, and their number."""
+    places = range(len(graph.nodes))
+    chains = {index: chain for index in places if (chain := _chain(graph, rewrite, index))}
+    if not chains:
         return graph, 0
-    copy = Copy(graph)
+    copy, count = Copy(graph), 0
     for index, node, _ in graph.plan:
         found = [copy.found(k) for k in chains.get(index, ())]
         if found and rewrite.condition(*found):
             copy.replace(index, rewrite, rewrite.replacement(*found))
             count += 1
         else:
-            copy.add(index, inner.get(index, node))
+            copy.add(index, node)
     return (copy.build(), count) if count else (graph, 0)
 
 
@@ -163,14 +168,18 @@ def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
 
 
 class Copy:
-    """A graph that is built again node by node, with replacements."""
+    """A graph that is built again node by node, with replacements.
+
+    Attributes:
+        builder: makes the new graph.
+    """
 
     def __init__(self, graph: Graph):
-        self._graph, self._builder = graph, GraphBuilder()
+        self._graph, self.builder = graph, GraphBuilder()
         self._made: dict[Source, Source] = {}  # the sources of the old graph in the new one
         self._varying: set[Source] = set()  # in the new graph
         for outer, name, edge in graph.named_inputs:
-            source = self._builder.input_tensor(name, edge).source
+            source = self.builder.input_tensor(name, edge).source
             self._made[outer] = source
             if not isinstance(edge, TensorDesc) or TensorFlags.OWNED_BY_DML not in edge.flags:
                 self._varying.add(source)
@@ -178,7 +187,8 @@ class Copy:
         self._readers = Counter(node for node, _ in edges)
         self._ends = {node for node, _ in graph.ends.values()}
 
-    def _reads(self, index: int) -> dict[int, Source]:
+    def reads(self, index: int) -> dict[int, Source]:
+        """Return the sources of a node's inputs in the new graph, by the index that edges use."""
         return {slot: self._made[source] for slot, source in self._graph.reads[index].items()}
 
     def found(self, index: int) -> Found:
@@ -186,8 +196,8 @@ class Copy:
         node = self._graph.nodes[index]
         assert isinstance(node, OperatorNode)
         fields = [f for _, f, _ in node.operator.tensors(output=False)]
-        slots, reads = node.slots(output=False), sorted(self._reads(index).items())
-        expressions = [Expression(slots[slot][1], self._builder, s) for slot, s in reads]
+        slots, reads = node.slots(output=False), sorted(self.reads(index).items())
+        expressions = [Expression(slots[slot][1], self.builder, s) for slot, s in reads]
         inputs = [*zip(fields, expressions, strict=True)]
         is_output, varying = index in self._ends, frozenset(self._varying)
         return Found(node.operator, self._readers[index], is_output, inputs, varying)
@@ -199,26 +209,26 @@ class Copy:
 
     def add(self, index: int, node: AnyNode, other: Mapping[int, Expression] = {}) -> None:
         """Copy a node, or add `node` in its place, with `other` for some of its inputs."""
-        reads = self._reads(index) | {slot: e.source for slot, e in other.items()}
+        reads = self.reads(index) | {slot: e.source for slot, e in other.items()}
         is_varying = isinstance(node, FunctionNode) or not self._varying.isdisjoint(reads.values())
-        for expression in self._builder.add(node, reads):
+        for expression in self.builder.add(node, reads):
             self._keep(index, expression.source[1], expression, is_varying)
 
     def replace(self, index: int, rewrite: Rewrite, new: Any) -> None:
         """Let an expression stand for the output of a node. Raises `DmlError` if it does not."""
         slots = enumerate(self._graph.nodes[index].slots(output=True))
         (slot, tensor), *others = [(slot, t) for slot, (_, t) in slots if t is not None]
-        is_own = isinstance(new, Expression) and new.builder is self._builder and not others
+        is_own = isinstance(new, Expression) and new.builder is self.builder and not others
         if not is_own or not _is_same_memory(new, tensor):
             rule = f"give an expression of {tensor.shown()}, the only output of the node"
             shown = Unquoted(new.desc.shown() if isinstance(new, Expression) else repr(new))
             raise DmlError([Fault("", f"the rewrite '{rewrite.name}'", rule, shown)])
-        varying = not self._varying.isdisjoint(self._reads(index).values())
+        varying = not self._varying.isdisjoint(self.reads(index).values())
         self._keep(index, slot, new, varying)
 
     def build(self) -> Graph:
         """Return the new graph: the old one's outputs, and the inputs that they depend on."""
-        return built(self._graph, self._builder, self._made.__getitem__)
+        return built(self._graph, self.builder, self._made.__getitem__)
 
 
 def built(graph: Graph, builder: GraphBuilder, made: Callable[[Source], Source]) -> Graph:

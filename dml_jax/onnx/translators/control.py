@@ -94,6 +94,7 @@ def _body(
     Raises `DmlError` where something of it cannot be had.
     """
     graph, inner = site.graph(name), site.translation.inner()
+    inner.is_branch = name in _BRANCHES
     expect(len(graph.input) == len(inputs), name, f"have {len(inputs)} inputs", len(graph.input))
     tensors: dict[str, Tensor | None] = {}
     for value, given in zip(graph.input, inputs, strict=True):
@@ -212,8 +213,11 @@ def branch(site: Site) -> Results:
         return lax.cond(chosen.reshape(()), *cases)
 
     graphs = [body.graph for body in bodies]
-    inputs = [condition, *tensors]
-    return translation.function(site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings))
+    inputs, places = [condition, *tensors], iter(range(1, len(tensors) + 1))
+    captured = [{name: next(places) for name in body.captured} for body in bodies]
+    return translation.function(
+        site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings), captured
+    )
 
 
 def _common(
