@@ -138,38 +138,39 @@ def test_clipping_that_directml_lacks_is_computed():
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize(("dtype", "is_by_column"), [(np.int8, False), (np.uint8, True)])
+@pytest.mark.parametrize(("units", "steps"), [(4, 5), (260, 2)])
 def test_a_quantized_lstm_of_onnx_runtime_is_computed(
-    direction: str, dtype: Any, is_by_column: bool
+    direction: str, dtype: Any, is_by_column: bool, units: int, steps: int
 ):
     # One sequence, since ONNX Runtime's threads quantize the states of several apart.
     random = np.random.RandomState(3)
     count = 2 if direction == "bidirectional" else 1
-    parameters = (count, 16) if is_by_column else (count,)
+    parameters = (count, 4 * units) if is_by_column else (count,)
 
     def quantized(*sizes: int) -> np.ndarray:
         return random.randint(0, 60, sizes).astype(dtype)
 
     constants = {
-        "w": quantized(count, 2, 16),
-        "r": quantized(count, 4, 16),
-        "b": floats(random.randn(count, 32)),
-        "l": np.array([4], np.int32),
-        "h": floats(random.randn(count, 1, 4)),
-        "c": floats(random.randn(count, 1, 4)),
-        "p": floats(random.randn(count, 12)),
+        "w": quantized(count, 2, 4 * units),
+        "r": quantized(count, units, 4 * units),
+        "b": floats(random.randn(count, 8 * units)),
+        "l": np.array([steps - 1], np.int32),
+        "h": floats(random.randn(count, 1, units)),
+        "c": floats(random.randn(count, 1, units)),
+        "p": floats(random.randn(count, 3 * units)),
         "ws": floats(random.rand(*parameters) * 0.02),
         "wz": np.full(parameters, 0 if dtype == np.int8 else 30, dtype),
         "rs": floats(random.rand(*parameters) * 0.02),
         "rz": np.full(parameters, 0 if dtype == np.int8 else 20, dtype),
     }
-    arrays = {"x": floats(random.randn(5, 1, 2)), **constants}
+    arrays = {"x": floats(random.randn(steps, 1, 2)), **constants}
     model = single(
         "DynamicQuantizeLSTM",
         arrays,
         outputs="y yh yc",
         constants=list(constants),
         domain="com.microsoft",
-        hidden_size=4,
+        hidden_size=units,
         direction=direction,
     )
     more = onnx.ModelProto()

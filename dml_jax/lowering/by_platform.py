@@ -227,4 +227,4 @@ def reshaped(x: jax.Array, shape: Sequence[int]) -> jax.Array:
 
 
 stored = placed(lambda x: x, cpu=in_memory)
-"""Give an array (of a derivative, small, and read by much) that a CPU stores."""
+"""Give an array that a CPU stores: it is small, and kernels that read it need not compute it."""

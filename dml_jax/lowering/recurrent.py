@@ -4,6 +4,9 @@ Letters name sizes: S steps, N sequences, I inputs, K hidden units, D directions
 floats are FLOAT32. Weights and recurrences of FLOAT16 multiply inputs and states that are rounded
 to FLOAT16. Recurrences are [D, G * K, K], or [D, K, G * K], as a product reads
 them, where `is_turned`.
+
+Steps store their gates on a CPU: a kernel of XLA that computes several gates from the product, and
+the new states, has no vector instructions.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.lowering.by_platform import stored
 from dml_jax.lowering.dtypes import wide_type
 from dml_jax.lowering.precision import operands, precision
 
@@ -154,7 +158,8 @@ def lstm(
     peeps = None if peephole is None else jnp.split(peephole[:, None], 3, -1)
 
     def step(part: jax.Array, h: jax.Array, c: jax.Array) -> States:
-        i, o, forget, new = jnp.split(part + product(h, recurrence, is_turned), 4, -1)
+        gates = stored(part + product(h, recurrence, is_turned))
+        i, o, forget, new = jnp.split(gates, 4, -1)
         if peeps is not None:
             i, forget = i + peeps[0] * c, forget + peeps[2] * c
         i = f(clip(i))
@@ -193,7 +198,7 @@ def gru(
             new = g(part[..., 2 * k :] + product(r * h, of_new, is_turned))
         else:
             whole = product(h, recurrence, is_turned)
-            z, r = jnp.split(f(part[..., : 2 * k] + whole[..., : 2 * k]), 2, -1)
+            z, r = jnp.split(stored(f(part[..., : 2 * k] + whole[..., : 2 * k])), 2, -1)
             new = g(part[..., 2 * k :] + r * (whole[..., 2 * k :] + hidden_bias[:, None]))
         return ((z.dtype.type(1) - z) * new + z * h,)
 

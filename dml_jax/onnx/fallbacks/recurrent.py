@@ -1,14 +1,15 @@
 """Recurrent networks with clipping, which DirectML has in LSTM, and quantized ones."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.lowering import recurrent
-from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.matrix import integer_product
 from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
@@ -45,21 +46,26 @@ def _recurrent(
 @fallback("DynamicQuantizeLSTM", domain=MICROSOFT)
 def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     w, r, b, lengths, h, c, peephole, w_scale, w_zero, r_scale, r_zero = inputs
+    of_bytes = functools.partial(integer_product, dtype=np.float32)
 
     def of_inputs(x: jax.Array) -> jax.Array:
-        steps = _quantized(x.reshape(-1, x.shape[-1]))
-        parts = [_product(steps, part) for part in weights]
+        steps, scale, zero = _quantized(x.reshape(-1, x.shape[-1]), (0, 1))
+        left = steps.astype(np.uint8), zero.astype(np.uint8).reshape(1)
+        weights = zip(w, w_zero.reshape(len(w), -1), w_scale, strict=True)
+        parts = [of_bytes(*left, *right) * (scale * own) for *right, own in weights]
         return jnp.stack([part.reshape(*x.shape[:2], -1) for part in parts], 1)
 
     def of_states(h: jax.Array) -> jax.Array:
-        products = (_product(_quantized(x), part) for x, part in zip(h, recurrences, strict=True))
-        return jnp.stack([*products])
+        steps, scale, zero = _quantized(h, (1, 2))
+        if r.shape[1] > EXACT_PRODUCTS:
+            left = steps.astype(np.uint8), zero.astype(np.uint8).reshape(-1, 1)
+            total = jax.vmap(of_bytes)(*left, r, r_zero.reshape(len(r), -1))
+        else:  # exact too, and faster: weights are converted once, before the first step
+            total = recurrent.product(steps - zero, recurrence, is_turned=True)
+        return total * (scale * r_scale.reshape(len(r), 1, -1))
 
     functions = _functions(node, DEFAULTS["LSTM"], len(w))
-    weights, recurrences = (  # a part of an array, taken within the loop, is a copy for each step
-        [_Steps(*parts) for parts in zip(steps, scale, zero.reshape(len(w), -1), strict=True)]
-        for steps, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))
-    )
+    recurrence = r.astype(np.float32) - r_zero.astype(np.float32).reshape(len(r), 1, -1)
     is_coupled = bool(node.attribute("input_forget", 0))
     cell = recurrent.lstm(of_states, peephole, functions, _clip(node), is_coupled)
     bias = None if b is None else jnp.sum(b.reshape(len(b), 2, -1), 1)
@@ -70,31 +76,18 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     return _run(node, cell, x, lambda _: parts, bias, lengths, [h, c], r.shape[1])
 
 
-class _Steps(NamedTuple):
-    """Integers that stand for real numbers: `(steps - zero) * scale`.
+def _quantized(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return `x` as DynamicQuantizeLinear rounds what lies along `axes`, all in FLOAT32.
 
-    Weights have one parameter, or one for each column.
+    These are the integers from 0 to 255, then the scale and the zero point, which have one element
+    along `axes`.
     """
-
-    steps: jax.Array
-    scale: jax.Array
-    zero: jax.Array
-
-
-def _quantized(x: jax.Array) -> _Steps:
-    """Return `x` as DynamicQuantizeLinear rounds it."""
-    ends = jnp.maximum(jnp.stack([-x.reshape(-1), x.reshape(-1)]).max(1), 0)  # both in one pass
+    both = jnp.stack([-x, x])  # of which one pass finds both ends
+    ends = jnp.maximum(both.max([axis + 1 for axis in axes], keepdims=True), 0)
     low, high = -ends[0], ends[1]
     scale = jnp.where(high > low, (high - low) / 255, 1)
     zero = jnp.round(-low / scale)
-    steps = jnp.clip(jnp.round(x / scale) + zero, 0, 255).astype(np.uint8)
-    return _Steps(steps, scale, zero.astype(np.uint8))
-
-
-def _product(a: _Steps, b: _Steps) -> jax.Array:
-    """Return the product of `a` [N, K] and of weights [K, M], but for scales exact."""
-    total = integer_product(a.steps, a.zero.reshape(1), b.steps, b.zero, np.float32)
-    return total * (a.scale * b.scale)
+    return jnp.clip(jnp.round(x / scale) + zero, 0, 255), scale, zero
 
 
 def _clip(node: Node) -> recurrent.Function:
