@@ -1160,7 +1160,7 @@ ENTRY %main (x: f32[4,4]) -> f32[4,4] {
     names = ("one", "two", "turns", "add.1")
     assert [kinds[name] for name in names] == ["product", "copy", "loop", "elements"]
     spans = [("one", 0, 40), ("two", 20, 40), ("turns", 50, 90), ("add.1", 60, 80)]
-    expected = {"product": 0.3, "copy": 0.1, "loop": 0.2, "elements": 0.2, REST: 0.2}
+    expected = {"product": 0.2, "copy": 0.2, "loop": 0.2, "elements": 0.2, REST: 0.2}
     assert shares(spans, kinds, 100) == pytest.approx(expected)
 
 

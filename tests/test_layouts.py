@@ -20,6 +20,8 @@ from test_rewrite import compared  # noqa: E402
 import dml_jax  # noqa: E402
 from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
+from dml_jax.lowering.convolution import NHWC_HWIO, convolution  # noqa: E402
+from dml_jax.lowering.windows import Window  # noqa: E402
 from dml_jax.onnx.kernels import TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
@@ -527,3 +529,53 @@ def test_weights_that_numpy_prepares_are_those_of_the_program(make: Any) -> None
     for one, other in zip(ours, theirs, strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         np.testing.assert_allclose(one, other, 1e-6, 1e-7)
+
+
+def moved(x: Any, window: Any, place: tuple[int, ...]) -> Any:
+    """Return what a window of 3 by 3 reads of {N, H, W, C} at one of its places."""
+    edges = [(0, 0), *window.padding, (0, 0)]
+    rows, columns = window.counts(x.shape[1:3])
+    i, j = place
+    return np.pad(x, edges)[:, i : i + rows, j : j + columns]
+
+
+@of_a_cpu
+@pytest.mark.parametrize("batch", [1, 2])
+def test_large_planes_of_many_channels_are_convolved_by_tiles(batch: int) -> None:
+    window = Window((3, 3), (1, 1), (1, 1), (1, 0), (2, 1))
+    x, w = (RANDOM.normal(size=s) for s in ((batch, 38, 43, 64), (3, 3, 64, 72)))
+    dy = RANDOM.normal(size=(batch, 39, 42, 72))
+    y, dw = np.zeros(dy.shape), np.zeros(w.shape)
+    wide = np.zeros((batch, 41, 44, 64))
+    for i, j in np.ndindex(3, 3):
+        read = moved(x, window, (i, j))
+        y += read @ w[i, j]
+        dw[i, j] = np.einsum("nhwc,nhwo->co", read, dy)
+        wide[:, i : i + 39, j : j + 42] += dy @ w[i, j].T
+    dx = wide[:, 1:39, :43]
+
+    def convolved(x: jax.Array, w: jax.Array) -> jax.Array:
+        return convolution(x, w, None, window, 1, False, layout=NHWC_HWIO)
+
+    arrays = [jnp.asarray(a, jnp.float32) for a in (x, w)]
+    assert "convolution" not in jax.jit(convolved).lower(*arrays).as_text()
+    result, back = jax.vjp(convolved, *arrays)
+    found = [result, *back(jnp.asarray(dy, jnp.float32))]
+    for array, answer in zip(found, (y, dx, dw), strict=True):
+        np.testing.assert_allclose(array, answer, rtol=0, atol=2e-6 * np.abs(answer).max())
+
+
+@of_a_cpu
+def test_what_follows_from_constants_and_a_weight_is_prepared() -> None:
+    angles = np.arange(16, dtype=np.float32).reshape(4, 4)
+    constant = node("Constant", "", "angles", value=onnx.numpy_helper.from_array(angles))
+    nodes = [
+        constant,
+        node("Mul", "angles step", "a"),
+        node("Sin", "a", "s"),
+        node("Add", "x s", "y"),
+    ]
+    network = load_onnx(network_of(nodes, (4, 4), step=np.float32([0.5])))
+    x = RANDOM.normal(size=(4, 4)).astype(np.float32)
+    np.testing.assert_allclose(network(x)["y"], x + np.sin(angles / 2), rtol=1e-5, atol=1e-6)
+    assert "1 arrays prepared of weights, 64 bytes beside these" in network.report()

@@ -100,7 +100,7 @@ class Prepared:
     def _followed(self, weights: Collection[str], growth: float) -> list[Source]:
         """Return the sources that follow from weights alone, and that calls read."""
         graph = self._graph
-        fixed = {  # the bytes of each source that follows from weights; 0 for a constant
+        fixed = {  # the bytes of each source that follows from weights and constants
             source: edge.total_tensor_size_in_bytes
             for source, name, edge in graph.named_inputs
             if name in weights
@@ -111,12 +111,14 @@ class Prepared:
             most = max((fixed.get(source, 0) for source in sources), default=0)
             most *= _UNPACKED if index in unpacked else growth
             if isinstance(node, ConstantNode):
-                fixed[index, 0] = 0
+                fixed[index, 0] = node.array.nbytes
             elif sizes and max(sizes) <= most and all(source in fixed for source in sources):
                 fixed |= {(index, place): size for place, size in enumerate(sizes)}
             else:
                 used += sources
-        return [*dict.fromkeys(source for source in used if fixed.get(source))]
+        constants = {index for index, node, _ in graph.plan if isinstance(node, ConstantNode)}
+        kept = (source for source in used if fixed.get(source) and source[0] not in constants)
+        return [*dict.fromkeys(kept)]
 
     def _unpacked(self, weights: Collection[str]) -> set[int]:
         """Return the nodes that make floats of integer weights which products alone read.
