@@ -10,11 +10,17 @@ import pytest
 from click.testing import CliRunner
 from guide_model import guide_model
 from onnx import TensorProto, parser
+from PIL import Image
+from processes import linux
 
 import dml_jax
 from dml_jax import DmlError
 from dml_jax.cli import cli
+from dml_jax.dispatch.resources import values_of_file
+from dml_jax.enums import TensorDataType
 from dml_jax.genai.folder import Folder
+from dml_jax.onnxruntime import InferenceSession
+from dml_jax.onnxruntime.errors import OnnxRuntimeError
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "SECURITY.md").read_text()
@@ -124,6 +130,50 @@ def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
     for name, target in (("genai_config.json", "1"), ("tokenizer.json", "2")):
         (folder / name).symlink_to(cache / target)
     assert Folder(folder).read("tokenizer.json") == b"text"
+
+
+@pytest.fixture
+def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file that a program named as Ghostscript writes when it is started."""
+    trace, program = tmp_path / "started", tmp_path / "bin" / "gs"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {trace}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    return trace
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
+
+
+@linux
+def test_a_picture_starts_no_program(ghostscript: Path, tmp_path: Path):
+    """Pillow lets Ghostscript run what is named a picture and is PostScript."""
+    (tmp_path / "x.png").write_bytes(POSTSCRIPT)
+    with pytest.raises(OSError), Image.open(tmp_path / "x.png") as picture:
+        picture.load()
+    assert ghostscript.exists()  # as Pillow does by itself
+    ghostscript.unlink()
+    with pytest.raises(DmlError, match=r"be a readable \.png file"):
+        values_of_file("x.png", lambda: tmp_path / "x.png", TensorDataType.FLOAT32)
+    assert not ghostscript.exists()
+
+
+@linux
+@pytest.mark.parametrize("is_within", [False, True])
+def test_a_picture_within_a_network_starts_no_program(is_within: bool, ghostscript: Path):
+    numbers = ", ".join(map(str, POSTSCRIPT))
+    own = "y = ImageDecoder (x)"
+    if is_within:
+        own = "y = If (c) <then_branch = a () => (uint8[?,?,3] p) {p = ImageDecoder (x)}, "
+        own += "else_branch = b () => (uint8[?,?,3] q) {q = ImageDecoder (x)}>"
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+    g (bool c) => (uint8[?,?,3] y) <uint8[{len(POSTSCRIPT)}] x = {{{numbers}}}> {{ {own} }}"""
+    data = parser.parse_model(text).SerializeToString()
+    with pytest.raises((DmlError, OnnxRuntimeError), match="PostScript"):
+        InferenceSession(data).run(None, {"c": np.array(True)})
+    assert not ghostscript.exists()
 
 
 def test_the_package_opens_no_connection():

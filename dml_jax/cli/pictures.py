@@ -72,7 +72,9 @@ class Pictures:
         import numpy as np
         from PIL import Image
 
-        with Image.open(path) as opened:
+        from dml_jax.dispatch.resources import IMAGE_FORMATS
+
+        with Image.open(path, formats=IMAGE_FORMATS) as opened:
             width, height = opened.size
         channels, *sizes = planes.shape[-3:]
         kind = {1: "grey", 3: "RGB", 4: "RGBA"}[channels]
@@ -106,7 +108,7 @@ class Pictures:
 
 def labels_of(path: Path | None) -> list[str] | None:
     """Return the lines of a file of labels; None without a file."""
-    return None if path is None else path.read_text(encoding="utf-8").splitlines()
+    return None if path is None else path.read_text("utf-8", "replace").splitlines()
 
 
 def largest_of(

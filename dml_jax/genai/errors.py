@@ -28,6 +28,22 @@ def refusal(field: str, rule: str, value: Any) -> GenAIError:
     return GenAIError([Fault("", field, rule, value)])
 
 
+@contextlib.contextmanager
+def fitting(field: str, rule: str) -> Iterator[None]:
+    """Raise what a broken file leads to, as an index beyond a list, as the error of a rule.
+
+    Args:
+        field: what breaks the rule.
+        rule: the rule.
+    """
+    try:
+        yield
+    except DmlError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise refusal(field, rule, Unquoted(f"{type(error).__name__}: {error}")) from None
+
+
 def need(package: str, purpose: str) -> None:
     """Raise `DmlError` where a package is missing that a purpose needs."""
     if importlib.util.find_spec(package) is None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -34,23 +34,30 @@ def members(data: bytes, path: Path) -> dict[str, Any]:
     return parse_text(data, f"the file '{path}'", parse)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    return members(path.read_bytes(), path) if path.exists() else {}
-
-
 def _first(values: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
     return next((values[name] for name in names if values.get(name) is not None), default)
 
 
-def of_export(path: Path) -> dict[str, Any]:
+def _whole(values: Mapping[str, Any], names: tuple[str, ...], default: int = 0) -> int:
+    """Return the first of some members that is there. Raises `DmlError` for no whole number."""
+    found = _first(values, names, default)
+    if type(found) is not int or not 0 <= found < 2**31:
+        rule = f"be in [0, {2**31 - 1}]"
+        raise DmlError([Fault("", f"'{' or '.join(names)}' in {PLAIN}", rule, found)])
+    return found
+
+
+def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
     """Return what genai_config.json would say of a folder with a config.json.
 
     Args:
         path: the folder, whose networks lie in it or in its folder 'onnx'.
+        read: returns the bytes of a file in it.
 
     Raises `DmlError` where a file is broken, or there is no network.
     """
-    config, chosen = _read(path / PLAIN), _read(path / "generation_config.json")
+    files = [path / name for name in (PLAIN, "generation_config.json")]
+    config, chosen = (members(read(f.name), f) if f.exists() else {} for f in files)
     tokens = {**config, **{k: v for k, v in chosen.items() if v is not None}}
     inside = [path, path / "onnx"]
     encoder = next((f for f in inside if (f / "encoder_model.onnx").exists()), None)
@@ -61,13 +68,13 @@ def of_export(path: Path) -> dict[str, Any]:
         raise DmlError([Fault("", f"the folder '{path}'", rule, Unquoted("none of these"))])
     decoder = {
         "filename": found.relative_to(path).as_posix(),
-        "num_hidden_layers": 0 if encoder else _first(config, _LAYERS, 0),
+        "num_hidden_layers": 0 if encoder else _whole(config, _LAYERS),
         "hidden_size": _first(config, ("hidden_size", "n_embd", "d_model")),
     }
     model = {
         "type": str(config.get("model_type", "")),
-        "vocab_size": config.get("vocab_size", 0),
-        "context_length": _first(config, _LENGTHS, _DEFAULT_LENGTH),
+        "vocab_size": _whole(config, ("vocab_size",)),
+        "context_length": _whole(config, _LENGTHS, _DEFAULT_LENGTH),
         "decoder": decoder,
     }
     ids = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
@@ -76,11 +83,12 @@ def of_export(path: Path) -> dict[str, Any]:
         model["encoder"] = {
             "filename": (encoder / "encoder_model.onnx").relative_to(path).as_posix()
         }
-        if config.get("max_source_positions"):  # of sound: two times are one result
-            model["source_length"] = int(config["max_source_positions"])
-            model["features"] = [config.get("num_mel_bins", 80), 2 * model["source_length"]]
+        length = _whole(config, ("max_source_positions",))
+        if length:  # of sound: two times are one result
+            model["source_length"] = length
+            model["features"] = [_whole(config, ("num_mel_bins",), 80), 2 * length]
         model |= _told(tokens)
-    return {"model": model, "search": {"max_length": int(model["context_length"])}}
+    return {"model": model, "search": {"max_length": model["context_length"]}}
 
 
 def _told(tokens: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,10 +165,14 @@ def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
     graph = proto.graph
     if not any(value.name == "use_cache_branch" for value in graph.input):
         return proto
-    node = next(n for n in graph.node if n.op_type == "If")
-    branch = next(
-        a.g for a in node.attribute if a.name == ("then_branch" if is_cached else "else_branch")
-    )
+    name = "then_branch" if is_cached else "else_branch"
+    found = [
+        (n, a.g) for n in graph.node if n.op_type == "If" for a in n.attribute if a.name == name
+    ]
+    if not found or not len(found[0][0].output) == len(found[0][1].output) == len(graph.output):
+        rule = "have an If with all outputs, as it has the input 'use_cache_branch'"
+        raise DmlError([Fault("", "the network", rule, Unquoted("none"))])
+    node, branch = found[0]
     made = deepcopy(proto)
     del made.graph.node[:], made.graph.input[:], made.graph.output[:], made.graph.value_info[:]
     made.graph.node.extend(branch.node)

@@ -49,7 +49,7 @@ def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found or {}
 
 
-def _number(members: Mapping[str, Any], name: str, most: int = 2**31 - 1) -> int | None:
+def whole(members: Mapping[str, Any], name: str, most: int = 2**31 - 1) -> int | None:
     """Return a member that is a whole number; None for none. Raises `DmlError` for another."""
     found = members.get(name)
     if found is not None and not (type(found) is int and 0 <= found <= most):
@@ -74,7 +74,7 @@ class Folder:
     def __init__(self, path: str | Path, overlay: Mapping[str, Any] | None = None):
         self.path = Path(path)
         if not (self.path / CONFIG).exists() and (self.path / PLAIN).exists():
-            self.config = merged(of_export(self.path), overlay or {})
+            self.config = merged(of_export(self.path, self.read), overlay or {})
             return
         read = members(self.read(CONFIG), self.path / CONFIG)
         self.config: dict[str, Any] = merged(read, overlay or {})
@@ -82,8 +82,11 @@ class Folder:
             rule = "hold an object with a member 'model'"
             where = f"the file '{self.path / CONFIG}'"
             raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
+        if "encoder" in self.model:
+            rule = "be left out (a folder of optimum's may have an encoder)"
+            raise DmlError([Fault("", f"'encoder' in {CONFIG}", rule, self.model["encoder"])])
         _ = self.model, self.decoder, self.context_length, self.vocab_size, self.pad_token_id
-        _ = self.bos_token_id, self.eos_token_ids, self.names, self.layers
+        _ = self.search, self.bos_token_id, self.eos_token_ids, self.names, self.layers
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file.
@@ -138,6 +141,11 @@ class Folder:
         return _object(self.model, "decoder")
 
     @property
+    def search(self) -> Mapping[str, Any]:
+        """Return the member `search`."""
+        return _object(self.config, "search")
+
+    @property
     def type(self) -> str:
         """Return the name of the architecture."""
         return str(self.model.get("type", ""))
@@ -145,12 +153,12 @@ class Folder:
     @property
     def context_length(self) -> int:
         """Return how many tokens a sequence may have."""
-        return _number(self.model, "context_length") or 2048
+        return whole(self.model, "context_length") or 2048
 
     @property
     def vocab_size(self) -> int:
         """Return how many tokens there are."""
-        return _number(self.model, "vocab_size") or 0
+        return whole(self.model, "vocab_size") or 0
 
     @property
     def eos_token_ids(self) -> list[int]:
@@ -158,24 +166,25 @@ class Folder:
         ids = self.model.get("eos_token_id", [])
         listed = ids if isinstance(ids, list) else [ids]
         most = (self.vocab_size or 2**31) - 1
-        return [_number({"eos_token_id": i}, "eos_token_id", most) or 0 for i in listed]
+        return [whole({"eos_token_id": i}, "eos_token_id", most) or 0 for i in listed]
 
     @property
     def bos_token_id(self) -> int:
         """Return the token that starts a text."""
-        return _number(self.model, "bos_token_id") or 0
+        return whole(self.model, "bos_token_id") or 0
 
     @property
     def pad_token_id(self) -> int:
         """Return the token that fills shorter sequences of a batch."""
-        found = _number(self.model, "pad_token_id")
+        found = whole(self.model, "pad_token_id")
         return (self.eos_token_ids or [0])[0] if found is None else found
 
     @property
     def start_token_ids(self) -> list[int | None]:
         """Return the tokens that a decoder with an encoder starts with; None is a language."""
-        start = self.model.get("decoder_start_token_id", self.model.get("bos_token_id", 0))
-        return [int(start), *(self.model.get("decoder_prompt_ids") or ())]
+        start = whole(self.model, "decoder_start_token_id")
+        start = self.bos_token_id if start is None else start
+        return [start, *(self.model.get("decoder_prompt_ids") or ())]
 
     @property
     def language_ids(self) -> list[int]:
@@ -197,7 +206,7 @@ class Folder:
     @property
     def layers(self) -> int:
         """Return the number of layers, each of which has keys and values."""
-        return _number(self.decoder, "num_hidden_layers", _LAYERS_MAX) or 0
+        return whole(self.decoder, "num_hidden_layers", _LAYERS_MAX) or 0
 
     @functools.cached_property
     def names(self) -> Mapping[str, str]:
@@ -243,6 +252,7 @@ class Folder:
         wanted = [(self.names["input_ids"], inputs), (self.names["logits"], outputs)]
         wanted += [(past, inputs) for past, _ in self.caches]
         wanted += [(present, outputs) for _, present in self.caches]
+        wanted += [("encoder_hidden_states", inputs)] * ("encoder" in self.model)
         for tensor, known in wanted:
             if tensor not in known:
                 rule = f"be a tensor of '{name}'{nearest(tensor, known)}"

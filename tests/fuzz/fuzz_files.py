@@ -40,7 +40,7 @@ sys.path[:0] = [str(ROOT), str(HERE.parent)]
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fuzz import fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
+from fuzz import folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
 from serialized_graphs import dense  # noqa: E402
@@ -400,6 +400,27 @@ FORMATS = {
         lambda data: _read_graph(data, Path(tempfile.gettempdir())),
         _read_graph,
         ("dispatch/serialized.py", "dispatch/flatbuffer.py"),
+    ),
+    "exports": Format(
+        folders.exports,
+        folders.mutated_export,
+        folders.is_export,
+        folders.check_export,
+        ("genai/exports.py", "genai/folder.py", "genai/decoder.py", "genai/growing.py"),
+    ),
+    "adapters": Format(
+        folders.adapters,
+        folders.mutated_adapter,
+        folders.is_adapter,
+        folders.check_adapter,
+        ("genai/lora.py", "onnx/blocks.py"),
+    ),
+    "external": Format(
+        folders.externals,
+        folders.mutated_external,
+        onnx.ModelProto.FromString,
+        folders.check_external,
+        ("onnx/external.py", "onnx/large.py", "onnx/saving.py", "onnx/model.py"),
     ),
 }
 
