@@ -330,15 +330,15 @@ class Stage:
     def run(self, values: Values) -> None:
         """Compute the stage; add its results to `values`."""
         values |= self.known
-        network = self.network
+        network, results = self.network, Values()
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
             if self._program is None:
                 self._program = QuickProgram(network, self.source.is_quick)
-            results: Values = network.without_padding(self._program.run(given))
-            for name, count in self._lists.items():
-                values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
-            values |= results
+            results = network.without_padding(self._program.run(given))
+        for name, count in self._lists.items():
+            values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
+        values |= results
         for node in self.hosted:
             self._host(node, values)
         self.is_compiled = True
