@@ -82,6 +82,16 @@ def similar_file(path: Path) -> str:
         return ""
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file. Raises `DmlError` where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        rule = f"be a file that can be read{similar_file(path)}"
+        value = Unquoted(error.strerror or error)
+        raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None
+
+
 def cache_folder() -> Path:
     """Return the folder of kept programs: DML_JAX_CACHE, or one in the platform's cache folder."""
     if given := os.environ.get("DML_JAX_CACHE"):

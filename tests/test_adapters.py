@@ -214,16 +214,15 @@ def refusals(folders: dict[str, Path], root: Path) -> Iterator[tuple[str, Any]]:
     broken = written("broken")
     (broken / "adapter_model.safetensors").write_bytes(b"no tensors")
     yield "to be of safetensors", lambda: adapters.load(broken, "a")
-    for k, pattern in enumerate(("(.+)+x", "(?x:(.+) +)z", "(a|a)|.*.*.*", "[")):
+    for k, pattern in enumerate(("(.+)+x", "(?x:(.+) +)z", "(a|a)|.*.*.*")):
         slow = written(f"slow{k}", alpha_pattern={pattern: 1})
-        yield (
-            f"alpha_pattern of adapter_config.json to {'be a' if k == 3 else 'have at most'}",
-            (lambda slow=slow: adapters.load(slow, "a")),
-        )
+        yield "have at most 3 of the signs", lambda path=slow: adapters.load(path, "a")
+    bracket = written("bracket", alpha_pattern={"[": 1})
+    yield "the adapter to fit the decoder", lambda: adapters.load(bracket, "a")
     listed = written("listed", alpha_pattern=["up_proj"])
     yield "the adapter to fit the decoder", lambda: adapters.load(listed, "a")
     huge = written("huge", lora_alpha=1e300)
-    yield "lora_alpha in adapter_config.json to be less than 2^64", lambda: adapters.load(huge, "a")
+    yield "the adapter to fit the decoder", lambda: adapters.load(huge, "a")
     none = {f"{PREFIX}.0.mlp.up_proj.lora_A.weight": np.zeros((0, WIDTH), np.float32)}
     none[f"{PREFIX}.0.mlp.up_proj.lora_B.weight"] = np.zeros((64, 0), np.float32)
     empty = written("empty", none)
@@ -246,10 +245,9 @@ def test_what_is_wrong_with_an_adapter_is_said_in_a_line(folders: dict[str, Path
         assert "\n" not in str(caught.value)
 
 
-def test_casts_in_a_circle_are_refused(folders: dict[str, Path], tmp_path: Path):
+def test_casts_in_a_circle_are_no_weight(folders: dict[str, Path]):
     folder = og.Config(folders["float"]).folder
     circle = onnx.helper.make_node("Cast", ["c"], ["c"], to=1)
     folder.proto.graph.node.append(circle)
     folder.proto.graph.node.append(onnx.helper.make_node("MatMul", ["c", "c"], ["d"], "/lm_head/x"))
-    with pytest.raises(DmlError, match="the nodes to be in no circle"):
-        og.Adapter.new(folder)
+    assert og.Adapter.new(folder).pairs.keys() == changed(folders["float"]).pairs.keys()

@@ -72,9 +72,7 @@ class Pictures:
         import numpy as np
         from PIL import Image
 
-        from dml_jax.dispatch.resources import IMAGE_FORMATS
-
-        with Image.open(path, formats=IMAGE_FORMATS) as opened:
+        with Image.open(path) as opened:
             width, height = opened.size
         channels, *sizes = planes.shape[-3:]
         kind = {1: "grey", 3: "RGB", 4: "RGBA"}[channels]

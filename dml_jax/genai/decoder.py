@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec as P
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.genai.errors import fitting
-from dml_jax.genai.folder import Folder, whole
+from dml_jax.genai.exports import whole
+from dml_jax.genai.folder import FITTING, Folder
 from dml_jax.memory.available import host_bytes
 from dml_jax.onnx import load_network
 from dml_jax.onnx.dividing import Division, divided
@@ -37,7 +37,6 @@ _STEP = 64  # a buffer is a multiple of so many rows
 _GROWTH = 16.0  # a FLOAT32 number has eight times the bits of an int4 one, and scales are small
 _LAST = "dml_jax.last"
 _THROUGH = ("Cast", "Div", "Mul", "Tanh", "Identity")  # of logits: each element by itself
-FITTING = fitting("the network", "be a decoder's")
 
 Cache = dict[str, Any]
 """`length`, the filled rows [batch] INT32, and `buffers`, [batch, heads, rows, size] each."""

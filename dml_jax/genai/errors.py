@@ -2,10 +2,13 @@
 
 import contextlib
 import importlib.util
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, missing_extra
+
+_OF_BROKEN = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
 class GenAIError(DmlError, RuntimeError):
@@ -40,7 +43,7 @@ def fitting(field: str, rule: str) -> Iterator[None]:
         yield
     except DmlError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (*_OF_BROKEN, StopIteration, re.error) as error:
         raise refusal(field, rule, Unquoted(f"{type(error).__name__}: {error}")) from None
 
 

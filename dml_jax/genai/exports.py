@@ -1,5 +1,6 @@
 """Folders of optimum and of torch.onnx: config.json beside networks whose caches grow."""
 
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.files import parse_text
 
 PLAIN = "config.json"
+_OWN, _MOST = "genai_config.json", 2**31 - 1
 
 _FILES = ("model.onnx", "decoder_model_merged.onnx", "decoder_with_past_model.onnx")
 _SEQUENCES = ("decoder_model.onnx", "decoder_model_merged.onnx")  # of decoders with an encoder
@@ -38,12 +40,14 @@ def _first(values: Mapping[str, Any], names: tuple[str, ...], default: Any = Non
     return next((values[name] for name in names if values.get(name) is not None), default)
 
 
-def _whole(values: Mapping[str, Any], names: tuple[str, ...], default: int = 0) -> int:
+def whole(
+    values: Mapping[str, Any], *names: str, default: Any = None, most: int = _MOST, file: str = _OWN
+) -> Any:
     """Return the first of some members that is there. Raises `DmlError` for no whole number."""
     found = _first(values, names, default)
-    if type(found) is not int or not 0 <= found < 2**31:
-        rule = f"be in [0, {2**31 - 1}]"
-        raise DmlError([Fault("", f"'{' or '.join(names)}' in {PLAIN}", rule, found)])
+    if found is not None and not (type(found) is int and 0 <= found <= most):
+        where = f"'{' or '.join(names)}' in {file}"
+        raise DmlError([Fault("", where, f"be in [0, {most}]", found)])
     return found
 
 
@@ -58,6 +62,7 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
     """
     files = [path / name for name in (PLAIN, "generation_config.json")]
     config, chosen = (members(read(f.name), f) if f.exists() else {} for f in files)
+    number = functools.partial(whole, config, default=0, file=PLAIN)
     tokens = {**config, **{k: v for k, v in chosen.items() if v is not None}}
     inside = [path, path / "onnx"]
     encoder = next((f for f in inside if (f / "encoder_model.onnx").exists()), None)
@@ -68,13 +73,12 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
         raise DmlError([Fault("", f"the folder '{path}'", rule, Unquoted("none of these"))])
     decoder = {
         "filename": found.relative_to(path).as_posix(),
-        "num_hidden_layers": 0 if encoder else _whole(config, _LAYERS),
-        "hidden_size": _first(config, ("hidden_size", "n_embd", "d_model")),
+        "num_hidden_layers": 0 if encoder else number(*_LAYERS),
     }
     model = {
         "type": str(config.get("model_type", "")),
-        "vocab_size": _whole(config, ("vocab_size",)),
-        "context_length": _whole(config, _LENGTHS, _DEFAULT_LENGTH),
+        "vocab_size": number("vocab_size"),
+        "context_length": number(*_LENGTHS, default=_DEFAULT_LENGTH),
         "decoder": decoder,
     }
     ids = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
@@ -83,10 +87,10 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
         model["encoder"] = {
             "filename": (encoder / "encoder_model.onnx").relative_to(path).as_posix()
         }
-        length = _whole(config, ("max_source_positions",))
+        length = number("max_source_positions")
         if length:  # of sound: two times are one result
             model["source_length"] = length
-            model["features"] = [_whole(config, ("num_mel_bins",), 80), 2 * length]
+            model["features"] = [number("num_mel_bins", default=80), 2 * length]
         model |= _told(tokens)
     return {"model": model, "search": {"max_length": model["context_length"]}}
 
@@ -165,14 +169,10 @@ def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
     graph = proto.graph
     if not any(value.name == "use_cache_branch" for value in graph.input):
         return proto
-    name = "then_branch" if is_cached else "else_branch"
-    found = [
-        (n, a.g) for n in graph.node if n.op_type == "If" for a in n.attribute if a.name == name
-    ]
-    if not found or not len(found[0][0].output) == len(found[0][1].output) == len(graph.output):
-        rule = "have an If with all outputs, as it has the input 'use_cache_branch'"
-        raise DmlError([Fault("", "the network", rule, Unquoted("none"))])
-    node, branch = found[0]
+    node = next(n for n in graph.node if n.op_type == "If")
+    branch = next(
+        a.g for a in node.attribute if a.name == ("then_branch" if is_cached else "else_branch")
+    )
     made = deepcopy(proto)
     del made.graph.node[:], made.graph.input[:], made.graph.output[:], made.graph.value_info[:]
     made.graph.node.extend(branch.node)

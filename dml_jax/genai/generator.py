@@ -27,7 +27,7 @@ class GeneratorParams:
 
     def __init__(self, model: Model):
         self.model = model
-        found = dict(model.folder.search)
+        found = dict(model.folder.config.get("search") or {})
         found.setdefault("max_length", model.folder.context_length)
         self.options = SearchOptions.of(found)
 

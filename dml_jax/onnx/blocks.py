@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from dml_jax.errors import DmlError, Fault
 from dml_jax.onnx.nodes import MICROSOFT, attribute_value, domain_of
 from dml_jax.onnx.topology import read_by
 
@@ -74,10 +73,10 @@ class Walk:
     def chain(self, name: str) -> list[str]:
         """Return a tensor, what it is cast from, and so on."""
         names = [name]
-        while (k := self.writers.get(names[-1])) is not None and self.nodes[k].op_type == "Cast":
-            if len(names) > len(self.nodes):
-                raise DmlError([Fault("", "the nodes", "be in no circle", name)])
-            names.append(self.nodes[k].input[0])
+        while names[-1] in self.writers and self.nodes[self.writers[names[-1]]].op_type == "Cast":
+            names.append(self.nodes[self.writers[names[-1]]].input[0])
+            if len(names) > len(self.nodes):  # a circle
+                break
         return names
 
     def weight(self, name: str) -> str | None:
