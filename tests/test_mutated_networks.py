@@ -25,6 +25,8 @@ from dml_jax import DmlError, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.memory import available  # noqa: E402
 from dml_jax.onnx import free_sizes  # noqa: E402
+from dml_jax.onnxruntime import InferenceSession  # noqa: E402
+from dml_jax.onnxruntime.errors import OnnxRuntimeError  # noqa: E402
 
 FOUND = sorted((Path(__file__).parent / "fuzz/found_networks").glob("*"))
 
@@ -240,6 +242,8 @@ BROKEN: dict[str, Callable[[], bytes]] = {
             graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "+".join(["a"] * 5000)
         ),
     ),
+    "two nodes of one output": lambda: text_of("a = Relu(x) a = Neg(x) y = Identity(a)"),
+    "an output of an input's name": lambda: text_of("x = Relu(x) y = Identity(x)"),
     "a place that is no text": lambda: external("location", "w.bin?").replace(
         b"w.bin?", b"w.bin\xff"
     ),
@@ -251,3 +255,12 @@ def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
     data = BROKEN[case]()
     fuzz.check_model(data, is_traced=True)
     fuzz.check_session(data, is_run=True)
+
+
+@pytest.mark.parametrize("case", [name for name in BROKEN if "output" in name])
+def test_a_name_is_given_once(case: str):
+    """As in ONNX Runtime; which of two tensors a name stands for would be a guess."""
+    with pytest.raises(DmlError, match="the name of an output to be given once"):
+        load_onnx(BROKEN[case]())
+    with pytest.raises(OnnxRuntimeError, match="the name of an output to be given once"):
+        InferenceSession(BROKEN[case]())

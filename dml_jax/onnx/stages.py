@@ -33,7 +33,7 @@ from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.schemas import schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
-from dml_jax.onnx.topology import needed, read_by, within
+from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
 
 Values = dict[str, Any]
@@ -83,6 +83,7 @@ class Source:
         expect = Expect("")
         proto = with_inner_elements(self.proto, self.folder, is_own=True)
         self.opsets = models.opsets_of(expect, proto)
+        expect.faults += repeated(proto.graph)
         expect.check()
         proto = written_out(proto)
         self.initializers = dict(_initializers(proto, self.folder, initializers))
