@@ -31,7 +31,7 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import schema_of
+from dml_jax.onnx.schemas import check_inference, schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
@@ -358,6 +358,8 @@ class Stage:
             if not isinstance(held, (list, dict)) and held is not None:
                 feeds[name] = np.asarray(held)
         try:
+            for inner in within(node):
+                check_inference(inner)
             results = by_reference(node, feeds, self.source.opsets)
         except Exception as error:  # whatever its NumPy code comes upon
             faults = [*self.refused.get(_key(node), ())]
