@@ -64,6 +64,27 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
         check(path, tmp_path)
 
 
+@pytest.mark.parametrize(("kind", "count"), [("external", 100), ("adapters", 100), ("exports", 6)])
+def test_mutated_folders_are_taken_or_refused(kind: str, count: int, tmp_path: Path):
+    """External data, adapters in PEFT's files, and exports of decoders."""
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    from fuzz import folders
+
+    seeds, mutate, check = {
+        "external": (folders.externals, folders.mutated_external, folders.check_external),
+        "adapters": (folders.adapters, folders.mutated_adapter, folders.check_adapter),
+        "exports": (folders.exports, folders.mutated_export, folders.check_export),
+    }[kind]
+    rng, texts, slowest = random.Random(5), [*seeds().values()], 0.0
+    for _ in range(count):
+        start = time.process_time()
+        with contextlib.suppress(DmlError):
+            check(mutate(rng.choice(texts), rng), tmp_path)
+        slowest = max(slowest, time.process_time() - start)
+    assert slowest < 10
+
+
 @pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
 def test_what_the_fuzzer_found(case: Path):
     data = case.read_bytes()
