@@ -82,9 +82,16 @@ def similar_file(path: Path) -> str:
         return ""
 
 
+def expect_file(path: Path) -> None:
+    """Raise `OSError` for a pipe or a device, which may have no end."""
+    if path.exists() and not path.is_file():
+        raise OSError(0, "a folder, a pipe or a device")
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file. Raises `DmlError` where it cannot be read."""
     try:
+        expect_file(path)
         return path.read_bytes()
     except OSError as error:
         rule = f"be a file that can be read{similar_file(path)}"
@@ -115,6 +122,7 @@ def read_npy(path: str | Path) -> "np.ndarray":
     """
     import numpy as np
 
+    expect_file(Path(path))
     mapped = np.lib.format.open_memmap(path, mode="r")
     count, order = mapped.size, "C" if mapped.flags.c_contiguous else "F"
     flat = np.fromfile(path, mapped.dtype, count, offset=mapped.offset)

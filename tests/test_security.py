@@ -1,6 +1,7 @@
 """What SECURITY.md says of files from strangers."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -118,6 +119,29 @@ def test_no_file_of_a_language_model_lies_outside_of_its_folder(location: str, t
     (folder / "genai_config.json").write_text(json.dumps({"model": {"decoder": decoder}}))
     with pytest.raises(DmlError, match="in the model's folder"):
         _ = Folder(folder).proto
+
+
+@linux
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path):
+    """What somebody packed may hold one; nobody writes to it."""
+    os.mkfifo(tmp_path / "genai_config.json")
+    os.mkfifo(tmp_path / "w.npy")
+    with pytest.raises(DmlError, match="a folder, a pipe or a device"):
+        Folder(tmp_path)
+    constant = {"DataType": "FLOAT32", "Sizes": [2], "SourcePath": "w.npy"}
+    with pytest.raises(DmlError, match="a folder, a pipe or a device"):
+        dml_jax.Graph.from_json({"Nodes": [{"Array": constant}]}, tmp_path)
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
+    )
+    weight = model.graph.initializer[0]
+    weight.ClearField("float_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="w.npy")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(DmlError, match="the initializer 'w'"):
+        dml_jax.load_onnx(tmp_path / "m.onnx")
 
 
 def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
