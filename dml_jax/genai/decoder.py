@@ -117,6 +117,7 @@ class Decoder:
         return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
 
     @functools.cached_property
+    @FITTING
     def _division(self) -> Division:
         """Return how several devices divide the network."""
         assert self.mesh is not None

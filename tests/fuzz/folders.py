@@ -145,7 +145,7 @@ def check_export(text: bytes, folder: Path) -> None:
 
     write(text, folder, (*CONFIGS, *NETWORKS))
     kind = zlib.crc32(text)
-    model = Model(folder, keeps_int4=kind % 2 == 0)
+    model = Model(folder, keeps_int4=kind % 2 == 0, devices=1 + (kind % 6 == 0))
     model.decoder.network(1, 1, 64, 64, True)
     params = GeneratorParams(model)
     repr([params.get_search_options(), model.report(), model.folder.never(1)])

@@ -15,6 +15,7 @@ import faulthandler
 import io
 import json
 import multiprocessing
+import os
 import random
 import re
 import resource
@@ -37,10 +38,12 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(HERE.parent)]
 
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fuzz import folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
+from fuzz import commands, folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
 from serialized_graphs import dense  # noqa: E402
@@ -176,16 +179,6 @@ def check_picture(data: bytes, folder: Path) -> None:
     assert values.make().nbytes == values.size
 
 
-def packed() -> dict[str, bytes]:
-    """Return .npz files, packed and not."""
-    made: dict[str, bytes] = {}
-    for name, save in (("plain", np.savez), ("packed", np.savez_compressed)):
-        file = io.BytesIO()
-        save(file, w=np.ones((2, 2), np.float32), b=np.arange(3))
-        made[name] = file.getvalue()
-    return made
-
-
 def mutated_packed(data: bytes, rng: random.Random) -> bytes:
     """Return a .npz file with a changed array, or with other bytes."""
     if rng.random() < 0.4:
@@ -200,14 +193,6 @@ def mutated_packed(data: bytes, rng: random.Random) -> bytes:
             own = mutated_array(own, rng) if rng.random() < 0.6 else own
             new.writestr(rng.choice([part, part, "../x.npy", "/x", "é", "w"]), own)
     return file.getvalue()
-
-
-def check_packed(data: bytes, folder: Path) -> None:
-    """Read the weights that `dml-jax save` gets."""
-    from dml_jax.cli.save import _arrays
-
-    (folder / "x.npz").write_bytes(data)
-    _arrays(folder / "x.npz")
 
 
 _PARTS = ("genai_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
@@ -260,7 +245,15 @@ def check_language_model(data: bytes, folder: Path) -> None:
         except DmlError as error:
             assert str(error)
     if tokenizer is not None:
-        tokenizer.decode(tokenizer.encode("the quick brown fox"))
+        tokens = tokenizer.encode("the quick brown fox")
+        stream = tokenizer.create_stream()
+        text = "".join(stream.decode(token) for token in tokens)
+        assert isinstance(tokenizer.decode(tokens) + text, str)
+        rows = tokenizer.encode_batch(["a", "", "hello you"])
+        assert len(tokenizer.decode_batch(rows)) == 3
+        assert isinstance(tokenizer.to_token_id("a"), int)
+        tokenizer.update_options(add_special_tokens="true", skip_special_tokens="false")
+        tokenizer.decode(tokenizer.encode("é \U0001f600"))
         assert isinstance(tokenizer.bos_token_id, int)
         tokenizer.apply_chat_template('[{"role": "user", "content": "hello"}]')
 
@@ -277,8 +270,9 @@ def _read_graph(data: bytes, folder: Path) -> None:
 
 def _read_model(data: bytes, folder: Path) -> None:
     (folder / "m.json").write_bytes(data)
-    has_files = b"n.onnx" in data or b"g.bin" in data
+    has_files = b"n.onnx" in data or b"g.bin" in data or b"k.npy" in data
     if has_files and not (folder / "n.onnx").exists():
+        np.save(folder / "k.npy", np.ones((1, 3), np.float32))
         (folder / "w.bin").write_bytes(bytes(48))
         (folder / "g.bin").write_bytes(dense())
         (folder / "n.onnx").write_bytes(onnx.parser.parse_model(models.CONCAT).SerializeToString())
@@ -286,9 +280,11 @@ def _read_model(data: bytes, folder: Path) -> None:
 
 
 def _of_networks() -> dict[str, bytes]:
-    """Return a model of files beside it, as often as it is mutated like others."""
+    """Return a model and a graph of files beside them, as often as these are mutated."""
     data = json.dumps(models.model_of_networks()).encode()
-    return {f"networks-{k}": data for k in range(9)}
+    found = {f"networks-{k}": data for k in range(9)}
+    data = json.dumps(commands.constants()).encode()
+    return found | {f"constants-{k}": data for k in range(9)}
 
 
 def _json_of(data: bytes) -> Any:
@@ -338,11 +334,11 @@ FORMATS = {
         ("dispatch/resources.py", "files.py"),
     ),
     "npz": Format(
-        packed,
+        commands.weights,
         mutated_packed,
         lambda d: zipfile.ZipFile(io.BytesIO(d)),
-        check_packed,
-        ("cli/save.py",),
+        commands.check_weights,
+        ("cli/save.py", "onnx/saving.py"),
     ),
     "pictures": Format(
         pictures, mutated_picture, _picture_of, check_picture, ("dispatch/resources.py",)
@@ -400,6 +396,13 @@ FORMATS = {
         lambda data: _read_graph(data, Path(tempfile.gettempdir())),
         _read_graph,
         ("dispatch/serialized.py", "dispatch/flatbuffer.py"),
+    ),
+    "commands": Format(
+        commands.seeds,
+        commands.mutated_file,
+        commands.parsed,
+        commands.check_command,
+        ("cli/check.py", "cli/show.py", "cli/networks.py", "graph/parts.py", "graph/graph.py"),
     ),
     "exports": Format(
         folders.exports,
