@@ -152,8 +152,14 @@ def check_export(text: bytes, folder: Path) -> None:
     if kind % 8 == 0:
         params.set_search_options(max_length=24, batch_size=1, num_beams=1)
         made = Generator(model, params)
-        made.append_tokens([5, 7, 9])
+        if "features" in model.folder.model:
+            sound = np.zeros((1, CHANNELS, 2 * SOURCE), np.float32)
+            made.set_inputs({"input_features": sound})
+        else:
+            made.append_tokens([5, 7, 9])
         made.generate_next_token()
+        made.rewind_to(0 if model.decoder.is_encoding else 2)
+        model.decoder.step_bytes(1)
 
 
 # Adapters.

@@ -46,6 +46,7 @@ import onnx  # noqa: E402
 from fuzz import commands, folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
+from png import png  # noqa: E402
 from serialized_graphs import dense  # noqa: E402
 
 from dml_jax import DmlError  # noqa: E402
@@ -96,7 +97,20 @@ def mutated_array(data: bytes, rng: random.Random) -> bytes:
     length = int.from_bytes(data[8 : 8 + size], "little")
     text = data[8 + size : 8 + size + length].decode("latin1")
     number = str(rng.choice([0, 1, 2, *[n for n in NUMBERS if isinstance(n, int)]]))
-    types_ = ["<f4", ">i2", "|O", "<U9999999", "V8", "<f16", "<M8[ns]", "<c16", "|S0", "x"]
+    types_ = [
+        "<f4",
+        ">i2",
+        "|O",
+        "<U9999999",
+        "V8",
+        "<f16",
+        "<M8[ns]",
+        "<c16",
+        "|S0",
+        "x",
+        "V2",
+        "|b1",
+    ]
     for _ in range(rng.choice([1, 1, 2])):
         old, new = rng.choice(
             [
@@ -138,6 +152,11 @@ def pictures() -> dict[str, bytes]:
             except OSError:
                 continue
             made[f"{mode}.{kind}"] = file.getvalue()
+    for channels in (1, 2, 3, 4):  # of 16 bits
+        rows = draw.randint(0, 255, (9, 14 * channels)).astype(np.uint8)
+        made[f"{channels}-16"] = png(
+            7, 9, 16, channels, b"".join(b"\0" + r.tobytes() for r in rows)
+        )
     return made
 
 
