@@ -71,6 +71,15 @@ def test_merged_weights_answer_as_the_adapter_does(
     assert og.Tokenizer(og.Model(tmp_path)).decode(PROMPT)
 
 
+def test_merged_weights_lie_in_the_new_folder(folders: dict[str, Path], tmp_path: Path):
+    config = og.Config(folders["float"])
+    name = folders["float"] / "model.onnx"
+    config.overlay(json.dumps({"model": {"decoder": {"filename": str(name.absolute())}}}))
+    with pytest.raises(og.GenAIError, match="to be a path below the folder"):
+        og.save_merged(og.Model(config), changed(folders["float"]), tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
 def test_int4_weights_are_rounded_again(folders: dict[str, Path], tmp_path: Path):
     """Each number is at most half a step beside the merged one; what has no change stays."""
     model = og.Model(folders["int4"])

@@ -1,5 +1,6 @@
 """What SECURITY.md says of files from strangers."""
 
+import ast
 import json
 import os
 import re
@@ -198,6 +199,29 @@ def test_a_picture_within_a_network_starts_no_program(is_within: bool, ghostscri
     with pytest.raises((DmlError, OnnxRuntimeError), match="PostScript"):
         InferenceSession(data).run(None, {"c": np.array(True)})
     assert not ghostscript.exists()
+
+
+CODE = 'a"\'\\n"""\\\n\r\u2028boom()\n</text><script>boom()</script>'
+
+
+def test_names_are_no_code(tmp_path: Path):
+    """Neither in the program that `show --python` prints, nor in what a notebook shows."""
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Relu", [CODE], [f"{CODE}y"], CODE)]
+    ends = [value(CODE, TensorProto.FLOAT, [2])], [value(f"{CODE}y", TensorProto.FLOAT, None)]
+    graph = onnx.helper.make_graph(nodes, CODE, *ends, doc_string=CODE)
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    network = dml_jax.load_onnx(model)
+    for text in (network._repr_html_(), network.graph._repr_svg_()):
+        assert text and "<script" not in text
+    network.graph.save(tmp_path / "g.json")
+    (tmp_path / "n.onnx").write_bytes(model.SerializeToString())
+    for name in ("g.json", "n.onnx"):
+        done = CliRunner().invoke(cli, ["show", str(tmp_path / name), "--python"])
+        assert done.exit_code == 0 and "boom" in done.stdout, done.output
+        named = [n.id for n in ast.walk(ast.parse(done.stdout)) if isinstance(n, ast.Name)]
+        assert "boom" not in named
 
 
 def test_the_package_opens_no_connection():
