@@ -5,6 +5,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -199,6 +200,22 @@ def test_a_picture_within_a_network_starts_no_program(is_within: bool, ghostscri
     with pytest.raises((DmlError, OnnxRuntimeError), match="PostScript"):
         InferenceSession(data).run(None, {"c": np.array(True)})
     assert not ghostscript.exists()
+
+
+@pytest.mark.parametrize("change", ["name", "number"])
+def test_long_names_and_numbers_stand_in_programs(change: str, tmp_path: Path):
+    model: dict[str, Any] = guide_model("a.npy")
+    names = [*model["resources"]]
+    if change == "name":
+        text = json.dumps(model).replace(f'"{names[0]}"', f'"{"x" * 300}"')
+    else:
+        values = {"valueCount": 4, "valueStart": -(2**128), "valueDelta": 1}
+        own = {"initialValuesDataType": "FLOAT64", "initialValues": values}
+        text = json.dumps({**model, "resources": {**model["resources"], "more": own}})
+    (tmp_path / "m.json").write_text(text)
+    done = CliRunner().invoke(cli, ["show", str(tmp_path / "m.json"), "--python"])
+    assert done.exit_code == 0, done.output
+    assert ast.parse(done.stdout)
 
 
 CODE = 'a"\'\\n"""\\\n\r\u2028boom()\n</text><script>boom()</script>'
