@@ -123,12 +123,13 @@ def mutated_export(text: bytes, rng: random.Random) -> bytes:
         name = rng.choice([name for name in files if name.endswith(ending)])
         if name.endswith(".json"):
             files[name] = mutated(files[name], rng)
-        elif rng.random() < 0.05:
-            files[name] = mutated_bytes(files[name], rng)
         else:
             files[name] = graphs.mutated_graph(files[name], rng)
-    if rng.random() < 0.02:
-        del files[rng.choice([*files])]
+    name = rng.choice([*files])
+    if rng.random() < 0.03:
+        files[name] = mutated_bytes(files[name], rng)
+    elif rng.random() < 0.02:
+        del files[name]
     return folded(files)
 
 
