@@ -114,6 +114,18 @@ def claiming(dims: list[int], data_type: int = TensorProto.FLOAT) -> bytes:
     return model.SerializeToString()
 
 
+def sparse(dims: list[int], places: int = TensorProto.INT64) -> bytes:
+    """Return a network with a sparse initializer of two elements."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) { s = ReduceSum <keepdims = 0> (w)  y = Mul (x, s) }"""
+    )
+    values = helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])
+    at = helper.make_tensor("", places, [2], [0, 1])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, at, dims))
+    return model.SerializeToString()
+
+
 def nested(depth: int) -> bytes:
     """Return branches within branches."""
     node = helper.make_node("Relu", ["x"], ["y"])
@@ -161,6 +173,10 @@ HUGE: dict[str, Callable[[], bytes]] = {
     "one-hot": lambda: folded(
         "h = OneHot (a, d, v)", "int64[1] a = {0}, int64 d = {1099511627776}, int64[2] v = {0, 1}"
     ),
+    "sparse": lambda: sparse([1 << 40]),
+    "sparse product": lambda: sparse([1 << 32, 1 << 32]),
+    "sparse negative": lambda: sparse([-1, 4]),
+    "sparse places": lambda: sparse([4], TensorProto.FLOAT),
     "claims": lambda: claiming([1 << 40]),
     "product": lambda: claiming([1 << 32, 1 << 32]),
     "strings": lambda: claiming([2], TensorProto.STRING),

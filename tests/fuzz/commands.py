@@ -50,11 +50,23 @@ def constants() -> dict[str, Any]:
     return graph
 
 
+def chain() -> dict[str, Any]:
+    """Return a graph of equal sizes, of which any edge may make a circle."""
+    from dml_jax import GraphBuilder, TensorDesc, add, clip
+
+    builder = GraphBuilder()
+    image = builder.input_tensor("image", TensorDesc("FLOAT32", [1, 3]))
+    first = clip(image, 0, 1)
+    second = add(first, image)
+    return builder.build({"joined": add(second, first), "left": second}).to_json()
+
+
 def seeds() -> dict[str, bytes]:
     """Return networks, models and graphs, each with a letter before it."""
     made = {f"N-{n}": b"N" + data for n, data in (graphs.seeds() | fuzz_networks.models()).items()}
     named = {n: json.dumps(model).encode() for n, model in models.rich_models().items()}
     named |= {f"constants-{k}": json.dumps(constants()).encode() for k in range(9)}
+    named |= {f"chain-{k}": json.dumps(chain()).encode() for k in range(9)}
     named |= {"networks": json.dumps(models.model_of_networks()).encode()}
     share = len(made) // len(named) + 1  # as often as networks
     return made | {f"J-{n}-{k}": b"J" + data for n, data in named.items() for k in range(share)}

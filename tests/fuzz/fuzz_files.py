@@ -228,16 +228,25 @@ def language_models() -> dict[str, bytes]:
         texts = {part: (folder / part).read_text() for part in _PARTS}
         global _NETWORK
         _NETWORK = (folder / "model.onnx").read_bytes()
-    return {"folder": json.dumps(texts).encode()}
+    others = {part: text for part, text in texts.items() if not part.endswith(".jinja")}
+    templates = [
+        {"name": "tools", "template": "{{ tools }}"},
+        {"name": "default", "template": TOLD},
+    ]
+    others["tokenizer_config.json"] = json.dumps({**config, "chat_template": templates})
+    return {name: json.dumps(t).encode() for name, t in (("folder", texts), ("list", others))}
 
 
 _NETWORK = b""
+TOLD = """{%- for m in messages %}{{ bos_token }}{{ m | tojson(indent=2) }}{% if not m.role %}
+{{ raise_exception('a role is missing') }}{% endif %}{%- endfor %}{{ strftime_now('%Y-%m-%d') }}
+{%- macro deep(n) %}{{ n }}{% if n %}{{ deep(n - 1) }}{% endif %}{% endmacro %}{{ deep(3) }}"""
 
 
 def mutated_language_model(data: bytes, rng: random.Random) -> bytes:
     """Return a folder with one changed text."""
     texts = json.loads(data)
-    part = rng.choice(_PARTS)
+    part = rng.choice([*texts])
     changed = mutated(texts[part].encode(), rng)
     texts[part] = changed.decode("utf-8", "surrogateescape")
     return json.dumps(texts).encode()
@@ -247,6 +256,7 @@ def check_language_model(data: bytes, folder: Path) -> None:
     """Read a folder: its config, network, tokenizer and template."""
     from dml_jax.genai import Config, Tokenizer
 
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
     for part, text in json.loads(data).items():
         (folder / part).write_bytes(text.encode("utf-8", "surrogateescape"))
     (folder / "model.onnx").write_bytes(_NETWORK)
@@ -302,8 +312,9 @@ def _of_networks() -> dict[str, bytes]:
     """Return a model and a graph of files beside them, as often as these are mutated."""
     data = json.dumps(models.model_of_networks()).encode()
     found = {f"networks-{k}": data for k in range(9)}
-    data = json.dumps(commands.constants()).encode()
-    return found | {f"constants-{k}": data for k in range(9)}
+    for name, graph in (("constants", commands.constants()), ("chain", commands.chain())):
+        found |= {f"{name}-{k}": json.dumps(graph).encode() for k in range(9)}
+    return found
 
 
 def _json_of(data: bytes) -> Any:
