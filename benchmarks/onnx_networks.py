@@ -8,8 +8,7 @@ come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS).
 
 Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
 libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time, which other
-programs disturb less. Without `--all` the program starts itself again with the environment
-variables of docs/performance.md.
+programs disturb less.
 """
 
 import argparse
@@ -35,7 +34,6 @@ from measuring import (
     difference,
     kept,
     milliseconds,
-    restart_with_kept_pages,
     said_by,
     save,
     write,
@@ -304,10 +302,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="the whole list, also what is missing")
     parser.add_argument("--profile", action="store_true", help="add kinds of kernels to results")
     given = parser.parse_intermixed_args()
-    if given.all:
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    else:
-        restart_with_kept_pages()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if given.profile:
         jax.config.update("jax_enable_x64", True)  # as the processes of networks do
         return add_profiles(given.results, given.names)
