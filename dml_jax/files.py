@@ -82,6 +82,23 @@ def similar_file(path: Path) -> str:
         return ""
 
 
+def expect_file(path: Path) -> None:
+    """Raise `OSError` for a pipe or a device, which may have no end."""
+    if path.exists() and not path.is_file():
+        raise OSError(0, "a folder, a pipe or a device")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file. Raises `DmlError` where it cannot be read."""
+    try:
+        expect_file(path)
+        return path.read_bytes()
+    except OSError as error:
+        rule = f"be a file that can be read{similar_file(path)}"
+        value = Unquoted(error.strerror or error)
+        raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None
+
+
 def cache_folder() -> Path:
     """Return the folder of kept programs: DML_JAX_CACHE, or one in the platform's cache folder."""
     if given := os.environ.get("DML_JAX_CACHE"):
@@ -105,6 +122,7 @@ def read_npy(path: str | Path) -> "np.ndarray":
     """
     import numpy as np
 
+    expect_file(Path(path))
     mapped = np.lib.format.open_memmap(path, mode="r")
     count, order = mapped.size, "C" if mapped.flags.c_contiguous else "F"
     flat = np.fromfile(path, mapped.dtype, count, offset=mapped.offset)

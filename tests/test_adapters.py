@@ -71,6 +71,15 @@ def test_merged_weights_answer_as_the_adapter_does(
     assert og.Tokenizer(og.Model(tmp_path)).decode(PROMPT)
 
 
+def test_merged_weights_lie_in_the_new_folder(folders: dict[str, Path], tmp_path: Path):
+    config = og.Config(folders["float"])
+    name = folders["float"] / "model.onnx"
+    config.overlay(json.dumps({"model": {"decoder": {"filename": str(name.absolute())}}}))
+    with pytest.raises(og.GenAIError, match="to be a path below the folder"):
+        og.save_merged(og.Model(config), changed(folders["float"]), tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
 def test_int4_weights_are_rounded_again(folders: dict[str, Path], tmp_path: Path):
     """Each number is at most half a step beside the merged one; what has no change stays."""
     model = og.Model(folders["int4"])
@@ -214,6 +223,19 @@ def refusals(folders: dict[str, Path], root: Path) -> Iterator[tuple[str, Any]]:
     broken = written("broken")
     (broken / "adapter_model.safetensors").write_bytes(b"no tensors")
     yield "to be of safetensors", lambda: adapters.load(broken, "a")
+    for k, pattern in enumerate(("(.+)+x", "(?x:(.+) +)z", "(a|a)|.*.*.*")):
+        slow = written(f"slow{k}", alpha_pattern={pattern: 1})
+        yield "have at most 3 of the signs", lambda path=slow: adapters.load(path, "a")
+    bracket = written("bracket", alpha_pattern={"[": 1})
+    yield "the adapter to fit the decoder", lambda: adapters.load(bracket, "a")
+    listed = written("listed", alpha_pattern=["up_proj"])
+    yield "the adapter to fit the decoder", lambda: adapters.load(listed, "a")
+    huge = written("huge", lora_alpha=1e300)
+    yield "the adapter to fit the decoder", lambda: adapters.load(huge, "a")
+    none = {f"{PREFIX}.0.mlp.up_proj.lora_A.weight": np.zeros((0, WIDTH), np.float32)}
+    none[f"{PREFIX}.0.mlp.up_proj.lora_B.weight"] = np.zeros((64, 0), np.float32)
+    empty = written("empty", none)
+    yield "the adapter to fit the decoder", lambda: adapters.load(empty, "a")
     olive = root / "adapter.onnx_adapter"
     yield "be a folder of PEFT's", lambda: adapters.load(olive, "a")
     yield "change one product or more", lambda: og.Adapter.new(folder, targets=["w1"])
@@ -230,3 +252,11 @@ def test_what_is_wrong_with_an_adapter_is_said_in_a_line(folders: dict[str, Path
             call()
         assert said in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_casts_in_a_circle_are_no_weight(folders: dict[str, Path]):
+    folder = og.Config(folders["float"]).folder
+    circle = onnx.helper.make_node("Cast", ["c"], ["c"], to=1)
+    folder.proto.graph.node.append(circle)
+    folder.proto.graph.node.append(onnx.helper.make_node("MatMul", ["c", "c"], ["d"], "/lm_head/x"))
+    assert og.Adapter.new(folder).pairs.keys() == changed(folders["float"]).pairs.keys()

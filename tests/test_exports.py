@@ -1,6 +1,8 @@
 """Folders of optimum's form: `dml_jax.genai` gives the tokens of ONNX Runtime's loop."""
 
 import json
+import operator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
+import onnx
 import onnxruntime
 from click.testing import CliRunner
 from exported_folders import (
@@ -24,6 +27,7 @@ from exported_folders import (
 )
 
 import dml_jax.genai as og
+from dml_jax import DmlError
 from dml_jax.cli import cli
 
 pytestmark = pytest.mark.usefixtures("soon")
@@ -229,6 +233,69 @@ def test_what_a_config_of_sound_cannot_say(told: dict[str, Any], said: str, tmp_
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("max_position_embeddings", "many"),
+        ("max_position_embeddings", 10**400),
+        ("vocab_size", -1),
+        ("num_hidden_layers", [2]),
+        ("max_source_positions", {"a": 1}),
+        ("num_mel_bins", 2.5),
+        ("decoder_start_token_id", "first"),
+        ("bos_token_id", True),
+    ],
+)
+def test_members_of_config_json_are_numbers(member: str, value: Any, tmp_path: Path):
+    if member != "num_hidden_layers":
+        write_encoder(tmp_path / "encoder_model.onnx", is_sound=True)
+    name = "model.onnx" if member == "num_hidden_layers" else "decoder_model.onnx"
+    write_decoder(tmp_path / name, mask=False, past=False, source="plain")
+    folder = write_config(tmp_path, **{"max_source_positions": SOURCE, member: value})
+    with pytest.raises(DmlError, match=f"{member}.* to be in") as caught:
+        _ = og.Config(folder).folder.start_token_ids
+    assert "\n" not in str(caught.value)
+
+
+def test_configs_lie_in_the_folder(tmp_path: Path):
+    folder, outside = tmp_path / "model", tmp_path / "generation_config.json"
+    write_decoder(folder / "model.onnx")
+    write_config(folder)
+    outside.write_text("{}")
+    (folder / "generation_config.json").symlink_to(outside)
+    with pytest.raises(og.GenAIError, match="in the model's folder"):
+        og.Config(folder)
+    (folder / "generation_config.json").unlink()
+    (folder / "generation_config.json").mkdir()
+    with pytest.raises(og.GenAIError, match="that can be read"):
+        og.Config(folder)
+
+
+def test_networks_that_are_no_decoders_are_refused(tmp_path: Path):
+    write_decoder(tmp_path / "model.onnx")
+    write_config(tmp_path)
+    whole = onnx.load(tmp_path / "model.onnx")
+
+    def said(change: Callable[[Any], Any]) -> str:
+        model = onnx.ModelProto()
+        model.CopyFrom(whole)
+        change(model.graph)
+        (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(DmlError) as caught:
+            og.Model(tmp_path).decoder.network(1, 2, 64, 64, True)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    flag = onnx.helper.make_tensor_value_info("use_cache_branch", onnx.TensorProto.BOOL, [1])
+    assert "be a decoder's" in said(lambda graph: graph.input.append(flag))
+    assert "be a decoder's" in said(lambda graph: graph.node.pop())  # what makes the logits
+    past = next(k for k, value in enumerate(whole.graph.input) if "past" in value.name)
+    dims = "type.tensor_type.shape"
+    assert "be a decoder's" in said(
+        lambda graph: operator.attrgetter(dims)(graph.input[past]).Clear()
+    )
+
+
 def test_what_does_not_fit_is_said_in_a_line(tmp_path: Path):
     folder = write_config(tmp_path)
 
@@ -243,6 +310,8 @@ def test_what_does_not_fit_is_said_in_a_line(tmp_path: Path):
     write_decoder(tmp_path / "model.onnx")
     np.save(tmp_path / "x.npy", np.zeros((3, 4), np.float32))
     assert "be given to a model with an encoder" in said("--features", str(tmp_path / "x.npy"))
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04 and no more")
+    assert "that can be read" in said("--features", str(tmp_path / "zip.npy"))
     assert "that can be read" in said("--features", str(tmp_path / "none.npy"))
     write_decoder(tmp_path / "decoder_model.onnx", mask=False, past=False, source="plain")
     write_encoder(tmp_path / "encoder_model.onnx", is_sound=True)

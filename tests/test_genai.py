@@ -409,6 +409,7 @@ def test_names_of_files_that_no_system_has_are_refused(tmp_path: Path):
         ("decoder", True, "'decoder' in genai_config.json to be an object"),
         ("decoder", {"num_hidden_layers": 2**60}, "'num_hidden_layers'"),
         ("decoder", {"inputs": 1}, "'inputs'"),
+        ("encoder", {"filename": "e.onnx"}, "'encoder' in genai_config.json to be left out"),
     ],
 )
 def test_values_of_other_types_in_the_config(place: str, value: Any, message: str, tmp_path: Path):
@@ -418,6 +419,26 @@ def test_values_of_other_types_in_the_config(place: str, value: Any, message: st
     (folder / "genai_config.json").write_text(json.dumps(config))
     with pytest.raises(og.GenAIError, match=message):
         og.Config(folder)
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ([1], "'search' in genai_config.json to be an object"),
+        ({"top_p": 10**400}, "the option 'top_p' to be a number"),
+        ({"max_length": float("inf")}, "the option 'max_length' to be a whole number"),
+        ({"batch_size": 2**40}, "the cache to take at most"),
+        ({"num_beams": 2**40}, "the option 'num_beams' to be in"),
+    ],
+)
+def test_values_of_other_types_in_the_options(search: Any, message: str, tmp_path: Path):
+    folder = write_folder(tmp_path)
+    config = json.loads((folder / "genai_config.json").read_text())
+    own = {**config["search"], **search} if isinstance(search, dict) else search
+    (folder / "genai_config.json").write_text(json.dumps({**config, "search": own}))
+    with pytest.raises(og.GenAIError, match=message):
+        model = og.Model(folder)
+        og.Generator(model, og.GeneratorParams(model))
 
 
 def test_a_template_of_another_encoding_or_depth_is_refused(tmp_path: Path):

@@ -25,6 +25,8 @@ from dml_jax import DmlError, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.memory import available  # noqa: E402
 from dml_jax.onnx import free_sizes  # noqa: E402
+from dml_jax.onnxruntime import InferenceSession  # noqa: E402
+from dml_jax.onnxruntime.errors import OnnxRuntimeError  # noqa: E402
 
 FOUND = sorted((Path(__file__).parent / "fuzz/found_networks").glob("*"))
 
@@ -62,6 +64,27 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
         check(path, tmp_path)
 
 
+@pytest.mark.parametrize(("kind", "count"), [("external", 100), ("adapters", 100), ("exports", 6)])
+def test_mutated_folders_are_taken_or_refused(kind: str, count: int, tmp_path: Path):
+    """External data, adapters in PEFT's files, and exports of decoders."""
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    from fuzz import folders
+
+    seeds, mutate, check = {
+        "external": (folders.externals, folders.mutated_external, folders.check_external),
+        "adapters": (folders.adapters, folders.mutated_adapter, folders.check_adapter),
+        "exports": (folders.exports, folders.mutated_export, folders.check_export),
+    }[kind]
+    rng, texts, slowest = random.Random(5), [*seeds().values()], 0.0
+    for _ in range(count):
+        start = time.process_time()
+        with contextlib.suppress(DmlError):
+            check(mutate(rng.choice(texts), rng), tmp_path)
+        slowest = max(slowest, time.process_time() - start)
+    assert slowest < 10
+
+
 @pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
 def test_what_the_fuzzer_found(case: Path):
     data = case.read_bytes()
@@ -88,6 +111,18 @@ def claiming(dims: list[int], data_type: int = TensorProto.FLOAT) -> bytes:
     del weight.dims[:], weight.float_data[:]
     weight.dims.extend(dims)
     weight.data_type, weight.raw_data = data_type, bytes(8)
+    return model.SerializeToString()
+
+
+def sparse(dims: list[int], places: int = TensorProto.INT64) -> bytes:
+    """Return a network with a sparse initializer of two elements."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) { s = ReduceSum <keepdims = 0> (w)  y = Mul (x, s) }"""
+    )
+    values = helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])
+    at = helper.make_tensor("", places, [2], [0, 1])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, at, dims))
     return model.SerializeToString()
 
 
@@ -138,6 +173,10 @@ HUGE: dict[str, Callable[[], bytes]] = {
     "one-hot": lambda: folded(
         "h = OneHot (a, d, v)", "int64[1] a = {0}, int64 d = {1099511627776}, int64[2] v = {0, 1}"
     ),
+    "sparse": lambda: sparse([1 << 40]),
+    "sparse product": lambda: sparse([1 << 32, 1 << 32]),
+    "sparse negative": lambda: sparse([-1, 4]),
+    "sparse places": lambda: sparse([4], TensorProto.FLOAT),
     "claims": lambda: claiming([1 << 40]),
     "product": lambda: claiming([1 << 32, 1 << 32]),
     "strings": lambda: claiming([2], TensorProto.STRING),
@@ -240,6 +279,8 @@ BROKEN: dict[str, Callable[[], bytes]] = {
             graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "+".join(["a"] * 5000)
         ),
     ),
+    "two nodes of one output": lambda: text_of("a = Relu(x) a = Neg(x) y = Identity(a)"),
+    "an output of an input's name": lambda: text_of("x = Relu(x) y = Identity(x)"),
     "a place that is no text": lambda: external("location", "w.bin?").replace(
         b"w.bin?", b"w.bin\xff"
     ),
@@ -251,3 +292,12 @@ def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
     data = BROKEN[case]()
     fuzz.check_model(data, is_traced=True)
     fuzz.check_session(data, is_run=True)
+
+
+@pytest.mark.parametrize("case", [name for name in BROKEN if "output" in name])
+def test_a_name_is_given_once(case: str):
+    """As in ONNX Runtime; which of two tensors a name stands for would be a guess."""
+    with pytest.raises(DmlError, match="the name of an output to be given once"):
+        load_onnx(BROKEN[case]())
+    with pytest.raises(OnnxRuntimeError, match="the name of an output to be given once"):
+        InferenceSession(BROKEN[case]())

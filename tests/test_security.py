@@ -1,8 +1,11 @@
 """What SECURITY.md says of files from strangers."""
 
+import ast
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,11 +13,17 @@ import pytest
 from click.testing import CliRunner
 from guide_model import guide_model
 from onnx import TensorProto, parser
+from PIL import Image
+from processes import linux
 
 import dml_jax
 from dml_jax import DmlError
 from dml_jax.cli import cli
+from dml_jax.dispatch.resources import values_of_file
+from dml_jax.enums import TensorDataType
 from dml_jax.genai.folder import Folder
+from dml_jax.onnxruntime import InferenceSession
+from dml_jax.onnxruntime.errors import OnnxRuntimeError
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "SECURITY.md").read_text()
@@ -114,6 +123,29 @@ def test_no_file_of_a_language_model_lies_outside_of_its_folder(location: str, t
         _ = Folder(folder).proto
 
 
+@linux
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path):
+    """What somebody packed may hold one; nobody writes to it."""
+    os.mkfifo(tmp_path / "genai_config.json")
+    os.mkfifo(tmp_path / "w.npy")
+    with pytest.raises(DmlError, match="a folder, a pipe or a device"):
+        Folder(tmp_path)
+    constant = {"DataType": "FLOAT32", "Sizes": [2], "SourcePath": "w.npy"}
+    with pytest.raises(DmlError, match="a folder, a pipe or a device"):
+        dml_jax.Graph.from_json({"Nodes": [{"Array": constant}]}, tmp_path)
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
+    )
+    weight = model.graph.initializer[0]
+    weight.ClearField("float_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="w.npy")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(DmlError, match="the initializer 'w'"):
+        dml_jax.load_onnx(tmp_path / "m.onnx")
+
+
 def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
     """As downloads are kept: links, all of which lead to one folder elsewhere."""
     folder, cache = tmp_path / "model", tmp_path / "cache"
@@ -124,6 +156,89 @@ def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
     for name, target in (("genai_config.json", "1"), ("tokenizer.json", "2")):
         (folder / name).symlink_to(cache / target)
     assert Folder(folder).read("tokenizer.json") == b"text"
+
+
+@pytest.fixture
+def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file that a program named as Ghostscript writes when it is started."""
+    trace, program = tmp_path / "started", tmp_path / "bin" / "gs"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {trace}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    return trace
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
+
+
+@linux
+def test_a_picture_starts_no_program(ghostscript: Path, tmp_path: Path):
+    """Pillow lets Ghostscript run what is named a picture and is PostScript."""
+    (tmp_path / "x.png").write_bytes(POSTSCRIPT)
+    with pytest.raises(OSError), Image.open(tmp_path / "x.png") as picture:
+        picture.load()
+    assert ghostscript.exists()  # as Pillow does by itself
+    ghostscript.unlink()
+    with pytest.raises(DmlError, match=r"be a readable \.png file"):
+        values_of_file("x.png", lambda: tmp_path / "x.png", TensorDataType.FLOAT32)
+    assert not ghostscript.exists()
+
+
+@linux
+@pytest.mark.parametrize("is_within", [False, True])
+def test_a_picture_within_a_network_starts_no_program(is_within: bool, ghostscript: Path):
+    numbers = ", ".join(map(str, POSTSCRIPT))
+    own = "y = ImageDecoder (x)"
+    if is_within:
+        own = "y = If (c) <then_branch = a () => (uint8[?,?,3] p) {p = ImageDecoder (x)}, "
+        own += "else_branch = b () => (uint8[?,?,3] q) {q = ImageDecoder (x)}>"
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+    g (bool c) => (uint8[?,?,3] y) <uint8[{len(POSTSCRIPT)}] x = {{{numbers}}}> {{ {own} }}"""
+    data = parser.parse_model(text).SerializeToString()
+    with pytest.raises((DmlError, OnnxRuntimeError), match="PostScript"):
+        InferenceSession(data).run(None, {"c": np.array(True)})
+    assert not ghostscript.exists()
+
+
+@pytest.mark.parametrize("change", ["name", "number"])
+def test_long_names_and_numbers_stand_in_programs(change: str, tmp_path: Path):
+    model: dict[str, Any] = guide_model("a.npy")
+    names = [*model["resources"]]
+    if change == "name":
+        text = json.dumps(model).replace(f'"{names[0]}"', f'"{"x" * 300}"')
+    else:
+        values = {"valueCount": 4, "valueStart": -(2**128), "valueDelta": 1}
+        own = {"initialValuesDataType": "FLOAT64", "initialValues": values}
+        text = json.dumps({**model, "resources": {**model["resources"], "more": own}})
+    (tmp_path / "m.json").write_text(text)
+    done = CliRunner().invoke(cli, ["show", str(tmp_path / "m.json"), "--python"])
+    assert done.exit_code == 0, done.output
+    assert ast.parse(done.stdout)
+
+
+CODE = 'a"\'\\n"""\\\n\r\u2028boom()\n</text><script>boom()</script>'
+
+
+def test_names_are_no_code(tmp_path: Path):
+    """Neither in the program that `show --python` prints, nor in what a notebook shows."""
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Relu", [CODE], [f"{CODE}y"], CODE)]
+    ends = [value(CODE, TensorProto.FLOAT, [2])], [value(f"{CODE}y", TensorProto.FLOAT, None)]
+    graph = onnx.helper.make_graph(nodes, CODE, *ends, doc_string=CODE)
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    network = dml_jax.load_onnx(model)
+    for text in (network._repr_html_(), network.graph._repr_svg_()):
+        assert text and "<script" not in text
+    network.graph.save(tmp_path / "g.json")
+    (tmp_path / "n.onnx").write_bytes(model.SerializeToString())
+    for name in ("g.json", "n.onnx"):
+        done = CliRunner().invoke(cli, ["show", str(tmp_path / name), "--python"])
+        assert done.exit_code == 0 and "boom" in done.stdout, done.output
+        named = [n.id for n in ast.walk(ast.parse(done.stdout)) if isinstance(n, ast.Name)]
+        assert "boom" not in named
 
 
 def test_the_package_opens_no_connection():

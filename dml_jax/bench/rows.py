@@ -240,7 +240,7 @@ class Results:
         except OSError as error:
             text = error.strerror or str(error)
             raise DmlError([Fault("", f"the file '{path}'", "be readable", text)]) from None
-        except (ValueError, KeyError, TypeError):
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             rule = "be a file of `dml-jax bench -o x.json` of this version"
             raise DmlError([Fault("", f"the file '{path}'", rule, "another file")]) from None
         return cls(rows={r.name: r for r in rows}, **known, interrupted="interrupted" in value)

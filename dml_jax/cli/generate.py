@@ -92,12 +92,12 @@ def generate(
 
 def _array(path: Path) -> Any:
     """Return the array in a file. Raises `DmlError` where it cannot be read."""
-    import numpy as np
+    from dml_jax.files import read_npy
 
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        what = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        return read_npy(path)
+    except Exception as error:  # NumPy and the system have one each
+        what = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         rule = "be an array of NumPy's, .npy, that can be read"
         raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
 

@@ -106,7 +106,7 @@ class Pictures:
 
 def labels_of(path: Path | None) -> list[str] | None:
     """Return the lines of a file of labels; None without a file."""
-    return None if path is None else path.read_text(encoding="utf-8").splitlines()
+    return None if path is None else path.read_text("utf-8", "replace").splitlines()
 
 
 def largest_of(

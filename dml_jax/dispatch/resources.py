@@ -29,6 +29,7 @@ from dml_jax.files import read_npy
 
 UINT64_MAX = 2**64 - 1
 IMAGE_TYPES = (".png", ".jpg", ".jpeg")
+IMAGE_FORMATS = ("JPEG", "PNG", "WEBP")  # by contents: of others Pillow may start programs
 FILE_TYPES = (".npy", *IMAGE_TYPES)
 # Files of these types are no raw bytes, and are not written either.
 OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -389,7 +390,7 @@ def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int]
     if data_type.name not in IMAGE_DATA_TYPES:
         names = ", ".join(IMAGE_DATA_TYPES)
         raise refused(f"come with an initialValuesDataType of {names}", data_type.shown())
-    with image_class.open(path) as header:
+    with image_class.open(path, formats=IMAGE_FORMATS) as header:
         pixels, most = header.width * header.height, image_class.MAX_IMAGE_PIXELS
         channels, height, width = resample or (3, header.height, header.width)
     if most is not None and pixels > most:  # of which Pillow itself only warns
@@ -402,7 +403,7 @@ def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.n
     """Return a picture as [C, H, W] of a type; floats are in [0, 1]."""
     channels, height, width = sizes
     image_class = pillow()
-    with image_class.open(path) as opened:
+    with image_class.open(path, formats=IMAGE_FORMATS) as opened:
         deep = _sixteen_bits(path, opened)
         image = opened if deep is None else image_class.fromarray(deep)
         image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
@@ -437,7 +438,7 @@ def _sixteen_bits(path: Path, opened: Any) -> np.ndarray | None:
             return None
         parts = []
         for mode in modes:
-            with pillow().open(path) as image:
+            with pillow().open(path, formats=IMAGE_FORMATS) as image:
                 image.tile = [tile._replace(args=mode) for tile in image.tile]
                 parts.append(np.asarray(image).astype(np.float32))
         high, low = parts if len(parts) == 2 else (parts[0][..., ::2], parts[0][..., 1::2])

@@ -1,6 +1,7 @@
 """DxDispatch models as Python programs: buffers, compiled operators and their dispatches."""
 
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -149,4 +150,4 @@ def _path(arguments: Any) -> str:
 
 def _number(value: Any) -> str:
     text = repr(value)
-    return text if np.isfinite(value) else f"float({text!r})"
+    return text if math.isfinite(value) else f"float({text!r})"

@@ -20,7 +20,9 @@ from jax.sharding import PartitionSpec as P
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.genai.folder import Folder
+from dml_jax.genai.exports import whole
+from dml_jax.genai.folder import FITTING, Folder
+from dml_jax.memory.available import host_bytes
 from dml_jax.onnx import load_network
 from dml_jax.onnx.dividing import Division, divided
 from dml_jax.onnx.network import Network
@@ -87,8 +89,8 @@ class Decoder:
     def heads(self) -> tuple[int, int]:
         """Return the number of heads of the keys, and the size of each."""
         dims, decoder = self._dims[self.folder.caches[0][0]], self.folder.decoder
-        heads = dims[1] or int(decoder.get("num_key_value_heads") or 0)
-        return heads, dims[3] or int(decoder.get("head_size") or 0)
+        heads = dims[1] or whole(decoder, "num_key_value_heads") or 0
+        return heads, dims[3] or whole(decoder, "head_size") or 0
 
     @property
     def cache_type(self) -> np.dtype:
@@ -101,6 +103,7 @@ class Decoder:
         """Return the rows of a buffer for sequences of `length` tokens, the padding included."""
         return -(-(length + CHUNKS[1]) // _STEP) * _STEP
 
+    @FITTING
     def cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache."""
         (heads, size), place = self.heads, None
@@ -110,10 +113,11 @@ class Decoder:
                 heads, spec = own * self.mesh.size, P(None, *self.mesh.axis_names)
             place = NamedSharding(self.mesh, spec)
         shape = (batch, heads, rows, size)
-        buffers = [jnp.zeros(shape, self.cache_type, device=place) for _ in self.folder.caches]
+        buffers = zeros(len(self.folder.caches), shape, self.cache_type, place)
         return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
 
     @functools.cached_property
+    @FITTING
     def _division(self) -> Division:
         """Return how several devices divide the network."""
         assert self.mesh is not None
@@ -142,6 +146,7 @@ class Decoder:
         return self._weights
 
     @functools.cached_property
+    @FITTING
     def longest_short(self) -> int | None:
         """Return the number of tokens up to which a decoder has other angles; None: it has one set.
 
@@ -197,6 +202,7 @@ class Decoder:
         there = {n: count for n, count in sizes.items() if names[n] in self._dims}
         return {**shapes, **{names[n]: (batch, count) for n, count in there.items()}}
 
+    @FITTING
     def _loaded(
         self, batch: int, length: int, rows: int, width: int, is_last: bool
     ) -> Network | ShardedNetwork:
@@ -359,6 +365,15 @@ class Decoder:
         results = network.apply_prepared(held, inputs)
         logits = results[self.folder.names["logits"]]
         return logits.reshape(batch, -1).astype(np.float32), self._after(results, cache, counts)
+
+
+def zeros(count: int, shape: Sequence[int], dtype: Any, place: Any = None) -> list[jax.Array]:
+    """Return equal arrays of zeros. Raises `DmlError` where they do not fit in a CPU's memory."""
+    size, free = count * math.prod(shape) * np.dtype(dtype).itemsize, host_bytes()
+    if jax.default_backend() == "cpu" and free is not None and size > free:
+        rule = f"take at most the {free} bytes that are free (max_length, batch_size)"
+        raise DmlError([Fault("", "the cache", rule, size)])
+    return [jnp.zeros(shape, dtype, device=place) for _ in range(count)]
 
 
 def typed(network: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 import contextlib
 import importlib.util
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, missing_extra
+
+_OF_BROKEN = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
 class GenAIError(DmlError, RuntimeError):
@@ -26,6 +29,22 @@ def raised() -> Iterator[None]:
 def refusal(field: str, rule: str, value: Any) -> GenAIError:
     """Return the error that a value breaks a rule."""
     return GenAIError([Fault("", field, rule, value)])
+
+
+@contextlib.contextmanager
+def fitting(field: str, rule: str) -> Iterator[None]:
+    """Raise what a broken file leads to, as an index beyond a list, as the error of a rule.
+
+    Args:
+        field: what breaks the rule.
+        rule: the rule.
+    """
+    try:
+        yield
+    except DmlError:
+        raise
+    except (*_OF_BROKEN, StopIteration, re.error) as error:
+        raise refusal(field, rule, Unquoted(f"{type(error).__name__}: {error}")) from None
 
 
 def need(package: str, purpose: str) -> None:

@@ -1,8 +1,9 @@
 """Folders of optimum and of torch.onnx: config.json beside networks whose caches grow."""
 
+import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.files import parse_text
 
 PLAIN = "config.json"
+_OWN, _MOST = "genai_config.json", 2**31 - 1
 
 _FILES = ("model.onnx", "decoder_model_merged.onnx", "decoder_with_past_model.onnx")
 _SEQUENCES = ("decoder_model.onnx", "decoder_model_merged.onnx")  # of decoders with an encoder
@@ -34,23 +36,33 @@ def members(data: bytes, path: Path) -> dict[str, Any]:
     return parse_text(data, f"the file '{path}'", parse)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    return members(path.read_bytes(), path) if path.exists() else {}
-
-
 def _first(values: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
     return next((values[name] for name in names if values.get(name) is not None), default)
 
 
-def of_export(path: Path) -> dict[str, Any]:
+def whole(
+    values: Mapping[str, Any], *names: str, default: Any = None, most: int = _MOST, file: str = _OWN
+) -> Any:
+    """Return the first of some members that is there. Raises `DmlError` for no whole number."""
+    found = _first(values, names, default)
+    if found is not None and not (type(found) is int and 0 <= found <= most):
+        where = f"'{' or '.join(names)}' in {file}"
+        raise DmlError([Fault("", where, f"be in [0, {most}]", found)])
+    return found
+
+
+def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
     """Return what genai_config.json would say of a folder with a config.json.
 
     Args:
         path: the folder, whose networks lie in it or in its folder 'onnx'.
+        read: returns the bytes of a file in it.
 
     Raises `DmlError` where a file is broken, or there is no network.
     """
-    config, chosen = _read(path / PLAIN), _read(path / "generation_config.json")
+    files = [path / name for name in (PLAIN, "generation_config.json")]
+    config, chosen = (members(read(f.name), f) if f.exists() else {} for f in files)
+    number = functools.partial(whole, config, default=0, file=PLAIN)
     tokens = {**config, **{k: v for k, v in chosen.items() if v is not None}}
     inside = [path, path / "onnx"]
     encoder = next((f for f in inside if (f / "encoder_model.onnx").exists()), None)
@@ -61,13 +73,12 @@ def of_export(path: Path) -> dict[str, Any]:
         raise DmlError([Fault("", f"the folder '{path}'", rule, Unquoted("none of these"))])
     decoder = {
         "filename": found.relative_to(path).as_posix(),
-        "num_hidden_layers": 0 if encoder else _first(config, _LAYERS, 0),
-        "hidden_size": _first(config, ("hidden_size", "n_embd", "d_model")),
+        "num_hidden_layers": 0 if encoder else number(*_LAYERS),
     }
     model = {
         "type": str(config.get("model_type", "")),
-        "vocab_size": config.get("vocab_size", 0),
-        "context_length": _first(config, _LENGTHS, _DEFAULT_LENGTH),
+        "vocab_size": number("vocab_size"),
+        "context_length": number(*_LENGTHS, default=_DEFAULT_LENGTH),
         "decoder": decoder,
     }
     ids = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
@@ -76,11 +87,12 @@ def of_export(path: Path) -> dict[str, Any]:
         model["encoder"] = {
             "filename": (encoder / "encoder_model.onnx").relative_to(path).as_posix()
         }
-        if config.get("max_source_positions"):  # of sound: two times are one result
-            model["source_length"] = int(config["max_source_positions"])
-            model["features"] = [config.get("num_mel_bins", 80), 2 * model["source_length"]]
+        length = number("max_source_positions")
+        if length:  # of sound: two times are one result
+            model["source_length"] = length
+            model["features"] = [number("num_mel_bins", default=80), 2 * length]
         model |= _told(tokens)
-    return {"model": model, "search": {"max_length": int(model["context_length"])}}
+    return {"model": model, "search": {"max_length": model["context_length"]}}
 
 
 def _told(tokens: Mapping[str, Any]) -> dict[str, Any]:

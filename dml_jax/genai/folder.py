@@ -10,12 +10,14 @@ from typing import Any
 import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
-from dml_jax.files import similar_file
-from dml_jax.genai.exports import PLAIN, members, of_export, unbranched
+from dml_jax.files import read_bytes, similar_file
+from dml_jax.genai.errors import fitting
+from dml_jax.genai.exports import PLAIN, members, of_export, unbranched, whole
 from dml_jax.onnx.external import Folder as Files
 from dml_jax.onnx.external import files_of
 
 CONFIG = "genai_config.json"
+FITTING = fitting("the network", "be a decoder's")
 
 _INPUTS = {
     "input_ids": "input_ids",
@@ -49,14 +51,6 @@ def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found or {}
 
 
-def _number(members: Mapping[str, Any], name: str, most: int = 2**31 - 1) -> int | None:
-    """Return a member that is a whole number; None for none. Raises `DmlError` for another."""
-    found = members.get(name)
-    if found is not None and not (type(found) is int and 0 <= found <= most):
-        raise DmlError([Fault("", f"'{name}' in {CONFIG}", f"be in [0, {most}]", found)])
-    return found
-
-
 class Folder:
     """A folder of a language model.
 
@@ -74,7 +68,7 @@ class Folder:
     def __init__(self, path: str | Path, overlay: Mapping[str, Any] | None = None):
         self.path = Path(path)
         if not (self.path / CONFIG).exists() and (self.path / PLAIN).exists():
-            self.config = merged(of_export(self.path), overlay or {})
+            self.config = merged(of_export(self.path, self.read), overlay or {})
             return
         read = members(self.read(CONFIG), self.path / CONFIG)
         self.config: dict[str, Any] = merged(read, overlay or {})
@@ -82,8 +76,12 @@ class Folder:
             rule = "hold an object with a member 'model'"
             where = f"the file '{self.path / CONFIG}'"
             raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
+        if "encoder" in self.model:
+            rule = "be left out (a folder of optimum's may have an encoder)"
+            raise DmlError([Fault("", f"'encoder' in {CONFIG}", rule, self.model["encoder"])])
         _ = self.model, self.decoder, self.context_length, self.vocab_size, self.pad_token_id
         _ = self.bos_token_id, self.eos_token_ids, self.names, self.layers
+        _ = _object(self.config, "search")
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file.
@@ -92,12 +90,7 @@ class Folder:
         """
         path = self.path / name
         self._own.expect_within(path, f"the file '{path}'")
-        try:
-            return path.read_bytes()
-        except OSError as error:
-            what = error.strerror or str(error)
-            rule = f"be a file that can be read{similar_file(path)}"
-            raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
+        return read_bytes(path)
 
     @functools.cached_property
     def files(self) -> Files:
@@ -145,12 +138,12 @@ class Folder:
     @property
     def context_length(self) -> int:
         """Return how many tokens a sequence may have."""
-        return _number(self.model, "context_length") or 2048
+        return whole(self.model, "context_length") or 2048
 
     @property
     def vocab_size(self) -> int:
         """Return how many tokens there are."""
-        return _number(self.model, "vocab_size") or 0
+        return whole(self.model, "vocab_size") or 0
 
     @property
     def eos_token_ids(self) -> list[int]:
@@ -158,24 +151,24 @@ class Folder:
         ids = self.model.get("eos_token_id", [])
         listed = ids if isinstance(ids, list) else [ids]
         most = (self.vocab_size or 2**31) - 1
-        return [_number({"eos_token_id": i}, "eos_token_id", most) or 0 for i in listed]
+        return [whole({"eos_token_id": i}, "eos_token_id", most=most) or 0 for i in listed]
 
     @property
     def bos_token_id(self) -> int:
         """Return the token that starts a text."""
-        return _number(self.model, "bos_token_id") or 0
+        return whole(self.model, "bos_token_id") or 0
 
     @property
     def pad_token_id(self) -> int:
         """Return the token that fills shorter sequences of a batch."""
-        found = _number(self.model, "pad_token_id")
+        found = whole(self.model, "pad_token_id")
         return (self.eos_token_ids or [0])[0] if found is None else found
 
     @property
     def start_token_ids(self) -> list[int | None]:
         """Return the tokens that a decoder with an encoder starts with; None is a language."""
-        start = self.model.get("decoder_start_token_id", self.model.get("bos_token_id", 0))
-        return [int(start), *(self.model.get("decoder_prompt_ids") or ())]
+        start = whole(self.model, "decoder_start_token_id", "bos_token_id")
+        return [start or 0, *(self.model.get("decoder_prompt_ids") or ())]
 
     @property
     def language_ids(self) -> list[int]:
@@ -197,7 +190,7 @@ class Folder:
     @property
     def layers(self) -> int:
         """Return the number of layers, each of which has keys and values."""
-        return _number(self.decoder, "num_hidden_layers", _LAYERS_MAX) or 0
+        return whole(self.decoder, "num_hidden_layers", most=_LAYERS_MAX) or 0
 
     @functools.cached_property
     def names(self) -> Mapping[str, str]:
@@ -230,6 +223,7 @@ class Folder:
         return proto
 
     @functools.cached_property
+    @FITTING
     def proto(self) -> onnx.ModelProto:
         """Return the decoder's network, without its external data.
 
@@ -243,6 +237,7 @@ class Folder:
         wanted = [(self.names["input_ids"], inputs), (self.names["logits"], outputs)]
         wanted += [(past, inputs) for past, _ in self.caches]
         wanted += [(present, outputs) for _, present in self.caches]
+        wanted += [("encoder_hidden_states", inputs)] * ("encoder" in self.model)
         for tensor, known in wanted:
             if tensor not in known:
                 rule = f"be a tensor of '{name}'{nearest(tensor, known)}"

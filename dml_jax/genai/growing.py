@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from dml_jax.genai.decoder import Cache, Decoder, typed
+from dml_jax.genai.decoder import Cache, Decoder, typed, zeros
 from dml_jax.genai.errors import refusal
-from dml_jax.genai.folder import Folder
+from dml_jax.genai.folder import FITTING, Folder
 from dml_jax.genai.kept import KeptDecoder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.options import NetworkOptions
@@ -110,8 +110,8 @@ class WholeDecoder(ExportedDecoder):
 
     def cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache."""
-        tokens = jnp.zeros((batch, 1, rows, 1), np.int32)
-        return {"length": jnp.zeros(batch, np.int32), "buffers": [tokens]}
+        tokens = zeros(1, (batch, 1, rows, 1), np.int32)
+        return {"length": jnp.zeros(batch, np.int32), "buffers": tokens}
 
     def width(self, rows: int, total: int) -> int:
         """Return the tokens that a program reads, for sequences of `total` ones."""
@@ -193,10 +193,12 @@ class EncodingDecoder(WholeDecoder):
         """Return how many results of the encoder there are for a sequence."""
         return int(self.folder.model.get("source_length") or self.folder.context_length)
 
+    @FITTING
     def cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache."""
         shape = (batch, self._length, self._dims["encoder_hidden_states"][2])
-        made = {"encoded": jnp.zeros(shape, np.float32), "seen": jnp.ones(shape[:2], np.int32)}
+        encoded = zeros(1, shape, np.float32)[0]
+        made = {"encoded": encoded, "seen": jnp.ones(shape[:2], np.int32)}
         return {**super().cache(batch, rows), **made}
 
     def _shapes(self, batch: int, length: int, rows: int, width: int) -> dict[str, Sequence[int]]:
@@ -212,6 +214,7 @@ class EncodingDecoder(WholeDecoder):
         given = {"encoder_hidden_states": cache["encoded"], "encoder_attention_mask": cache["seen"]}
         return {**inputs, **typed(network, given)}, after
 
+    @FITTING
     def encoded(self, cache: Cache, source: np.ndarray) -> Cache:
         """Return a cache with what the encoder makes of a source.
 
@@ -251,6 +254,7 @@ class EncodingDecoder(WholeDecoder):
         return {**cache, "encoded": made, "seen": jnp.asarray(seen, np.int32)}
 
 
+@FITTING
 def decoder_of(
     folder: Folder,
     keeps_int4: bool = False,

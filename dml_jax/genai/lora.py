@@ -19,9 +19,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.files import similar_file, write_whole
-from dml_jax.genai.errors import need
-from dml_jax.genai.exports import members
+from dml_jax.files import read_bytes, write_whole
+from dml_jax.genai.errors import fitting, need
+from dml_jax.genai.exports import members, whole
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.blocks import Walk
 
@@ -35,6 +35,8 @@ _IN_LAYER = re.compile(r"\blayers\.(\d+)\..*?(\w+_proj)$")
 _TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": jnp.bfloat16}
 _ALLOWED = {"peft_type": ("LORA",), "bias": ("none", None)}
 _ALLOWED |= {"use_dora": (False, None), "fan_in_fan_out": (False, None)}
+_FITTING = fitting("the adapter", "fit the decoder")
+_COSTLY = re.compile(r"\(\?|\)[*+?{]")  # in a pattern: it may look at 2^n ways to divide a name
 
 Pair = tuple[np.ndarray, np.ndarray]
 """A [K, rank] and B [rank, N] of a product."""
@@ -93,7 +95,7 @@ class Products:
         _, columns = self.sizes(key)
         if name == "qkv_proj":
             heads = [
-                int(self._decoder.get(f"num_{n}_heads") or 1) for n in ("attention", "key_value")
+                whole(self._decoder, f"num_{n}_heads") or 1 for n in ("attention", "key_value")
             ]
             size = columns // (heads[0] + 2 * heads[1])
             return [heads[0] * size, heads[1] * size, heads[1] * size]
@@ -168,6 +170,7 @@ class Adapter:
         }
         return Adapter(self._folder, pairs)  # pyright: ignore[reportArgumentType]
 
+    @_FITTING
     def applied(self) -> onnx.ModelProto:
         """Return the decoder's model with the adapter beside its products."""
         made, products = deepcopy(self._folder.proto), self._products
@@ -238,6 +241,8 @@ class Adapter:
         write_whole(Path(path) / CONFIG, lambda file: file.write(text.encode()))
 
     @classmethod
+    @_FITTING
+    @np.errstate(over="raise", invalid="raise")
     def load(cls, path: str | Path, folder: Folder) -> "Adapter":
         """Return the adapter in a folder of PEFT's.
 
@@ -328,22 +333,26 @@ def _placed(
 
 def _scale(config: Mapping[str, Any], key: str, rank: int) -> float:
     """Return what multiplies A @ B: alpha / rank, or alpha / sqrt(rank) for rsLoRA."""
-    patterns = config.get("alpha_pattern") or {}
-    matching = (v for k, v in patterns.items() if re.search(rf"(^|\.){k}$", _module(key)))
+    matching = (v for k, v in config["alpha_pattern"].items() if k.search(_module(key)))
     alpha = float(next(matching, config.get("lora_alpha", rank)))
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
 def _config(path: Path) -> dict[str, Any]:
     """Return an adapter_config.json. Raises `DmlError` for another kind of adapter than LoRA."""
-    config, expect, where = members(_read(path), path), Expect(""), f"in '{path}'"
+    config, expect, where = members(read_bytes(path), path), Expect(""), f"in '{path}'"
     for name, allowed in _ALLOWED.items():
         value = config.get(name)
         expect(value in allowed, f"{name} {where}", f"be {allowed[0]!r}", value)
     left = config.get("modules_to_save")
     expect(not left, f"modules_to_save {where}", "be left out", left)
+    patterns = config.get("alpha_pattern") or {}
+    for text in patterns:
+        is_quick = not _COSTLY.search(text) and len(re.findall(r"[*+?{|]", text)) <= 3
+        rule = "have at most 3 of the signs * + ? { |, and none of them behind a parenthesis"
+        expect(is_quick, f"a name in alpha_pattern {where}", rule, text)
     expect.check()
-    return config
+    return {**config, "alpha_pattern": {re.compile(rf"(^|\.){k}$"): patterns[k] for k in patterns}}
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
@@ -353,7 +362,7 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
 
     where = f"the file '{path}'"
     try:
-        found = deserialize(_read(path))
+        found = deserialize(read_bytes(path))
     except SafetensorError as error:
         raise DmlError([Fault("", where, "be of safetensors", Unquoted(error))]) from None
     made = {}
@@ -364,12 +373,3 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
             raise DmlError([Fault("", where, rule, Unquoted(f"{kind} ('{name}')"))])
         made[name] = np.frombuffer(tensor["data"], _TYPES[kind]).reshape(tensor["shape"])
     return made
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        rule = f"be a file that can be read{similar_file(path)}"
-        value = Unquoted(error.strerror or error)
-        raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None

@@ -13,7 +13,7 @@ from onnx import helper
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.genai.config import Model
 from dml_jax.genai.decoder import Decoder
-from dml_jax.genai.errors import raised
+from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
 from dml_jax.onnx.bits import packed_bits, unpacked_bits
@@ -43,8 +43,10 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
         for name, (a, b) in adapter.pairs.items():
             k = products.nodes[keys[name]]
             changes |= _changed(made, products.walk, k, a.astype(np.float64) @ b)
-        target.mkdir(parents=True, exist_ok=True)
         file = str(folder.decoder.get("filename") or "model.onnx")
+        if Path(file).is_absolute() or ".." in Path(file).parts:
+            raise refusal("the decoder's filename", "be a path below the folder", file)
+        target.mkdir(parents=True, exist_ok=True)
         network: Any = Decoder(made).network(1, 1, 64)
         network.save(target / file, changes, dtype=dtype)
         data = {

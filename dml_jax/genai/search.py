@@ -67,6 +67,7 @@ class SearchOptions:
             if not expect(name in kinds, "the option", rule, name):
                 continue
             is_number = isinstance(value, (bool, int, float, np.number, np.bool_))
+            is_number = is_number and abs(value) < 2**63
             is_whole = kinds[name] is not int or (is_number and float(value).is_integer())
             rule = "be a whole number" if kinds[name] is int else "be a number"
             if expect(is_number and is_whole, f"the option '{name}'", rule, value):

@@ -75,6 +75,8 @@ class Walk:
         names = [name]
         while names[-1] in self.writers and self.nodes[self.writers[names[-1]]].op_type == "Cast":
             names.append(self.nodes[self.writers[names[-1]]].input[0])
+            if len(names) > len(self.nodes):  # a circle
+                break
         return names
 
     def weight(self, name: str) -> str | None:

@@ -11,6 +11,7 @@ from onnx import helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, domain_of
+from dml_jax.onnx.topology import within
 
 Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]
@@ -132,6 +133,9 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     return [np.asarray(next(found)) if name else np.zeros(0) for name in node.outputs]
 
 
+_PROGRAMS = (b"%!PS", b"\xc5\xd0\xd3\xc6")  # Pillow lets Ghostscript run them
+
+
 def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets) -> Any:
     """Return the outputs of a node that have a name, by ONNX's reference implementation.
 
@@ -139,6 +143,10 @@ def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets
     """
     from onnx.reference import ReferenceEvaluator  # which most networks do not need, takes a while
 
+    if any(inner.op_type == "ImageDecoder" for inner in within(proto)):
+        data = feeds[proto.input[0]].tobytes() if proto.op_type == "ImageDecoder" else _PROGRAMS[0]
+        if data.startswith(_PROGRAMS):
+            raise ValueError("a picture that is a program, PostScript, is not read")
     inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
     outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
     graph = helper.make_graph([proto], "node", inputs, outputs)

@@ -1,5 +1,6 @@
 """Writes a model again, with other values of initializers."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -274,7 +275,8 @@ def _check_apart(origin: Origin, proto: onnx.ModelProto, folder: Folder, target:
     read += [origin.model] if isinstance(origin.model, Path) else []
     for path in {target, _data_of(target)} if len(read) > 1 else {target}:
         for other in dict.fromkeys(read):
-            if path.exists() and other.exists() and path.samefile(other):
+            # os.path takes names that no system has
+            if path.exists() and os.path.exists(other) and path.samefile(other):  # noqa: PTH110
                 rule = f"be another file than '{other}', which was read"
                 raise DmlError([Fault("", "the file to write", rule, str(path))])
 

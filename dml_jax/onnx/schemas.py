@@ -63,7 +63,7 @@ def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor |
 
 
 def check_inference(proto: onnx.NodeProto) -> None:
-    """Check attributes by which ONNX's inference ends the process, or does not end.
+    """Check attributes by which ONNX's own code ends the process, or does not end.
 
     Raises `DmlError`.
     """
@@ -75,6 +75,9 @@ def check_inference(proto: onnx.NodeProto) -> None:
                 value == len(proto.output),
                 f"be {len(proto.output)}, as its outputs are",
             )
+        case "Scan" if "num_scan_inputs" in given:
+            name, value = "num_scan_inputs", given["num_scan_inputs"].i
+            is_right, rule = 1 <= value <= len(proto.input), f"be in [1, {len(proto.input)}]"
         case "GatherND" if "batch_dims" in given:
             name, value = "batch_dims", given["batch_dims"].i
             is_right, rule = value >= 0, "be at least 0"

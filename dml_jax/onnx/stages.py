@@ -31,9 +31,9 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import schema_of
+from dml_jax.onnx.schemas import check_inference, schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
-from dml_jax.onnx.topology import needed, read_by, within
+from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
 
 Values = dict[str, Any]
@@ -83,6 +83,7 @@ class Source:
         expect = Expect("")
         proto = with_inner_elements(self.proto, self.folder, is_own=True)
         self.opsets = models.opsets_of(expect, proto)
+        expect.faults += repeated(proto.graph)
         expect.check()
         proto = written_out(proto)
         self.initializers = dict(_initializers(proto, self.folder, initializers))
@@ -330,15 +331,15 @@ class Stage:
     def run(self, values: Values) -> None:
         """Compute the stage; add its results to `values`."""
         values |= self.known
-        network = self.network
+        network, results = self.network, Values()
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
             if self._program is None:
                 self._program = QuickProgram(network, self.source.is_quick)
-            results: Values = network.without_padding(self._program.run(given))
-            for name, count in self._lists.items():
-                values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
-            values |= results
+            results = network.without_padding(self._program.run(given))
+        for name, count in self._lists.items():
+            values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
+        values |= results
         for node in self.hosted:
             self._host(node, values)
         self.is_compiled = True
@@ -357,6 +358,8 @@ class Stage:
             if not isinstance(held, (list, dict)) and held is not None:
                 feeds[name] = np.asarray(held)
         try:
+            for inner in within(node):
+                check_inference(inner)
             results = by_reference(node, feeds, self.source.opsets)
         except Exception as error:  # whatever its NumPy code comes upon
             faults = [*self.refused.get(_key(node), ())]

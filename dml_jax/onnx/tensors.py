@@ -20,6 +20,8 @@ from dml_jax.graph import Expression
 
 Shape = tuple[int, ...]
 
+_DENSE_MAX = 1 << 28  # bytes of a sparse tensor with its zeros
+
 _TYPES = {
     TensorProto.FLOAT: "FLOAT32",
     TensorProto.FLOAT16: "FLOAT16",
@@ -204,18 +206,21 @@ def dense(
         sparse: the tensor.
         array_of: returns the elements of its tensors.
 
-    Raises `DmlError` where an element lies outside.
+    Raises `DmlError` where an element lies outside, and for too many zeros.
     """
     values, places = (array_of(t) for t in (sparse.values, sparse.indices))
-    array = np.zeros(tuple(sparse.dims), values.dtype)
+    sizes, where = tuple(sparse.dims), f"the elements of '{sparse.values.name}'"
+    if min(sizes, default=0) < 0 or math.prod(sizes) * values.itemsize > _DENSE_MAX:
+        rule = f"take at most {_DENSE_MAX} bytes with the zeros between them"
+        raise DmlError([Fault("", where, rule, list(sizes))])
+    array = np.zeros(sizes, values.dtype)
     try:
         at = np.unravel_index(places, array.shape) if places.ndim == 1 else tuple(places.T)
         if places.ndim != 1 and bool((places < 0).any()):
             raise IndexError
         array[at] = values
-    except (IndexError, ValueError):
-        rule = f"lie within the sizes {list(sparse.dims)}"
-        where = f"the elements of '{sparse.values.name}'"
+    except (IndexError, TypeError, ValueError):
+        rule = f"lie within the sizes {list(sizes)}"
         raise DmlError([Fault("", where, rule, places)]) from None
     return array
 

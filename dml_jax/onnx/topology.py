@@ -1,9 +1,11 @@
 """What the nodes of a graph read, and the order in which they are translated."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
+from dml_jax.errors import Fault
 from dml_jax.graph.parts import reached
 
 
@@ -20,6 +22,15 @@ def read_by_graph(graph: onnx.GraphProto) -> Iterable[str]:
     for node in graph.node:
         yield from read_by(node)
     yield from (output.name for output in graph.output)
+
+
+def repeated(graph: onnx.GraphProto | onnx.FunctionProto) -> list[Fault]:
+    """Return the faults of names that two nodes give, or a node and an input or an initializer."""
+    given = Counter(name for node in graph.node for name in node.output if name)
+    inputs = {value if isinstance(value, str) else value.name for value in graph.input}
+    given.update(inputs | {t.name for t in getattr(graph, "initializer", ())})
+    names = [name for name, count in given.items() if count > 1]
+    return [Fault("", "the name of an output", "be given once", name) for name in names]
 
 
 def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:

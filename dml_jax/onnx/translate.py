@@ -32,7 +32,7 @@ from dml_jax.onnx.schemas import (
     schema_of,
 )
 from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList
-from dml_jax.onnx.topology import needed
+from dml_jax.onnx.topology import needed, repeated
 
 
 class Translation(NetworkBuilder):
@@ -105,6 +105,7 @@ class Translation(NetworkBuilder):
 
         Nodes beyond `PARTS_MAX`, those of functions and of written-out turns included, are a fault.
         """
+        self.faults += repeated(proto)
         for node in needed(without_ranges(proto.node), outputs):
             if next(self._numbers) >= PARTS_MAX:
                 rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"

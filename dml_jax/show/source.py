@@ -24,6 +24,7 @@ from dml_jax.graph.parts import same_layout
 from dml_jax.operator import Operator
 
 _WIDTH = 96
+_NAME_MAX = 40  # characters of a variable
 _SHORT = 16  # elements of a constant that are written as numbers
 _IMPORTS = {
     "base64": "import base64",
@@ -209,7 +210,7 @@ def _classes() -> set[str]:
 
 def variable_of(name: str, known: set[str]) -> str:
     """Return a variable for `name`, and add it to the names that are `known`."""
-    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "x"
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:_NAME_MAX] or "x"
     word = f"x{word}" if word[0].isdigit() else word
     numbered = (f"{word}_{number}" for number in itertools.count(1))
     chosen = next(name for name in itertools.chain([word], numbered) if name not in known)

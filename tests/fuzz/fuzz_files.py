@@ -15,6 +15,7 @@ import faulthandler
 import io
 import json
 import multiprocessing
+import os
 import random
 import re
 import resource
@@ -37,12 +38,15 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(HERE.parent)]
 
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fuzz import fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
+from fuzz import commands, folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
+from png import png  # noqa: E402
 from serialized_graphs import dense  # noqa: E402
 
 from dml_jax import DmlError  # noqa: E402
@@ -93,7 +97,20 @@ def mutated_array(data: bytes, rng: random.Random) -> bytes:
     length = int.from_bytes(data[8 : 8 + size], "little")
     text = data[8 + size : 8 + size + length].decode("latin1")
     number = str(rng.choice([0, 1, 2, *[n for n in NUMBERS if isinstance(n, int)]]))
-    types_ = ["<f4", ">i2", "|O", "<U9999999", "V8", "<f16", "<M8[ns]", "<c16", "|S0", "x"]
+    types_ = [
+        "<f4",
+        ">i2",
+        "|O",
+        "<U9999999",
+        "V8",
+        "<f16",
+        "<M8[ns]",
+        "<c16",
+        "|S0",
+        "x",
+        "V2",
+        "|b1",
+    ]
     for _ in range(rng.choice([1, 1, 2])):
         old, new = rng.choice(
             [
@@ -135,6 +152,11 @@ def pictures() -> dict[str, bytes]:
             except OSError:
                 continue
             made[f"{mode}.{kind}"] = file.getvalue()
+    for channels in (1, 2, 3, 4):  # of 16 bits
+        rows = draw.randint(0, 255, (9, 14 * channels)).astype(np.uint8)
+        made[f"{channels}-16"] = png(
+            7, 9, 16, channels, b"".join(b"\0" + r.tobytes() for r in rows)
+        )
     return made
 
 
@@ -176,16 +198,6 @@ def check_picture(data: bytes, folder: Path) -> None:
     assert values.make().nbytes == values.size
 
 
-def packed() -> dict[str, bytes]:
-    """Return .npz files, packed and not."""
-    made: dict[str, bytes] = {}
-    for name, save in (("plain", np.savez), ("packed", np.savez_compressed)):
-        file = io.BytesIO()
-        save(file, w=np.ones((2, 2), np.float32), b=np.arange(3))
-        made[name] = file.getvalue()
-    return made
-
-
 def mutated_packed(data: bytes, rng: random.Random) -> bytes:
     """Return a .npz file with a changed array, or with other bytes."""
     if rng.random() < 0.4:
@@ -202,14 +214,6 @@ def mutated_packed(data: bytes, rng: random.Random) -> bytes:
     return file.getvalue()
 
 
-def check_packed(data: bytes, folder: Path) -> None:
-    """Read the weights that `dml-jax save` gets."""
-    from dml_jax.cli.save import _arrays
-
-    (folder / "x.npz").write_bytes(data)
-    _arrays(folder / "x.npz")
-
-
 _PARTS = ("genai_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
@@ -224,16 +228,25 @@ def language_models() -> dict[str, bytes]:
         texts = {part: (folder / part).read_text() for part in _PARTS}
         global _NETWORK
         _NETWORK = (folder / "model.onnx").read_bytes()
-    return {"folder": json.dumps(texts).encode()}
+    others = {part: text for part, text in texts.items() if not part.endswith(".jinja")}
+    templates = [
+        {"name": "tools", "template": "{{ tools }}"},
+        {"name": "default", "template": TOLD},
+    ]
+    others["tokenizer_config.json"] = json.dumps({**config, "chat_template": templates})
+    return {name: json.dumps(t).encode() for name, t in (("folder", texts), ("list", others))}
 
 
 _NETWORK = b""
+TOLD = """{%- for m in messages %}{{ bos_token }}{{ m | tojson(indent=2) }}{% if not m.role %}
+{{ raise_exception('a role is missing') }}{% endif %}{%- endfor %}{{ strftime_now('%Y-%m-%d') }}
+{%- macro deep(n) %}{{ n }}{% if n %}{{ deep(n - 1) }}{% endif %}{% endmacro %}{{ deep(3) }}"""
 
 
 def mutated_language_model(data: bytes, rng: random.Random) -> bytes:
     """Return a folder with one changed text."""
     texts = json.loads(data)
-    part = rng.choice(_PARTS)
+    part = rng.choice([*texts])
     changed = mutated(texts[part].encode(), rng)
     texts[part] = changed.decode("utf-8", "surrogateescape")
     return json.dumps(texts).encode()
@@ -243,6 +256,7 @@ def check_language_model(data: bytes, folder: Path) -> None:
     """Read a folder: its config, network, tokenizer and template."""
     from dml_jax.genai import Config, Tokenizer
 
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
     for part, text in json.loads(data).items():
         (folder / part).write_bytes(text.encode("utf-8", "surrogateescape"))
     (folder / "model.onnx").write_bytes(_NETWORK)
@@ -260,7 +274,15 @@ def check_language_model(data: bytes, folder: Path) -> None:
         except DmlError as error:
             assert str(error)
     if tokenizer is not None:
-        tokenizer.decode(tokenizer.encode("the quick brown fox"))
+        tokens = tokenizer.encode("the quick brown fox")
+        stream = tokenizer.create_stream()
+        text = "".join(stream.decode(token) for token in tokens)
+        assert isinstance(tokenizer.decode(tokens) + text, str)
+        rows = tokenizer.encode_batch(["a", "", "hello you"])
+        assert len(tokenizer.decode_batch(rows)) == 3
+        assert isinstance(tokenizer.to_token_id("a"), int)
+        tokenizer.update_options(add_special_tokens="true", skip_special_tokens="false")
+        tokenizer.decode(tokenizer.encode("é \U0001f600"))
         assert isinstance(tokenizer.bos_token_id, int)
         tokenizer.apply_chat_template('[{"role": "user", "content": "hello"}]')
 
@@ -277,8 +299,9 @@ def _read_graph(data: bytes, folder: Path) -> None:
 
 def _read_model(data: bytes, folder: Path) -> None:
     (folder / "m.json").write_bytes(data)
-    has_files = b"n.onnx" in data or b"g.bin" in data
+    has_files = b"n.onnx" in data or b"g.bin" in data or b"k.npy" in data
     if has_files and not (folder / "n.onnx").exists():
+        np.save(folder / "k.npy", np.ones((1, 3), np.float32))
         (folder / "w.bin").write_bytes(bytes(48))
         (folder / "g.bin").write_bytes(dense())
         (folder / "n.onnx").write_bytes(onnx.parser.parse_model(models.CONCAT).SerializeToString())
@@ -286,9 +309,12 @@ def _read_model(data: bytes, folder: Path) -> None:
 
 
 def _of_networks() -> dict[str, bytes]:
-    """Return a model of files beside it, as often as it is mutated like others."""
+    """Return a model and a graph of files beside them, as often as these are mutated."""
     data = json.dumps(models.model_of_networks()).encode()
-    return {f"networks-{k}": data for k in range(9)}
+    found = {f"networks-{k}": data for k in range(9)}
+    for name, graph in (("constants", commands.constants()), ("chain", commands.chain())):
+        found |= {f"{name}-{k}": json.dumps(graph).encode() for k in range(9)}
+    return found
 
 
 def _json_of(data: bytes) -> Any:
@@ -338,11 +364,11 @@ FORMATS = {
         ("dispatch/resources.py", "files.py"),
     ),
     "npz": Format(
-        packed,
+        commands.weights,
         mutated_packed,
         lambda d: zipfile.ZipFile(io.BytesIO(d)),
-        check_packed,
-        ("cli/save.py",),
+        commands.check_weights,
+        ("cli/save.py", "onnx/saving.py"),
     ),
     "pictures": Format(
         pictures, mutated_picture, _picture_of, check_picture, ("dispatch/resources.py",)
@@ -400,6 +426,34 @@ FORMATS = {
         lambda data: _read_graph(data, Path(tempfile.gettempdir())),
         _read_graph,
         ("dispatch/serialized.py", "dispatch/flatbuffer.py"),
+    ),
+    "commands": Format(
+        commands.seeds,
+        commands.mutated_file,
+        commands.parsed,
+        commands.check_command,
+        ("cli/check.py", "cli/show.py", "cli/networks.py", "graph/parts.py", "graph/graph.py"),
+    ),
+    "exports": Format(
+        folders.exports,
+        folders.mutated_export,
+        folders.is_export,
+        folders.check_export,
+        ("genai/exports.py", "genai/folder.py", "genai/decoder.py", "genai/growing.py"),
+    ),
+    "adapters": Format(
+        folders.adapters,
+        folders.mutated_adapter,
+        folders.is_adapter,
+        folders.check_adapter,
+        ("genai/lora.py", "onnx/blocks.py"),
+    ),
+    "external": Format(
+        folders.externals,
+        folders.mutated_external,
+        onnx.ModelProto.FromString,
+        folders.check_external,
+        ("onnx/external.py", "onnx/large.py", "onnx/saving.py", "onnx/model.py"),
     ),
 }
 

@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
+from fuzz.models import drawn  # noqa: E402
 from fuzz.mutations import NUMBERS, TEXTS  # noqa: E402
 from google.protobuf.descriptor import FieldDescriptor as Field  # noqa: E402
 from onnx import parser  # noqa: E402
@@ -95,12 +96,19 @@ def models() -> dict[str, bytes]:
     return found
 
 
+_OF_ALL_FIELDS = (
+    *("SPLIT", "FILL_VALUE_CONSTANT", "UPSAMPLE_2D", "ELEMENT_WISE_CLIP1", "VALUE_SCALE_2D"),
+    *("RESAMPLE", "ELEMENT_WISE_IDENTITY", "JOIN", "BATCH_NORMALIZATION", "RANDOM_GENERATOR"),
+)
+
+
 def graphs() -> dict[str, bytes]:
     """Return serialized graphs: of several nodes, and of operators with all kinds of fields."""
-    from dml_jax import Gru, RandomGenerator, Reduce, TensorDesc, ValueScale2d  # noqa: F401
+    from dml_jax import Gru, Reduce
 
     found = {"dense": dense()}
     chosen = [*Reduce.typical(64, "FLOAT32")[:1], *Gru.typical(64, "FLOAT32")[:1]]
+    chosen += [operator for name in _OF_ALL_FIELDS for operator in drawn(name, 1)]
     for operator in chosen:
         node = node_of(operator)
         ends = (list(filter(None, names)) for names in (node.inputs, node.outputs))

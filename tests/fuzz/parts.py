@@ -224,7 +224,10 @@ def _values(model: Json, rng: random.Random) -> None:
             {"valueCount": count, "valueStart": 0, "valueDelta": rng.choice(NUMBERS)},
             {
                 "sourcePath": rng.choice(
-                    ["../images/astronaut_depth.npy", "x.npy", ".", "/dev/zero"]
+                    [
+                        *("../images/astronaut_depth.npy", "x.npy", ".", "/dev/zero", "w.bin"),
+                        *("k.npy", "x.gif", "C:\\k.npy", "n.onnx", "é.npy", "\ud800.npy"),
+                    ]
                 )
             },
             "deferred",
@@ -233,17 +236,55 @@ def _values(model: Json, rng: random.Random) -> None:
     )
 
 
+def _target(model: Json, rng: random.Random) -> None:
+    """Write a resource to another file, or with other sizes."""
+    command = rng.choice(model["commands"])
+    names = [
+        "a.npy",
+        "b.png",
+        "c.gif",
+        "../d.npy",
+        "e/",
+        "",
+        "f.bin",
+        "/etc/g.npy",
+        "h.jpg",
+        "i.npz",
+    ]
+    sizes = [rng.choice(SIZES) for _ in range(rng.choice([0, 1, 2, 4, 9]))]
+    resource = command.get("resource", rng.choice([*model["resources"]]))
+    command.clear()
+    command.update(type="writeFile", resource=resource, targetPath=rng.choice(names))
+    command |= {"dimensions": sizes} if rng.random() < 0.7 else {}
+
+
+def _kind(model: Json, rng: random.Random) -> None:
+    """Let a dispatchable be of another kind: a shader, a graph, a network, a file of these."""
+    item = rng.choice([*model["dispatchables"].values()])
+    kinds = ["hlsl", "dml_graph_desc", "graph", "dmlSerializedGraph", "onnx", "dispatchable", 1]
+    item["type"] = rng.choice(kinds)
+    item["sourcePath"] = rng.choice(["n.onnx", "g.bin", "k.npy", "x", "w.bin", ".", 1])
+    flags = ["DML_EXECUTION_FLAG_NONE", "NONE", "FAST", 1, ["DESCRIPTORS_VOLATILE"], [None]]
+    if rng.random() < 0.5:
+        item["executionFlags"] = rng.choice(flags)
+
+
 def _edge(model: Json, rng: random.Random) -> None:
     """Let an edge of a graph begin or end elsewhere: a circle, a node that is not there."""
     keys = ("InputEdges", "IntermediateEdges", "OutputEdges")
     found = [item[k] for item in _within(model) for k in keys if isinstance(item.get(k), list)]
     edges = rng.choice([edges for edges in found if edges])
     edge = rng.choice(edges)
-    match rng.randrange(4):
+    match rng.randrange(5):
         case 0:
             edges.append(copy.deepcopy(edge))
         case 1:
             edges.remove(edge)
+        case 2:
+            names = ["image", "left", "joined", "nothing", "Output0", 0, 1, 9]
+            edge[rng.choice([*edge, "CountName", "PaddedAxis", "GraphInputName"])] = rng.choice(
+                names
+            )
         case _:
             numbers = [key for key, value in edge.items() if isinstance(value, int)]
             edge[rng.choice(numbers)] = rng.choice([0, 1, 2, 3, 9, -1, 2**31, 2**64])
@@ -263,5 +304,5 @@ def _node(model: Json, rng: random.Random) -> None:
 
 CHANGES: list[Change] = [
     *(_retype_all, _retype_one, _resize_all, _resize_one, _rerank_all, _lay_out, _bind, _become),
-    *(_lend, _reword, _fuse, _command, _name, _values, _edge, _node),
+    *(_lend, _reword, _fuse, _command, _name, _values, _edge, _node, _target, _kind),
 ]

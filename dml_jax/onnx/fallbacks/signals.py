@@ -75,7 +75,7 @@ def _count_sequences(node: Node, x: jax.Array) -> jax.Array:
 def _occurrences(rows: jax.Array, wanted: list[int], skips: int) -> jax.Array:
     """Return how often each row has numbers one after the other, with gaps up to `skips`."""
     total = jnp.zeros(rows.shape[0], np.float32)
-    for gap in range(1, skips + 2):
+    for gap in range(1, min(skips + 1, rows.shape[1]) + 1):
         count = rows.shape[1] - gap * (len(wanted) - 1)
         if count > 0:
             parts = [rows[:, k * gap : k * gap + count] == w for k, w in enumerate(wanted)]
