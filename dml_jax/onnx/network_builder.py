@@ -159,7 +159,7 @@ class NetworkBuilder:
 
     def _captured(self, source: str, tensor: Tensor) -> Expression:
         """Return the input of the graph for a tensor outside; a weight is one in a branch too."""
-        flags = getattr(tensor.value.desc, "flags", "NONE") if self.is_branch else "NONE"
+        flags = "OWNED_BY_DML" if self.is_branch and tensor.is_known else "NONE"
         return self._input(source, tensor.type, flags)
 
     def function(
