@@ -224,6 +224,8 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "1x1": ((2, 8, 9, 7), (6, 8, 1, 1), {"strides": 2}),
     "groups": ((1, 4, 6, 5), (4, 2, 2, 3), {"group_count": 2, "dilations": 2}),
     "depthwise": ((2, 8, 9, 7), (8, 1, 3, 3), {"group_count": 8}),
+    "patches": ((2, 3, 8, 6), (5, 3, 4, 2), {"strides": [4, 2]}),
+    "patches of a part": ((2, 3, 9, 6), (5, 3, 4, 2), {"strides": [4, 2]}),
     "1-D": ((2, 8, 9), (6, 8, 3), {"start_padding": 2}),
     "mirrored": ((2, 8, 9, 7), (6, 8, 3, 2), {"mode": "CONVOLUTION"}),
     "backward": ((2, 8, 5, 4), (8, 3, 4, 4), {"direction": "BACKWARD", "strides": 2}),
