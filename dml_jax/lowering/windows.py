@@ -166,7 +166,7 @@ def _elements(x: jax.Array, window: Window, takes: bool) -> jax.Array:
         axis, step, stride = 2 + 2 * d, window.dilations[d], window.strides[d]
         taps = range(0, window.sizes[d] * step, step)
         if takes and len(taps) > 1 and math.prod(x.shape[axis + 1 :]) > 1:
-            places = np.add.outer(taps, stride * np.arange(count)).astype(np.uint32)
+            places = jnp.asarray(np.add.outer(taps, stride * np.arange(count)), np.uint32)
             x = jnp.moveaxis(gather(x, places, axis), axis, 2 + d)
         else:
             slices = [every(x, axis, first, stride, count) for first in taps]
