@@ -212,11 +212,13 @@ def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
 
 def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return the sums over the samples of each output that lie inside."""
+    steps = _Grid(how, x, lax.stop_gradient(rois)).steps
+    if how.is_unrolled:  # one gather, or one scatter of the gradient
+        term = jax.vmap(lambda step: _term(x, rois, batch, how, step))
+        return term(jnp.arange(steps, dtype=np.int32)).sum(0)
     initial = lax.full_like(x, 0, shape=(rois.shape[0], *how.sizes, x.shape[3]))
-    return how.loop(
-        _Grid(how, x, lax.stop_gradient(rois)).steps,
-        lambda step, total: total + _term(x, rois, batch, how, step),
-        initial,
+    return lax.fori_loop(
+        0, steps, lambda step, total: total + _term(x, rois, batch, how, step), initial
     )
 
 
@@ -235,7 +237,7 @@ def _sums_gradient(
         return jax.tree.map(jnp.add, total, back(dy))
 
     steps = _Grid(how, x, lax.stop_gradient(rois)).steps
-    return how.loop(steps, body, (lax.full_like(x, 0), lax.full_like(rois, 0)))
+    return lax.fori_loop(0, steps, body, (lax.full_like(x, 0), lax.full_like(rois, 0)))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
