@@ -42,6 +42,7 @@ from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
 from dml_jax.errors import install_command
+from dml_jax.rewrite.layouts import ChannelsLast
 
 ROOT = Path(__file__).parent.parent
 QUICK = ["--mb", "0.004", "--seconds", "0.001"]
@@ -497,7 +498,7 @@ def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
     result = bench("--quick", *QUICK)
     assert result.exit_code == 0, result.output
-    assert re.search(r"Time is up; not measured: \d cells", result.stderr)
+    assert re.search(r"Time is up; not complete: \d of \d cells", result.stderr)
     assert len([line for line in result.stdout.splitlines() if "FLOAT32[" in line]) >= 1
 
 
@@ -744,6 +745,20 @@ def test_equal_operators_of_a_graph_are_one_cell():
     graph = builder.build(dml_jax.abs(dml_jax.abs(dml_jax.abs(x)) + x))
     found = {cell.operator: cell.count for cell in cells_of_graph(graph)}
     assert found == {"ELEMENT_WISE_ABS": 3, "ELEMENT_WISE_ADD": 1}
+
+
+def test_convolutions_of_channels_last_count_their_operations():
+    builder = dml_jax.GraphBuilder()
+    y = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 16, 8, 8]))
+    w = builder.constant(np.ones((16, 16, 3, 3), np.float32))
+    for _ in range(3):
+        y = dml_jax.convolution(y, w, start_padding=(1, 1), end_padding=(1, 1))
+    turned, count = ChannelsLast(always=True).once(builder.build(y))
+    (cell,) = (c for c in cells_of_graph(turned) if c.operator == "CONVOLUTION")
+    work = 2 * 16 * 8 * 8 * 16 * 3 * 3
+    assert (count, cell.count) == (3, 3)
+    assert (cell.variant, operations(cell.function)) == ("[1,16,8,8] [16,16,3,3]", work)
+    assert operations(turned) == 3 * work
 
 
 @pytest.mark.parametrize(

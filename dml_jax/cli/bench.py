@@ -473,7 +473,9 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
                     saved = now
                 if now - begin > options.budget and tell.left > 0:
                     tell.end()
-                    click.echo(f"Time is up; not measured: {tell.left} cells", err=True)
+                    left = results.cells - results.complete - len(results.failed)
+                    text = f"Time is up; not complete: {left} of {results.cells} cells"
+                    click.echo(text, err=True)
                     break
     except runs.WrongUsageError as error:
         raise click.UsageError(str(error)) from None
