@@ -181,13 +181,14 @@ def summary(rows: Sequence[Row]) -> str:
     lines = []
     if large:
         mean = statistics.geometric_mean(getattr(row, key) for row in large)
+        which, found = "The lowest", worst(large, key, 10 if roofline else 1)
+        if programs:
+            which = "Those that lose the most time"
+            found = sorted(large, key=lambda r: -r.count * r.time() * (1 - getattr(r, key)))[:10]
         lines.append(
             f"Of {limit}, cells of 1 MiB or more reach {mean:.2f} (geometric mean over "
-            f"{len(large)}). The lowest:"
+            f"{len(large)}). {which}:"
         )
-        found = worst(large, key, 10 if roofline else 1)
-        if programs:  # by the time that they lose
-            found = sorted(large, key=lambda r: -r.count * r.time() * (1 - getattr(r, key)))[:10]
         lines += [f"  {getattr(row, key):.2f}  {row.name}" for row in found]
     elif not programs:
         lines.append("No cell moves 1 MiB or more: small cells measure the cost of a call.")
