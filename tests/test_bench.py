@@ -40,6 +40,7 @@ from dml_jax.bench.rows import Results, Row
 from dml_jax.bench.shares import REST, kinds_of, shares, shares_of
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
+from dml_jax.cli.bench import _print
 from dml_jax.dispatch.model import load_model
 from dml_jax.errors import install_command
 from dml_jax.rewrite.layouts import ChannelsLast
@@ -336,6 +337,17 @@ def row(seconds: float = 1.0, copy: float = 1.0, **changes: Any) -> Row:
     known |= {"spread": {"donated": [0.0]}} | changes
     name = known.pop("name", "TILE FLOAT32[8]")
     return Row(name, "TILE", "", "arrangement", "FLOAT32", [8], **known)
+
+
+def test_no_column_of_a_wide_table_is_cut_off(capsys: pytest.CaptureFixture[str]):
+    peers = ("jnp", "numpy", "torch", "torch.compile", "onnxruntime", "cupy")
+    seconds = {name: [1.0] for name in ("donated", "allocated", "copy", *peers)}
+    wide = replace(row(), seconds=seconds)
+    tabled = report.tabled([wide], False)
+    _print(report.rich_table(*tabled), report.COLUMNS)
+    head, texts = capsys.readouterr().out.splitlines()
+    assert head.split() == " ".join(tabled[0]).split()
+    assert texts.split() == " ".join(tabled[1][0]).split()
 
 
 def test_small_cells_are_not_summed_up():

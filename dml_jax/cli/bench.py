@@ -652,4 +652,5 @@ def _print(table: Any, columns: int) -> None:
     from rich.console import Console
 
     width = min(shutil.get_terminal_size((columns, 0)).columns, columns)
+    width = max(width, table.min_width)  # a column that is cut off is worse than a folded line
     Console(width=width, markup=False, highlight=False).print(table)
