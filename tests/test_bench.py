@@ -83,7 +83,7 @@ def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses(monkeypatch):
     assert {u.function.name for u in Reduce.typical(100, "UINT8")} == {  # pyright: ignore
         *("ARGMIN", "ARGMAX", "MIN", "MAX")  # the functions with UINT8 on the operator's page
     }
-    with pytest.raises(DmlError, match=r"have one that TILE accepts .*, got FLOAT64"):
+    with pytest.raises(DmlError, match=r"be a type that TILE accepts .*, got FLOAT64"):
         cells(["TILE"], ["FLOAT64"])
     with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
         cells(["REDUCES"])
@@ -786,7 +786,7 @@ def test_convolutions_of_channels_last_count_their_operations():
         (["--dtype", "float33"], 2, "got 'float33'"),
         (["--mb", "16GB"], 2, "expected a number without a unit, such as 16, got '16GB'"),
         (["--mb", "0"], 2, "0.0 is not in the range"),
-        (["--operator", "TILE", "--dtype", "UINT4"], 2, "have one that TILE accepts"),
+        (["--operator", "TILE", "--dtype", "UINT4"], 2, "be a type that TILE accepts"),
         (["--device", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["-a", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["--model", "nowhere.json"], 1, "nowhere.json"),
