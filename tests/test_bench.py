@@ -575,6 +575,9 @@ def test_cells_are_chosen_by_words_and_sizes():
         "REDUCE SUM axes=[0] FLOAT32[2,64,128,128]",
         "REDUCE SUM axes=[0,1,2,3] FLOAT32[2,64,128,128]",
     ]
+    for exact in ("SUM axes=[0]", "sum axis 0 float32", "SUM axes=[0] FLOAT32[2,64,128,128]"):
+        listed = bench(*words, "--filter", exact).stdout
+        assert listed == "REDUCE SUM axes=[0] FLOAT32[2,64,128,128]\n"
     words = ["--operator", "CONVOLUTION", "--dtype", "BFLOAT16", "--list"]
     assert bench(*words, "--sizes", "2,8,16,16").stdout == "CONVOLUTION BFLOAT16[2,8,16,16]\n"
     named = bench(*words, "--sizes", "input=2,8,16,16,filter=24,8,3,3")

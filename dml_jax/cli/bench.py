@@ -424,7 +424,8 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
         with usage_errors():
             made = choice.cells()
     words, named = chosen["words"], chosen["named"]
-    pattern = re.compile(rf"(?<![A-Z_0-9]){re.escape(_plain(words))}")
+    parts = map(re.escape, _plain(words).split(" "))
+    pattern = re.compile(r"(?<![A-Z_0-9])" + r"(?: \])? ".join(parts))
     kept = [cell for cell in made if pattern.search(_plain(cell.name))]
     if named is not None:
         lines = {line.strip() for line in named}
@@ -440,8 +441,9 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
 
 
 def _plain(words: str) -> str:
-    """Return words without the signs of attributes: `SUM axes=[0]` is `SUM axis 0`."""
-    return re.sub(r"[=\[\], ]+", " ", words.upper().replace("AXIS", "AXES")).strip()
+    """Return words with few signs of attributes: `SUM axes=[0]` is `SUM AXES 0 ]`."""
+    words = words.upper().replace("AXIS", "AXES").replace("]", " ] ")
+    return re.sub(r"[=\[, ]+", " ", words).strip()
 
 
 def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
