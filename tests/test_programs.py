@@ -48,6 +48,10 @@ def kept_in(folder: Path) -> list[Path]:
     return [*folder.glob("*.program")]
 
 
+def files_in(folder: Path) -> list[Path]:
+    return [*kept_in(folder), *folder.glob("*.facts")]
+
+
 def counts(network: Any) -> tuple[int, int]:
     return network.programs.read, network.programs.written
 
@@ -99,7 +103,8 @@ def test_another_process_reads_them(tmp_path: Path):
     for process in several:
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, said.split(" ", 2)[2].strip()) == (0, str(answer().tolist()))
-    assert {file.suffix for file in (tmp_path / "kept").iterdir() if file.is_file()} == {".program"}
+    suffixes = {file.suffix for file in (tmp_path / "kept").iterdir() if file.is_file()}
+    assert suffixes == {programs.PROGRAM, programs.FACTS}
     last = subprocess.run(command, check=True, **pipes).stdout
     assert last.split(" ", 2)[1] == "0"
 
@@ -164,7 +169,7 @@ class Bomb:
 
 def plant(folder: Path, data: bytes) -> list[Path]:
     """Replace what is kept in a folder by files that unpickle `data`."""
-    files = kept_in(folder)
+    files = files_in(folder)
     for file in files:
         file.write_bytes(programs._MARK + programs.hashlib.sha256(data).digest() + data)
     return files
@@ -201,7 +206,7 @@ def test_what_others_may_write_is_not_read(
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed", "other"])
 def test_a_damaged_file_is_compiled_again(damage: str, tmp_path: Path):
     loaded(tmp_path)(X)
-    for file in kept_in(tmp_path):
+    for file in files_in(tmp_path):
         data = bytearray(file.read_bytes())
         if damage == "cut":
             data = data[: len(data) // 2]

@@ -9,7 +9,6 @@ of a file is a digest of everything that the program follows from.
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import pickle
 import platform
@@ -33,6 +32,8 @@ from dml_jax.memory.available import Device
 from dml_jax.operator.callable import compiled_with
 
 MOST_BYTES = 2 << 30  # of all files in a folder; those that were not read for the longest time go
+PROGRAM, FACTS = ".program", ".facts"
+"""How the names of files end: those of programs, and those of what is known of a description."""
 KERNELS = "xla_gpu_per_fusion_autotune_cache_dir"
 """The option by which XLA keeps, in a folder, which kernels were the fastest."""
 _MARK = b"dml-jax program 1\n"
@@ -73,32 +74,57 @@ class Programs:
             arguments: arrays, or what describes them.
             own: options of XLA for the program.
         """
+        return self.later(name, jitted, device, *arguments, own=own)()
+
+    def later(
+        self,
+        name: str,
+        jitted: Any,
+        device: Device,
+        *arguments: Any,
+        own: Mapping[str, Any] = {},
+    ) -> Callable[[], jax.stages.Compiled]:
+        """Return a function that returns what `compiled` returns: only a new program takes long.
+
+        JAX's settings are those of this call, also where another thread calls the function.
+        """
         structure = jax.tree.structure((arguments, {}))
         leaves = [(tuple(np.shape(x)), np.dtype(x.dtype).name) for x in jax.tree.leaves(arguments)]
         path = self._path(device, name, sorted(own.items()), str(structure), leaves)
         program = self._read(path, structure, device)
-        if program is None:
-            program = self._made(jitted.lower(*arguments), own, device.platform)
+        if program is not None:
+            return lambda: program
+        lowered = jitted.lower(*arguments)
+
+        def made() -> jax.stages.Compiled:
+            program = self._made(lowered, own, device.platform)
             self._write(path, program)
-        return program
+            return program
+
+        return made
 
     def facts_of(self, name: str, device: Device) -> Any:
-        """Return the JSON that was kept under a name; None where there is none."""
+        """Return the object that was kept under a name; None where there is none."""
+        path = self._path(device, name).with_suffix(FACTS)
         try:
-            data = _bytes_of(self._path(device, name, "facts"))
-            return None if data is None else json.loads(data)
-        except (OSError, ValueError) as error:
+            data = _bytes_of(path)
+            facts = None if data is None else pickle.loads(data)
+        except Exception as error:  # of another library, say
             self._say("read", error)
             return None
+        _touch(path)
+        return facts
 
     def keep_facts(self, name: str, device: Device, facts: Any) -> None:
-        """Keep JSON under a name, beside the programs."""
-        self._put(self._path(device, name, "facts"), lambda: json.dumps(facts).encode())
+        """Keep an object under a name, beside the programs, where it can be pickled."""
+        with contextlib.suppress(AttributeError, TypeError, pickle.PicklingError):
+            data = pickle.dumps(facts)
+            self._put(self._path(device, name).with_suffix(FACTS), lambda: data)
 
     def _path(self, device: Device, *made_of: Any) -> Path:
         """Return the file of what is made of the description, and of more."""
         whole = (self.key, *made_of, _machine(device), _settings())
-        return self.folder / f"{hashlib.sha256(repr(whole).encode()).hexdigest()}.program"
+        return self.folder / f"{hashlib.sha256(repr(whole).encode()).hexdigest()}{PROGRAM}"
 
     def _made(
         self, lowered: jax.stages.Lowered, own: Mapping[str, Any], platform: str
@@ -136,8 +162,7 @@ class Programs:
             self._say("read", error)
             return None
         self.read += 1
-        with contextlib.suppress(OSError):
-            os.utime(path)
+        _touch(path)
         return program
 
     def _write(self, path: Path, program: jax.stages.Compiled) -> None:
@@ -200,11 +225,23 @@ class Kept:
             return self._jitted(*arguments)
         key = (jax.tree.structure(arguments), *kind)
         if key not in self._known:
-            device = kind[0]
-            self._known[key] = self._programs.compiled(
-                self._name, self._jitted, device, *arguments, own=self._own
-            )
+            self._known[key] = self._later(kind[0], *arguments)()
         return self._known[key](*arguments)
+
+    def later(self, *arguments: Any) -> Callable[[], Any]:
+        """Return a function that has the program of `arguments` read or compiled, once."""
+        kind = _kind_of(jax.tree.leaves(arguments))
+        if kind is None:
+            return lambda: self._jitted
+        key, made = (jax.tree.structure(arguments), *kind), self._later(kind[0], *arguments)
+        return lambda: self._known.setdefault(key, made())
+
+    def _later(self, device: Device, *arguments: Any) -> Callable[[], Any]:
+        return self._programs.later(self._name, self._jitted, device, *arguments, own=self._own)
+
+    def lower(self, *arguments: Any) -> Any:
+        """Return the jitted function for arguments, before XLA compiles it."""
+        return self._jitted.lower(*arguments)
 
 
 def _kind_of(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -235,6 +272,12 @@ def default_device() -> Device | None:
     given: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     device = given or jax.devices()[0]
     return device if isinstance(device, jax.Device) else None
+
+
+def _touch(path: Path) -> None:
+    """Note that a file was read, if it is there."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def _bytes_of(path: Path) -> bytes | None:
@@ -269,7 +312,7 @@ def _check_own(found: os.stat_result, path: Path) -> None:
 
 def _make_room(folder: Path, size: int) -> None:
     """Remove the programs that were not read for the longest time, where there are too many."""
-    entries = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".program")]
+    entries = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith((PROGRAM, FACTS))]
     entries.sort(key=lambda entry: entry[0].st_mtime)
     most = MOST_BYTES - size
     total = sum(found.st_size for found, _ in entries)

@@ -6,17 +6,24 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-from dml_jax.errors import Expect, Sentence, Unquoted, collecting, moving
+import jax
+import numpy as np
+import onnx
+
+from dml_jax import beyond
+from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
 from dml_jax.lowering.precision import check_precision
-from dml_jax.onnx import fallbacks, translators
+from dml_jax.memory.programs import Programs, default_device
+from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arguments import bounds_of
 from dml_jax.onnx.carried import SizeBounds, checked_outputs
 from dml_jax.onnx.kept import programs_of
+from dml_jax.onnx.model import Model
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.tensors import Scope, TensorList
+from dml_jax.onnx.tensors import Scope, TensorList, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.onnx.turns import turns_of
 
@@ -35,19 +42,79 @@ def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     if options.precision is not None:
         check_precision(options.precision)
-    load_translators()
     origin = Origin.of(model, options.folder)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
-    graph = read.proto.graph
+    programs = programs_of(model, read, options)
+    name, network = f"start {tuning.state() if options.is_tunable else None}", None
+    if programs is not None and (device := default_device()):
+        state = programs.facts_of(name, device)
+        if isinstance(state, dict):
+            network = _started(state, model, read, options, origin, programs)
+    if network is None:
+        network, is_file = _translated(model, read, options, origin)
+        network.kept_as = name if programs is not None and is_file else ""
+    network.loader, network.precision, network.programs = load, options.precision, programs
+    return network
+
+
+def _started(
+    state: Any, model: Any, read: Model, options: NetworkOptions, origin: Origin, programs: Programs
+) -> Network:
+    """Return a network whose state was kept; its nodes are translated if something asks for them.
+
+    Args:
+        state: what `Network.state` returned.
+        model: what `load_onnx` was given.
+        read: the model in it.
+        options: the options of `load_onnx`.
+        origin: what the network is read from.
+        programs: the programs of the network.
+    """
+    is_x64 = has_x64()
+
+    def whole() -> Network:
+        with jax.enable_x64(is_x64), beyond.allowed(options.fallback):
+            again = models.read(
+                model, options.shapes, options.names, options.constants, options.folder
+            )
+            found = programs_of(model, again, options)
+            if found is None or found.key != programs.key:
+                rule, value = "be as it was when it was loaded", Unquoted("another one")
+                raise DmlError([Fault("", "the model", rule, value)])
+            return _translated(model, again, options, origin)[0]
+
+    held = {tensor.name: tensor for tensor in read.proto.graph.initializer}
+    arrays = {name: read.array(held[name]) for name in state["weights"]}
+    return Network.started(state, arrays, options, origin, whole, _path_of(model))
+
+
+def _path_of(model: Any) -> str | Path | None:
+    return model if isinstance(model, (str, Path)) else None
+
+
+def _translated(
+    model: Any, read: Model, options: NetworkOptions, origin: Origin
+) -> tuple[Network, bool]:
+    """Return the network of a model, and whether its weights are initializers as the file has them.
+
+    `model` is what `load_onnx` was given, `read` the model in it.
+    """
+    load_translators()
+    graph, arrays = read.proto.graph, dict[str, np.ndarray]()
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
     translation.turns = turns_of(options.turns)
     translation.bounds = bounds = SizeBounds(options.bounds, graph)
     scope: Scope = {}
+
+    def array_of(tensor: onnx.TensorProto) -> np.ndarray:
+        arrays[tensor.name] = read.array(tensor)
+        return arrays[tensor.name]
+
     translation.fixed |= {*read.defaults} - {*read.replaceable}
     names = [output.name for output in graph.output]
     with collecting(translation.faults):
-        translation.initializers(graph, scope, read.array, read.replaceable)
+        translation.initializers(graph, scope, array_of, read.replaceable)
     for name, kind in read.inputs.items():
         scope[name] = None
         with collecting(translation.faults), moving("", f"the input '{name}'"):
@@ -70,9 +137,8 @@ def load(model: Any, options: NetworkOptions) -> Network:
     outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
     outputs = checked_outputs(outputs, bounds)
     defaults = {name: scope[name] for name in read.defaults}
-    free = models.free_names(read.proto)
-    path = model if isinstance(model, (str, Path)) else None
+    free, path = models.free_names(read.proto), _path_of(model)
     network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
-    network.bounds, network.loader = {n: bounds.given[n] for n in bounds.met}, load
-    network.programs, network.precision = programs_of(model, read, options), options.precision
-    return network
+    network.bounds = {n: bounds.given[n] for n in bounds.met}
+    is_file = all(translation.weights[n] is arrays.get(n) for n in network.weights)
+    return network, is_file

@@ -19,7 +19,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.precision import chosen
-from dml_jax.memory.programs import Kept
+from dml_jax.memory.programs import Kept, default_device
 from dml_jax.onnx import tuning
 from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.arrays import inner, outer, sources_of
@@ -38,6 +38,12 @@ from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.hoisting import hoisted
 
 _SHOWN = 4  # inputs or outputs that a repr shows
+_KEPT = (
+    *("inputs", "defaults", "fixed", "free", "bounds", "without_memory", "counted", "_results"),
+    *("rewrites", "is_tuned", "compiler_options"),
+)
+_OF_GRAPH = ("graph", "rewritten", "_graphs", "_beyond", "_chosen")
+"""The attributes that follow from the nodes of the file."""
 
 
 class Network(Bindable):
@@ -67,12 +73,15 @@ class Network(Bindable):
         bounds: the bounds of sizes that data decides, by name. The output 'NAME.size' says the
             size that a call had.
         loader: loads a model with options, as this network was loaded.
+        kept_as: the name by which `programs` keep `state` at the first call; "" keeps none.
     """
 
     c_name = "ONNX"
     precision: str | None = None
     bounds: Mapping[str, int] = {}
     loader: Callable[[Any, NetworkOptions], "Network"]
+    kept_as = ""
+    _whole: "Callable[[], Network] | None" = None
 
     def __init__(
         self,
@@ -111,6 +120,51 @@ class Network(Bindable):
         arrays = self._store.weights([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
 
+    @classmethod
+    def started(
+        cls,
+        state: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        options: NetworkOptions,
+        origin: Origin,
+        whole: "Callable[[], Network]",
+        path: str | Path | None = None,
+        store: Store | None = None,
+    ) -> "Network":
+        """Return the network whose `state` was kept, without a graph until one is asked for.
+
+        Args:
+            state: what `state` returned.
+            arrays: the initializers by name.
+            options: the options of `load_onnx`.
+            origin: what the network is read from.
+            whole: returns the network with its graph.
+            path: the path of the model, if it has one.
+            store: the arrays that other networks have on the device.
+        """
+        made, held = cls.__new__(cls), {name: state[name] for name in _KEPT}
+        made._options, made._path, made._origin = options, path, origin
+        made._whole, made._taking, made._store = whole, {}, store or Store()
+        vars(made).update(held, _prepared=state["_prepared"].within(lambda: made.rewritten))
+        given = made._store.weights([arrays[name] for name in state["weights"]])
+        made.weights = dict(zip(state["weights"], given, strict=True))
+        return made
+
+    def state(self) -> dict[str, Any]:
+        """Return what a call reads of this network, beside its weights and its programs."""
+        prepared = self._prepared.of_weights(self.weights)
+        known = {name: getattr(self, name) for name in _KEPT}
+        return {**known, "weights": [*self.weights], "_prepared": prepared}
+
+    def __getattr__(self, name: str) -> Any:
+        whole = self._whole if name in _OF_GRAPH else None
+        if whole is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = vars(whole())
+        for other in _OF_GRAPH:
+            vars(self).setdefault(other, found[other])
+        return vars(self)[name]
+
     def taking(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
         if not names:
@@ -120,14 +174,14 @@ class Network(Bindable):
             other, found = copy.copy(self), vars(self).items()
             cached = functools.cached_property
             kept = {n: v for n, v in found if not isinstance(getattr(Network, n, 0), cached)}
-            other.__dict__ = kept | {"_taking": {}}
+            other.__dict__ = kept | {"_taking": {}, "kept_as": ""}
             other.inputs = self.inputs | {n: k for n, k in self.defaults.items() if n in key}
             other.defaults = {n: k for n, k in self.defaults.items() if n not in key}
             self._taking[key] = other
         self._taking[key].weights = {n: w for n, w in self.weights.items() if n not in key}
         return self._taking[key]
 
-    @property
+    @functools.cached_property
     def counted(self) -> dict[str, tuple[int, str]]:
         """Return the outputs whose size depends on data, by name: (dimension, name of the count).
 
@@ -252,7 +306,12 @@ class Network(Bindable):
         They are computed at the first call, and again for other weights.
         """
         keep = functools.partial(self._kept_program, options={})
-        return self._prepared.held(self.weights, self._store, keep)
+        held = self._prepared.held(self.weights, self._store, keep)
+        name, self.kept_as = self.kept_as, ""
+        device = default_device() if name else None
+        if device is not None and self.programs.facts_of(name, device) is None:
+            self.programs.keep_facts(name, device, self.state())
+        return held
 
     @functools.cached_property
     def _prepared(self) -> Prepared:
@@ -421,6 +480,7 @@ class Network(Bindable):
         for name in ("_prepared", "_program", "_alone", "compiler_options"):
             vars(self).pop(name, None)
         self._taking: dict[frozenset[str], Network] = {}
+        self.kept_as = ""
 
     def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
         """Return the network as a program in a layout, with options of XLA."""
