@@ -588,6 +588,21 @@ class Network(Bindable):
         with chosen(self.precision):
             return program.lower(self.constants, inputs)
 
+    def later(self, inputs: Arrays) -> Any:
+        """Return a function that has the program of `run` compiled and kept, or read."""
+        program = self._program if self._alone is None else self._alone
+        with chosen(self.precision):
+            return program.later(self.constants, inputs)
+
+    def kept_with(self, options: Mapping[str, Any], inputs: Arrays) -> Any:
+        """Return the program of `run` with further options of XLA, which is kept; it is compiled.
+
+        The program takes `constants` and the inputs by name.
+        """
+        program = self._jitted({**self.compiler_options, **options})
+        with chosen(self.precision):
+            return program.later(self.constants, inputs)()
+
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
         for name in ("_program", "_alone"):
