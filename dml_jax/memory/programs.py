@@ -74,34 +74,38 @@ class Programs:
             arguments: arrays, or what describes them.
             own: options of XLA for the program.
         """
-        return self.later(name, jitted, device, *arguments, own=own)()
+        path, structure = self._place(name, device, arguments, own)
+        program = self._read(path, structure, device)
+        return program or self._new(path, jitted.lower(*arguments), device, own)
 
     def later(
-        self,
-        name: str,
-        jitted: Any,
-        device: Device,
-        *arguments: Any,
-        own: Mapping[str, Any] = {},
-    ) -> Callable[[], jax.stages.Compiled]:
-        """Return a function that returns what `compiled` returns: only a new program takes long.
+        self, name: str, jitted: Any, device: Device, *arguments: Any, own: Mapping[str, Any] = {}
+    ) -> Callable[[], jax.stages.Compiled | None]:
+        """Return a function that returns what `compiled` returns, for another thread.
 
-        JAX's settings are those of this call, also where another thread calls the function.
+        JAX's settings are those of this call. It returns None where a kept program cannot be read.
         """
+        path, structure = self._place(name, device, arguments, own)
+        if path.exists():
+            return lambda: self._read(path, structure, device)
+        lowered = jitted.lower(*arguments)
+        return lambda: self._new(path, lowered, device, own)
+
+    def _place(
+        self, name: str, device: Device, arguments: Sequence[Any], own: Mapping[str, Any]
+    ) -> tuple[Path, Any]:
+        """Return the file of a program, and the structure of its arguments."""
         structure = jax.tree.structure((arguments, {}))
         leaves = [(tuple(np.shape(x)), np.dtype(x.dtype).name) for x in jax.tree.leaves(arguments)]
-        path = self._path(device, name, sorted(own.items()), str(structure), leaves)
-        program = self._read(path, structure, device)
-        if program is not None:
-            return lambda: program
-        lowered = jitted.lower(*arguments)
+        return self._path(device, name, sorted(own.items()), str(structure), leaves), structure
 
-        def made() -> jax.stages.Compiled:
-            program = self._made(lowered, own, device.platform)
-            self._write(path, program)
-            return program
-
-        return made
+    def _new(
+        self, path: Path, lowered: jax.stages.Lowered, device: Device, own: Mapping[str, Any]
+    ) -> jax.stages.Compiled:
+        """Compile a program, and keep it."""
+        program = self._made(lowered, own, device.platform)
+        self._write(path, program)
+        return program
 
     def facts_of(self, name: str, device: Device) -> Any:
         """Return the object that was kept under a name; None where there is none."""
@@ -225,19 +229,33 @@ class Kept:
             return self._jitted(*arguments)
         key = (jax.tree.structure(arguments), *kind)
         if key not in self._known:
-            self._known[key] = self._later(kind[0], *arguments)()
+            self._known[key] = self._programs.compiled(
+                self._name, self._jitted, kind[0], *arguments, own=self._own
+            )
         return self._known[key](*arguments)
 
     def later(self, *arguments: Any) -> Callable[[], Any]:
-        """Return a function that has the program of `arguments` read or compiled, once."""
+        """Return a function that compiles or reads the program of arguments, for another thread."""
         kind = _kind_of(jax.tree.leaves(arguments))
         if kind is None:
-            return lambda: self._jitted
-        key, made = (jax.tree.structure(arguments), *kind), self._later(kind[0], *arguments)
-        return lambda: self._known.setdefault(key, made())
+            return lambda: None
+        key, name, own = (jax.tree.structure(arguments), *kind), self._name, self._own
+        made = self._programs.later(name, self._jitted, kind[0], *arguments, own=own)
 
-    def _later(self, device: Device, *arguments: Any) -> Callable[[], Any]:
-        return self._programs.later(self._name, self._jitted, device, *arguments, own=self._own)
+        def known() -> None:
+            program = made()
+            if program is not None:
+                self._known[key] = program
+
+        return known
+
+    def compiled(self, *arguments: Any) -> Any:
+        """Return the program of arguments, or the jitted function where none can be kept."""
+        kind = _kind_of(jax.tree.leaves(arguments))
+        if kind is None:
+            return self._jitted
+        name, own = self._name, self._own
+        return self._programs.compiled(name, self._jitted, kind[0], *arguments, own=own)
 
     def lower(self, *arguments: Any) -> Any:
         """Return the jitted function for arguments, before XLA compiles it."""

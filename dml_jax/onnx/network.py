@@ -434,12 +434,20 @@ class Network(Bindable):
 
     def _jitted(self, options: Mapping[str, Any]) -> Any:
         """Return the program of `constants` and inputs by name, with options of XLA."""
+        if self.programs is not None:
+            return self._kept_program("call", self._traced_once, options)
+        return jax.jit(self._function(), compiler_options=dict(options) or None)
 
+    def _function(self) -> Any:
         def program(held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
             return self._of_prepared(held, self._checked_inputs(inputs))
 
-        own = None if self.programs is not None else dict(options) or None
-        return self._kept_program("call", jax.jit(program, compiler_options=own), options)
+        return program
+
+    @functools.cached_property
+    def _traced_once(self) -> Any:
+        """Return the jitted function that kept programs share, whatever their options of XLA."""
+        return jax.jit(self._function())
 
     @functools.cached_property
     def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -477,7 +485,7 @@ class Network(Bindable):
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
         graph = hoisted(graph) if self._options.prepare else graph
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
-        for name in ("_prepared", "_program", "_alone", "compiler_options"):
+        for name in ("_prepared", "_program", "_alone", "_traced_once", "compiler_options"):
             vars(self).pop(name, None)
         self._taking: dict[frozenset[str], Network] = {}
         self.kept_as = ""
@@ -601,11 +609,11 @@ class Network(Bindable):
         """
         program = self._jitted({**self.compiler_options, **options})
         with chosen(self.precision):
-            return program.later(self.constants, inputs)()
+            return program.compiled(self.constants, inputs)
 
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
-        for name in ("_program", "_alone"):
+        for name in ("_program", "_alone", "_traced_once"):
             program = vars(self).pop(name, None)
             if hasattr(program, "clear_cache"):
                 program.clear_cache()
