@@ -16,6 +16,7 @@ from dml_jax.onnxruntime.errors import sentence
 PROGRAMS_ENTRY = "session.dml_jax_programs"
 QUICK_ENTRY = "session.dml_jax_quick_compile"
 CACHE_ENTRY = "session.dml_jax_cache"
+DEFAULTS = {CACHE_ENTRY: "0"}
 """The session config entry that says how many programs a session keeps."""
 
 
@@ -116,6 +117,7 @@ class SessionOptions(_Fields):
         `session.dml_jax_quick_compile` compiles all programs well before they answer, as
         `use_deterministic_compute` does. `session.dml_jax_cache` is the folder where programs are
         kept for other processes; "1" is the one of `load_onnx(cache=True)`, "0" keeps none.
+        `python -m dml_jax.onnxruntime PROGRAM.py` keeps them, and `--no-cache` before it does not.
         """
         self._add(key, value)
 
@@ -172,7 +174,7 @@ class SessionOptions(_Fields):
     @property
     def cache(self) -> Path | None:
         """Return the folder where programs are kept; None keeps none."""
-        text = self._entries.get(CACHE_ENTRY, "0")
+        text = self._entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
         return cache_folder() if text == "1" else Path(text) if text not in ("", "0") else None
 
     def arrays(self) -> dict[str, np.ndarray]:
