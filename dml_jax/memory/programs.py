@@ -86,7 +86,7 @@ class Programs:
         JAX's settings are those of this call. It returns None where a kept program cannot be read.
         """
         path, structure = self._place(name, device, arguments, own)
-        if path.exists():
+        if os.access(path, os.R_OK):
             return lambda: self._read(path, structure, device)
         lowered = jitted.lower(*arguments)
         return lambda: self._new(path, lowered, device, own)
@@ -107,23 +107,24 @@ class Programs:
         self._write(path, program)
         return program
 
-    def facts_of(self, name: str, device: Device) -> Any:
-        """Return the object that was kept under a name; None where there is none."""
-        path = self._path(device, name).with_suffix(FACTS)
+    def facts_file(self, name: str, device: Device) -> Path:
+        """Return the file where an object is kept under a name, with JAX's settings as they are."""
+        return self._path(device, name).with_suffix(FACTS)
+
+    def facts_of(self, path: Path) -> Any:
+        """Return the object that was kept in a file; None where there is none."""
         try:
             data = _bytes_of(path)
-            facts = None if data is None else pickle.loads(data)
+            return None if data is None else pickle.loads(data)
         except Exception as error:  # of another library, say
             self._say("read", error)
             return None
-        _touch(path)
-        return facts
 
-    def keep_facts(self, name: str, device: Device, facts: Any) -> None:
-        """Keep an object under a name, beside the programs, where it can be pickled."""
+    def keep_facts(self, path: Path, facts: Any) -> None:
+        """Keep an object in a file, beside the programs, where it can be pickled."""
         with contextlib.suppress(AttributeError, TypeError, pickle.PicklingError):
             data = pickle.dumps(facts)
-            self._put(self._path(device, name).with_suffix(FACTS), lambda: data)
+            self._put(path, lambda: data)
 
     def _path(self, device: Device, *made_of: Any) -> Path:
         """Return the file of what is made of the description, and of more."""
@@ -166,7 +167,6 @@ class Programs:
             self._say("read", error)
             return None
         self.read += 1
-        _touch(path)
         return program
 
     def _write(self, path: Path, program: jax.stages.Compiled) -> None:
@@ -239,23 +239,15 @@ class Kept:
         kind = _kind_of(jax.tree.leaves(arguments))
         if kind is None:
             return lambda: None
-        key, name, own = (jax.tree.structure(arguments), *kind), self._name, self._own
-        made = self._programs.later(name, self._jitted, kind[0], *arguments, own=own)
+        key = (jax.tree.structure(arguments), *kind)
+        facts = self._name, self._jitted, kind[0], *arguments
+        made = self._programs.later(*facts, own=self._own)
 
         def known() -> None:
-            program = made()
-            if program is not None:
+            if (program := made()) is not None:
                 self._known[key] = program
 
         return known
-
-    def compiled(self, *arguments: Any) -> Any:
-        """Return the program of arguments, or the jitted function where none can be kept."""
-        kind = _kind_of(jax.tree.leaves(arguments))
-        if kind is None:
-            return self._jitted
-        name, own = self._name, self._own
-        return self._programs.compiled(name, self._jitted, kind[0], *arguments, own=own)
 
     def lower(self, *arguments: Any) -> Any:
         """Return the jitted function for arguments, before XLA compiles it."""
@@ -292,12 +284,6 @@ def default_device() -> Device | None:
     return device if isinstance(device, jax.Device) else None
 
 
-def _touch(path: Path) -> None:
-    """Note that a file was read, if it is there."""
-    with contextlib.suppress(OSError):
-        os.utime(path)
-
-
 def _bytes_of(path: Path) -> bytes | None:
     """Return what was kept in a file, None where there is no file or no whole one.
 
@@ -315,6 +301,8 @@ def _bytes_of(path: Path) -> bytes | None:
             return None
         data = file.read()
     start = len(_MARK) + _DIGEST
+    with contextlib.suppress(OSError):
+        os.utime(path)
     is_whole = data[:start] == _MARK + hashlib.sha256(data[start:]).digest()
     return data[start:] if is_whole else None
 

@@ -47,13 +47,7 @@ def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | 
 
 
 def digest_of(data: bytes, arrays: Mapping[str, Any], files: Sequence[Path]) -> str:
-    """Return what tells models apart.
-
-    Args:
-        data: the bytes of the model.
-        arrays: what stands in place of initializers, by name.
-        files: the files of its external data.
-    """
+    """Return what tells models apart: bytes, arrays in place of initializers, external files."""
     digest = hashlib.sha256(data)
     _add(digest, arrays, files)
     return digest.hexdigest()

@@ -19,6 +19,7 @@ from dml_jax.onnx import model as models
 from dml_jax.onnx.arguments import bounds_of
 from dml_jax.onnx.carried import SizeBounds, checked_outputs
 from dml_jax.onnx.kept import programs_of
+from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.model import Model
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
@@ -45,14 +46,17 @@ def load(model: Any, options: NetworkOptions) -> Network:
     origin = Origin.of(model, options.folder)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     programs = programs_of(model, read, options)
-    name, network = f"start {tuning.state() if options.is_tunable else None}", None
+    network: Network | None = None
+    file: Path | None = None
     if programs is not None and (device := default_device()):
-        state = programs.facts_of(name, device)
+        winners = tuning.state() if options.is_tunable else None
+        file = programs.facts_file(f"start {platform()} {winners}", device)
+        state = programs.facts_of(file)
         if isinstance(state, dict):
             network = _started(state, model, read, options, origin, programs)
     if network is None:
         network, is_file = _translated(model, read, options, origin)
-        network.kept_as = name if programs is not None and is_file else ""
+        network.kept_in = file if is_file else None
     network.loader, network.precision, network.programs = load, options.precision, programs
     return network
 
@@ -60,16 +64,7 @@ def load(model: Any, options: NetworkOptions) -> Network:
 def _started(
     state: Any, model: Any, read: Model, options: NetworkOptions, origin: Origin, programs: Programs
 ) -> Network:
-    """Return a network whose state was kept; its nodes are translated if something asks for them.
-
-    Args:
-        state: what `Network.state` returned.
-        model: what `load_onnx` was given.
-        read: the model in it.
-        options: the options of `load_onnx`.
-        origin: what the network is read from.
-        programs: the programs of the network.
-    """
+    """Return a network whose `Network.state` was kept; its nodes are translated when asked for."""
     is_x64 = has_x64()
 
     def whole() -> Network:
@@ -85,20 +80,14 @@ def _started(
 
     held = {tensor.name: tensor for tensor in read.proto.graph.initializer}
     arrays = {name: read.array(held[name]) for name in state["weights"]}
-    return Network.started(state, arrays, options, origin, whole, _path_of(model))
-
-
-def _path_of(model: Any) -> str | Path | None:
-    return model if isinstance(model, (str, Path)) else None
+    path = model if isinstance(model, (str, Path)) else None
+    return Network.started(state, arrays, options, origin, whole, path)
 
 
 def _translated(
     model: Any, read: Model, options: NetworkOptions, origin: Origin
 ) -> tuple[Network, bool]:
-    """Return the network of a model, and whether its weights are initializers as the file has them.
-
-    `model` is what `load_onnx` was given, `read` the model in it.
-    """
+    """Return the network of a model, and whether its weights are all as initializers have them."""
     load_translators()
     graph, arrays = read.proto.graph, dict[str, np.ndarray]()
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
@@ -137,7 +126,7 @@ def _translated(
     outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
     outputs = checked_outputs(outputs, bounds)
     defaults = {name: scope[name] for name in read.defaults}
-    free, path = models.free_names(read.proto), _path_of(model)
+    free, path = models.free_names(read.proto), model if isinstance(model, (str, Path)) else None
     network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
     network.bounds = {n: bounds.given[n] for n in bounds.met}
     is_file = all(translation.weights[n] is arrays.get(n) for n in network.weights)

@@ -19,7 +19,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.precision import chosen
-from dml_jax.memory.programs import Kept, default_device
+from dml_jax.memory.programs import Kept
 from dml_jax.onnx import tuning
 from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.arrays import inner, outer, sources_of
@@ -73,14 +73,14 @@ class Network(Bindable):
         bounds: the bounds of sizes that data decides, by name. The output 'NAME.size' says the
             size that a call had.
         loader: loads a model with options, as this network was loaded.
-        kept_as: the name by which `programs` keep `state` at the first call; "" keeps none.
+        kept_in: the file where the first call keeps `state`, or None.
     """
 
     c_name = "ONNX"
     precision: str | None = None
     bounds: Mapping[str, int] = {}
     loader: Callable[[Any, NetworkOptions], "Network"]
-    kept_as = ""
+    kept_in: Path | None = None
     _whole: "Callable[[], Network] | None" = None
 
     def __init__(
@@ -133,14 +133,8 @@ class Network(Bindable):
     ) -> "Network":
         """Return the network whose `state` was kept, without a graph until one is asked for.
 
-        Args:
-            state: what `state` returned.
-            arrays: the initializers by name.
-            options: the options of `load_onnx`.
-            origin: what the network is read from.
-            whole: returns the network with its graph.
-            path: the path of the model, if it has one.
-            store: the arrays that other networks have on the device.
+        `arrays` are the initializers by name, and `whole` returns the network with its graph. The
+        other arguments are those of the class.
         """
         made, held = cls.__new__(cls), {name: state[name] for name in _KEPT}
         made._options, made._path, made._origin = options, path, origin
@@ -174,7 +168,7 @@ class Network(Bindable):
             other, found = copy.copy(self), vars(self).items()
             cached = functools.cached_property
             kept = {n: v for n, v in found if not isinstance(getattr(Network, n, 0), cached)}
-            other.__dict__ = kept | {"_taking": {}, "kept_as": ""}
+            other.__dict__ = kept | {"_taking": {}, "kept_in": None}
             other.inputs = self.inputs | {n: k for n, k in self.defaults.items() if n in key}
             other.defaults = {n: k for n, k in self.defaults.items() if n not in key}
             self._taking[key] = other
@@ -307,10 +301,9 @@ class Network(Bindable):
         """
         keep = functools.partial(self._kept_program, options={})
         held = self._prepared.held(self.weights, self._store, keep)
-        name, self.kept_as = self.kept_as, ""
-        device = default_device() if name else None
-        if device is not None and self.programs.facts_of(name, device) is None:
-            self.programs.keep_facts(name, device, self.state())
+        file, self.kept_in = self.kept_in, None
+        if file and self.programs and self.programs.facts_of(file) is None:
+            self.programs.keep_facts(file, self.state())
         return held
 
     @functools.cached_property
@@ -435,19 +428,17 @@ class Network(Bindable):
     def _jitted(self, options: Mapping[str, Any]) -> Any:
         """Return the program of `constants` and inputs by name, with options of XLA."""
         if self.programs is not None:
-            return self._kept_program("call", self._traced_once, options)
-        return jax.jit(self._function(), compiler_options=dict(options) or None)
+            return self._kept_program("call", self._plain, options)
+        return jax.jit(self._plain.__wrapped__, compiler_options=dict(options) or None)
 
-    def _function(self) -> Any:
+    @functools.cached_property
+    def _plain(self) -> Any:
+        """Return the program that kept ones are traced by once, whatever their options of XLA."""
+
         def program(held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
             return self._of_prepared(held, self._checked_inputs(inputs))
 
-        return program
-
-    @functools.cached_property
-    def _traced_once(self) -> Any:
-        """Return the jitted function that kept programs share, whatever their options of XLA."""
-        return jax.jit(self._function())
+        return jax.jit(program)
 
     @functools.cached_property
     def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -485,10 +476,10 @@ class Network(Bindable):
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
         graph = hoisted(graph) if self._options.prepare else graph
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
-        for name in ("_prepared", "_program", "_alone", "_traced_once", "compiler_options"):
+        for name in ("_prepared", "_program", "_alone", "_plain", "compiler_options"):
             vars(self).pop(name, None)
         self._taking: dict[frozenset[str], Network] = {}
-        self.kept_as = ""
+        self.kept_in = None
 
     def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
         """Return the network as a program in a layout, with options of XLA."""
@@ -498,7 +489,7 @@ class Network(Bindable):
 
     def alone(self, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by the program with XLA's options, which must know these."""
-        program = self._program if self._alone is None else self._alone
+        program = self._alone or self._program
         with chosen(self.precision):
             return program(self.constants, inputs)
 
@@ -592,28 +583,23 @@ class Network(Bindable):
 
     def lowered(self, inputs: Arrays) -> Any:
         """Return the program that `run` computes, before XLA compiles it."""
-        program = self._program if self._alone is None else self._alone
+        program = self._alone or self._program
         with chosen(self.precision):
             return program.lower(self.constants, inputs)
 
-    def later(self, inputs: Arrays) -> Any:
-        """Return a function that has the program of `run` compiled and kept, or read."""
-        program = self._program if self._alone is None else self._alone
-        with chosen(self.precision):
-            return program.later(self.constants, inputs)
+    def later(self, inputs: Arrays, more: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+        """Return the kept program of `run`, and a function that compiles or reads it.
 
-    def kept_with(self, options: Mapping[str, Any], inputs: Arrays) -> Any:
-        """Return the program of `run` with further options of XLA, which is kept; it is compiled.
-
-        The program takes `constants` and the inputs by name.
+        `more` has further options of XLA. The program takes `constants` and the inputs by name.
         """
-        program = self._jitted({**self.compiler_options, **options})
+        own = None if more is None else self._jitted({**self.compiler_options, **more})
+        program = own or self._alone or self._program
         with chosen(self.precision):
-            return program.compiled(self.constants, inputs)
+            return program, program.later(self.constants, inputs)
 
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
-        for name in ("_program", "_alone", "_traced_once"):
+        for name in ("_program", "_alone", "_plain"):
             program = vars(self).pop(name, None)
             if hasattr(program, "clear_cache"):
                 program.clear_cache()

@@ -16,7 +16,6 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
-from dml_jax.graph.parts import reached
 from dml_jax.lowering.precision import chosen
 from dml_jax.onnx.arrays import sources_of
 from dml_jax.onnx.by_numpy import ByNumPy
@@ -70,12 +69,7 @@ class Store:
 
 @dataclass
 class Making:
-    """The nodes of a graph that make some arrays of weights; all else is the whole graph's.
-
-    Attributes:
-        plan, named_inputs, views: what the graph has of these nodes, and of the weights.
-        whole: returns the graph.
-    """
+    """The nodes of a graph that make some arrays of weights; all else is that of `whole()`."""
 
     plan: Sequence[Any]
     named_inputs: Sequence[Any]
@@ -85,10 +79,9 @@ class Making:
     @classmethod
     def of(cls, graph: Graph, made: Sequence[Source], weights: Collection[str]) -> "Making":
         """Return the nodes that make some sources of weights."""
-        reads: list[list[int]] = [[] for _ in graph.nodes]
-        for index, _, sources in graph.plan:
-            reads[index] = [node for node, _ in sources]
-        nodes = reached((node for node, _ in made), reads)
+        nodes = {node for node, _ in made}
+        for index, _, sources in reversed(graph.plan):
+            nodes |= {node for node, _ in sources} if index in nodes else set()
         plan = [entry for entry in graph.plan if entry[0] in nodes]
         inputs = [entry for entry in graph.named_inputs if entry[1] in weights]
         return cls(plan, inputs, {key: v for key, v in graph.views.items() if key[0] in nodes})

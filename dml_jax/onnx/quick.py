@@ -55,10 +55,7 @@ class QuickProgram:
     Args:
         network: the network.
         is_quick: whether the first calls have a program that was compiled quickly. GPUs have none.
-        seconds: how long the quick compile took, for a program that is kept.
-
-    Attributes:
-        seconds: how long it took, 0 before.
+        seconds: how long the quick compile of a kept program took; 0 for another one.
     """
 
     def __init__(self, network: Network, is_quick: bool = True, seconds: float = 0):
@@ -90,7 +87,8 @@ class QuickProgram:
                 self._lowered = self._network.lowered(inputs)
                 self._program = self._lowered.compile(QUICK)
             else:
-                self._program = self._network.kept_with(QUICK, inputs)
+                self._program, ready = self._network.later(inputs, QUICK)
+                ready()
         except (ValueError, RuntimeError) as error:
             if not are_refused(error):
                 raise
@@ -105,7 +103,7 @@ class QuickProgram:
             if self._is_settled or self._spent < _PART * self.seconds:
                 return
             lowered, self._lowered, self._is_settled = self._lowered, None, True
-        compiled = self._network.later(inputs) if lowered is None else lowered.compile
+        compiled = self._network.later(inputs)[1] if lowered is None else lowered.compile
 
         def work() -> None:
             try:

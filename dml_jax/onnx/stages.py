@@ -27,6 +27,7 @@ from dml_jax.onnx.branches import decided
 from dml_jax.onnx.calls import written_out
 from dml_jax.onnx.external import Folder, with_inner_elements
 from dml_jax.onnx.functions import by_reference
+from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes import domain_of, label_of
@@ -44,6 +45,7 @@ Values = dict[str, Any]
 
 _BY_VALUE_MAX = 4096  # elements of integers that decide sizes
 _OPTIONS = replace(AS_THE_MODEL_SAYS, tuned=False)
+_STATE = ("known", "tries", "by_value", "later", "refused", "_lists")
 _INFERRED_MAX = 4096  # bytes of an initializer that sizes may follow from
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _SMALL = 8  # elements of an input whose values decide sizes
@@ -218,7 +220,8 @@ class Stage:
         self.is_compiled = False
         self.before: Stage | None = None
         self.programs: Programs | None = None
-        self._plan, self._is_kept, self._seconds = plan, False, 0.0
+        self._plan, self._is_file, self._seconds = plan, True, 0.0
+        self._kept_in: Path | None = None
         self._program: QuickProgram | None = None
         self._lists: dict[str, int] = {}
         self.tries = dict(plan.tries)
@@ -237,8 +240,8 @@ class Stage:
                     given, outputs, translation, options, {}, origin, store=source.store
                 )
                 arrays, held = source.initializers, translation.weights
-                self._is_kept = any(  # or another start would not find them
-                    n not in arrays or held[n] is not arrays[n][0] for n in self.network.weights
+                self._is_file = all(  # or another start would not find them
+                    n in arrays and held[n] is arrays[n][0] for n in self.network.weights
                 )
         self._plan_next(plan, scope)
 
@@ -246,22 +249,19 @@ class Stage:
     def kept(
         cls, source: Source, plan: Plan, wanted: Sequence[str], before: "Stage | None" = None
     ) -> "Stage":
-        """Return a stage, as it was kept if it was; arguments as for the class.
-
-        `before` is the stage before it.
-        """
-        device = None if source.cache is None else default_device()
-        if source.cache is None or device is None:
+        """Return a stage, as it was kept if it was; `before` is the stage before it."""
+        if source.cache is None or (device := default_device()) is None:
             return cls(source, plan, wanted)
         last = before.programs if before is not None else None
         nodes = [_key(n) for n in plan.nodes] if last is None else last.key
         given = [(name, _described(plan.values[name])) for name in sorted(plan.values)]
         whole = source.digest, nodes, given, sorted(plan.tries.items()), [*wanted]
         programs = Programs(source.cache, hashlib.sha256(repr(whole).encode()).hexdigest())
-        state = programs.facts_of("stage", device)
+        file = programs.facts_file(f"stage {platform()}", device)
+        state = programs.facts_of(file)
         is_kept = isinstance(state, dict)
         stage = cls._started(source, plan, wanted, state) if is_kept else cls(source, plan, wanted)
-        stage.programs = programs
+        stage.programs, stage._kept_in = programs, None if is_kept else file
         if stage.network is not None:
             stage.network.programs = programs
         return stage
@@ -270,43 +270,36 @@ class Stage:
     def _started(
         cls, source: Source, plan: Plan, wanted: Sequence[str], state: dict[str, Any]
     ) -> "Stage":
-        """Return the stage of a state that was kept; other arguments as for the class."""
+        """Return the stage of a state that was kept."""
         made, network = cls.__new__(cls), state["network"]
         fresh: Any = {"source": source, "before": None, "_program": None, "is_compiled": False}
-        vars(made).update({**state, **fresh, "_plan": plan, "_is_kept": True})
+        vars(made).update({**state, **fresh, "_plan": plan})
         for name in ("left", "hosted"):
             nodes = [plan.nodes[n] if isinstance(n, int) else n for n in state[name]]
             setattr(made, name, nodes)
         if network is not None:
-            arrays = {name: array for name, (array, _) in source.initializers.items()}
-
-            def whole() -> Any:
-                return cls(source, plan, wanted).network
-
-            origin = Origin(source.proto)
+            arrays: Any = {name: array for name, (array, _) in source.initializers.items()}
             made.network = Network.started(
-                network, arrays, _OPTIONS, origin, whole, store=source.store
+                *(network, arrays, _OPTIONS, Origin(source.proto)),
+                whole=lambda: cls(source, plan, wanted).network,  # pyright: ignore
+                store=source.store,
             )
         return made
 
     def keep(self) -> None:
         """Keep the stage for other processes, once."""
-        device = None if self._is_kept or self.programs is None else default_device()
-        self._is_kept = True
-        if device is None or self.programs is None:
+        file, self._kept_in = self._kept_in, None
+        if file is None or self.programs is None or not self._is_file:
             return
         places = {id(node): place for place, node in enumerate(self._plan.nodes)}
-        names = ("known", "tries", "by_value", "later", "_lists")
-        hosted = {_key(node) for node in self.hosted}
         state = {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in _STATE},
             "left": [places.get(id(node), node) for node in self.left],
             "hosted": [places.get(id(node), node) for node in self.hosted],
-            "refused": {key: faults for key, faults in self.refused.items() if key in hosted},
             "network": self.network and self.network.state(),
             "_seconds": self._program.seconds if self._program else 0.0,
         }
-        self.programs.keep_facts("stage", device, state)
+        self.programs.keep_facts(file, state)
 
     def _read(
         self, translation: Translation, plan: Plan, scope: Scope, wanted: Sequence[str]
