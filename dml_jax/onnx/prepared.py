@@ -92,6 +92,25 @@ class Making:
         return getattr(self.whole(), name)
 
 
+@dataclass(frozen=True)
+class _Apart:
+    """A jitted function, whose results are no tracers where JAX traces the caller.
+
+    JAX would compile a program for each operation of constants alone, if it evaluated these while
+    it traces the function.
+    """
+
+    jitted: Any
+
+    def lower(self, *arguments: Any) -> jax.stages.Lowered:
+        """Return the program, before XLA compiles it."""
+        return self.jitted.lower(*arguments)
+
+    def __call__(self, *arguments: Any) -> Any:
+        with jax.disable_jit(False):  # JAX calls no compiled program else
+            return self.lower(*arguments).compile()(*arguments)
+
+
 class Prepared:
     """The split of a graph into what follows from weights alone, and what calls compute.
 
@@ -219,8 +238,7 @@ class Prepared:
         """
         given = [*weights.values()]
         if self._last is None or any(map(operator.is_not, self._last[0], given)):
-            with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._shared(weights, store, keep)
+            made = self._shared(weights, store, keep)
             self._last = given, (*(weights[name] for name in self.names), *made)
         return self._last[1]
 
@@ -235,10 +253,11 @@ class Prepared:
         for source in (source for source in self.sources if found[source] is None):
             array = by_numpy(source)
             if array is not None:
-                found[source] = made[keys[source]] = jax.device_put(array)
+                with jax.ensure_compile_time_eval():  # a traced array must not be kept
+                    found[source] = made[keys[source]] = jax.device_put(array)
         missing = [source for source in self.sources if found[source] is None]
         # One program for one set of tensors: another is missing where the store has some of these.
-        jitted = jax.jit(lambda weights: self._computed(weights, missing))
+        jitted = _Apart(jax.jit(lambda weights: self._computed(weights, missing)))
         results = keep(f"prepare {missing}", jitted)(weights) if missing else []
         for source, array in zip(missing, results, strict=True):
             found[source] = made[keys[source]] = array
