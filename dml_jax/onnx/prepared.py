@@ -3,6 +3,8 @@
 The latter is computed once, by NumPy or by a program of its own, and is an argument of the others.
 """
 
+import copy
+import functools
 import operator
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -65,6 +67,31 @@ class Store:
         self.made.clear()
 
 
+@dataclass
+class Making:
+    """The nodes of a graph that make some arrays of weights; all else is that of `whole()`."""
+
+    plan: Sequence[Any]
+    named_inputs: Sequence[Any]
+    views: Mapping[Any, Any]
+    whole: "Callable[[], Graph] | None" = None
+
+    @classmethod
+    def of(cls, graph: Graph, made: Sequence[Source], weights: Collection[str]) -> "Making":
+        """Return the nodes that make some sources of weights."""
+        nodes = {node for node, _ in made}
+        for index, _, sources in reversed(graph.plan):
+            nodes |= {node for node, _ in sources} if index in nodes else set()
+        plan = [entry for entry in graph.plan if entry[0] in nodes]
+        inputs = [entry for entry in graph.named_inputs if entry[1] in weights]
+        return cls(plan, inputs, {key: v for key, v in graph.views.items() if key[0] in nodes})
+
+    def __getattr__(self, name: str) -> Any:
+        if self.whole is None or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.whole(), name)
+
+
 @dataclass(frozen=True)
 class _Apart:
     """A jitted function, whose results are no tracers where JAX traces the caller.
@@ -103,7 +130,8 @@ class Prepared:
     def __init__(
         self, graph: Graph, weights: Collection[str], precision: str | None, growth: float | None
     ):
-        self._graph, self._precision = graph, precision
+        self._graph: Any = graph
+        self._precision = precision
         self._last: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         names = graph.input_names or ()
         self.names = [name for name in names if name in weights]
@@ -115,7 +143,23 @@ class Prepared:
             for source in (source for source in kept if source[0] >= 0):
                 self._first[source] = made.setdefault(keys[source], source)
         self.sources = [*dict.fromkeys(self._first.values())]
-        self.jitted = jax.jit(lambda weights: self._computed(weights, self.sources))
+
+    def of_weights(self, weights: Collection[str]) -> "Prepared":
+        """Return the split with only those nodes of its graph that make arrays of weights."""
+        other = copy.copy(self)
+        other._last, other._graph = None, Making.of(self._graph, self.sources, weights)
+        vars(other).pop("jitted", None)
+        return other
+
+    def within(self, whole: Callable[[], Graph]) -> "Prepared":
+        """Return what `of_weights` made, with the graph that it was made of."""
+        self._graph.whole = whole
+        return self
+
+    @functools.cached_property
+    def jitted(self) -> Any:
+        """Return the compiled function of weights by name that gives the arrays of `sources`."""
+        return jax.jit(lambda weights: self._computed(weights, self.sources))
 
     def _followed(self, weights: Collection[str], growth: float) -> list[Source]:
         """Return the sources that follow from weights alone, and that calls read."""
