@@ -129,6 +129,8 @@ class Family:
             text = remedies.missing(self.name, missing)
         except TypeError as error:
             text = str(error)
+            if text.startswith("multiple values"):
+                text += f" (the first argument is {next(iter(self.defaults))!r})"
             for name in named:
                 if name not in self.defaults:
                     hint = remedies.of_argument(self.name, name, self.defaults)
