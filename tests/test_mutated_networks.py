@@ -281,6 +281,18 @@ BROKEN: dict[str, Callable[[], bytes]] = {
     ),
     "two nodes of one output": lambda: text_of("a = Relu(x) a = Neg(x) y = Identity(a)"),
     "an output of an input's name": lambda: text_of("x = Relu(x) y = Identity(x)"),
+    "a negative size": lambda: changed(
+        text_of("y = Add(x, w)"),
+        lambda graph: graph.initializer.append(
+            onnx.TensorProto(name="w", data_type=1, dims=[-5], raw_data=bytes(8))
+        ),
+    ),
+    "a range of steps of 0": lambda: changed(
+        text_of("r = Range(a, a, a) s = Cast <to = 1> (r) y = Concat <axis = 0> (x, s)"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.zeros((), np.int64), "a")
+        ),
+    ),
     "a place that is no text": lambda: external("location", "w.bin?").replace(
         b"w.bin?", b"w.bin\xff"
     ),
@@ -292,6 +304,18 @@ def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
     data = BROKEN[case]()
     fuzz.check_model(data, is_traced=True)
     fuzz.check_session(data, is_run=True)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("a negative size", r"the sizes of 'w' to be 0 or more, got \[-5\]"),
+        ("a range of steps of 0", "delta to be other than 0, got 0"),
+    ],
+)
+def test_what_numpy_would_take_is_refused(case: str, message: str):
+    with pytest.raises(DmlError, match=message):
+        load_onnx(onnx.ModelProto.FromString(BROKEN[case]()))
 
 
 @pytest.mark.parametrize("case", [name for name in BROKEN if "output" in name])
