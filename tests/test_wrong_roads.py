@@ -56,7 +56,7 @@ def test_a_module_says_how_it_is_imported(name: str):
 
 def test_an_argument_given_twice():
     x = np.ones((1, 4, 16), np.float32)
-    with pytest.raises(TypeError, match="the first argument is 'scale'"):
+    with pytest.raises(TypeError, match="order is scale, mask_filter_value, query_head_count"):
         wrong.multihead_attention(x, x, x, query_head_count=2)
 
 
@@ -198,6 +198,20 @@ def test_weights_of_another_type_are_one_fault():
     x = np.ones(2, np.float32)
     result = network.apply(network.weights_as(jnp.bfloat16), {"x": x})
     np.testing.assert_array_equal(result["y"].astype(np.float32), [4, 6])
+
+
+def test_a_network_is_called_by_the_names_of_its_inputs():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) { y = Relu (x) }"""
+    )
+    network, x = dml_jax.load_onnx(model), np.ones(2, np.float32)
+    with pytest.raises(DmlError, match="inputs to name an input, got 'z'"):
+        network(z=x)
+    unknown: Any = network
+    with pytest.raises(TypeError, match=re.escape("a network is called with arrays: network(x=")):
+        unknown.run(None, {"x": x})
+    assert network(x=x)["y"].tolist() == [1, 1]
 
 
 def test_free_dimensions_are_named():

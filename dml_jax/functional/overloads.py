@@ -130,7 +130,9 @@ class Family:
         except TypeError as error:
             text = str(error)
             if text.startswith("multiple values"):
-                text += f" (the first argument is {next(iter(self.defaults))!r})"
+                name = text.split("'")[1]
+                order = [*self.defaults][: [*self.defaults].index(name) + 1]
+                text += f" (the order is {', '.join(order)})"
             for name in named:
                 if name not in self.defaults:
                     hint = remedies.of_argument(self.name, name, self.defaults)
