@@ -115,7 +115,8 @@ def initial_of_files(model: Model, files: Mapping[str, Path]) -> dict[str, np.nd
         with collecting(faults, f"Resource '{name}'"):
             resource = model.resources.get(name)
             if resource is None:
-                hint = nearest(name, model.resources) or f" ({', '.join(model.resources)})"
+                names = f" ({', '.join(model.resources)})" if model.resources else ""
+                hint = nearest(name, model.resources) or names
                 rule = f"name one of the model's resources{hint}"
                 raise DmlError([Fault("", "--input", rule, name)])
             kind = UNKNOWN if path.suffix.lower() == ".npy" else resource.data_type
