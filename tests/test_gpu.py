@@ -224,6 +224,8 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "1x1": ((2, 8, 9, 7), (6, 8, 1, 1), {"strides": 2}),
     "groups": ((1, 4, 6, 5), (4, 2, 2, 3), {"group_count": 2, "dilations": 2}),
     "depthwise": ((2, 8, 9, 7), (8, 1, 3, 3), {"group_count": 8}),
+    "patches": ((2, 3, 8, 6), (5, 3, 4, 2), {"strides": [4, 2]}),
+    "patches of a part": ((2, 3, 9, 6), (5, 3, 4, 2), {"strides": [4, 2]}),
     "1-D": ((2, 8, 9), (6, 8, 3), {"start_padding": 2}),
     "mirrored": ((2, 8, 9, 7), (6, 8, 3, 2), {"mode": "CONVOLUTION"}),
     "backward": ((2, 8, 5, 4), (8, 3, 4, 4), {"direction": "BACKWARD", "strides": 2}),
@@ -307,6 +309,30 @@ def test_cells_of_float16(cell: str, direction: str) -> None:
         expected = compiled_soon(both)(*arrays)
     with by_branches_of("cuda"), mock.patch.object(recurrent, "UNROLLED", 2):
         close(compiled_soon(both)(*arrays), expected, 5e-3)
+
+
+def test_products_of_float16_are_rounded_once() -> None:
+    a, b = array(2, 1, 5, 40), array(2, 1, 7, 40)
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        return dml_jax.gemm(a, b, trans_b="TRANSPOSE")
+
+    def gradients(a: jax.Array, b: jax.Array) -> Any:
+        return jax.grad(lambda *x: (product(*x).astype(np.float32) ** 2).sum(), (0, 1))(a, b)
+
+    def everything(a: jax.Array, b: jax.Array) -> Any:
+        mapped = jax.vmap(lambda a: product(a[None], b[:1])[0])(a)
+        return product(a, b), gradients(a, b), mapped
+
+    exact = a.astype(np.float64) @ b.astype(np.float64).swapaxes(2, 3)
+    with nothing_traced():
+        expected = compiled_soon(everything)(a, b)
+    with by_branches_of("cuda"):
+        found = compiled_soon(everything)(a, b)
+        text = jax.jit(product).lower(a, b).as_text()
+    close(found, expected, 2e-3)
+    np.testing.assert_allclose(found[0], exact, rtol=2**-11, atol=1e-5)
+    assert "xf32>" not in text
 
 
 def test_products_of_bfloat16_have_operands_of_16_bits() -> None:

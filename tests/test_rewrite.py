@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
 import dml_jax  # noqa: E402
 from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx  # noqa: E402
-from dml_jax.rewrite import DEFAULT, IDENTITIES, Rewrite, rewritten  # noqa: E402
+from dml_jax.onnx.options import NetworkOptions  # noqa: E402
+from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, rewritten  # noqa: E402
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -387,6 +388,66 @@ def test_a_graph_within_a_node_is_rewritten():
     assert network.rewrites["pairs of transposes"] == 1
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(network(np.array(3), x)["y"], 8 * x)
+
+
+# Attention
+
+
+def attention_of_file(
+    dtype: str = "FLOAT16",
+    size: int = 8,
+    axes: Sequence[int] = (3,),
+    transposed: bool = False,
+    masked: bool = False,
+    outputs: Sequence[str] = ("y",),
+) -> dml_jax.Graph:
+    """Return a graph of 2 batches, 3 heads, 5 queries and 7 keys: products, softmax, products."""
+    builder = GraphBuilder()
+    shapes = {"q": [5, size], "k": [7, size] if transposed else [size, 7], "v": [7, size]}
+    q, k, v = (
+        builder.input_tensor(name, TensorDesc(dtype, [2, 3, *shape]))
+        for name, shape in shapes.items()
+    )
+    scores = dml_jax.gemm(q, k, trans_b="TRANSPOSE" if transposed else "NONE", alpha=0.25)
+    weights = dml_jax.activation_softmax(scores + scores if masked else scores, axes)
+    made = {"scores": scores, "weights": weights, "y": dml_jax.gemm(weights, v)}
+    return builder.build({name: made[name] for name in outputs})
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_and_a_softmax_become_an_attention(transposed: bool):
+    graph = attention_of_file(transposed=transposed)
+    made, counts = rewritten(graph, [ATTENTIONS])
+    assert counts == {"attentions": 1}
+    assert "MULTIHEAD_ATTENTION" in {operator.short_name for operator in made.operators}
+    random = np.random.default_rng(5)
+    arrays = [random.normal(size=t.sizes).astype(np.float16) for t in graph.inputs]
+    q, k, v = (array.astype(np.float64) for array in arrays)
+    scores = q @ (k.swapaxes(2, 3) if transposed else k) * 0.25
+    weights = np.exp(scores) / np.exp(scores).sum(3, keepdims=True)
+    np.testing.assert_allclose(made(*arrays), weights @ v, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "FLOAT32"},
+        {"size": 12},
+        {"axes": (2,)},
+        {"masked": True},
+        {"outputs": ("y", "weights")},
+        {"outputs": ("y", "scores")},
+    ],
+    ids=str,
+)
+def test_other_products_and_softmaxes_stay(options: dict[str, Any]):
+    graph = attention_of_file(**options)
+    assert rewritten(graph, [ATTENTIONS]) == (graph, {"attentions": 0})
+
+
+def test_attentions_are_for_a_gpu():
+    of_platforms = {name: NetworkOptions().made_by(name) for name in ("cpu", "gpu", "tpu")}
+    assert [name for name, made in of_platforms.items() if ATTENTIONS in made] == ["gpu"]
 
 
 # Rewrites of one's own

@@ -8,6 +8,7 @@ Source: Hu et al., LoRA (arXiv:2106.09685); the checkpoint format of Hugging Fac
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -352,7 +353,9 @@ def _config(path: Path) -> dict[str, Any]:
         rule = "have at most 3 of the signs * + ? { |, and none of them behind a parenthesis"
         expect(is_quick, f"a name in alpha_pattern {where}", rule, text)
     expect.check()
-    return {**config, "alpha_pattern": {re.compile(rf"(^|\.){k}$"): patterns[k] for k in patterns}}
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of sets within sets
+        made = {re.compile(rf"(^|\.){k}$"): patterns[k] for k in patterns}
+    return {**config, "alpha_pattern": made}
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:

@@ -149,7 +149,29 @@ def _sums(
     if x.dtype.itemsize > 2 or is_short:
         return widened(x, w)
     narrow = functools.partial(plain, window=window, groups=groups, inside=inside, dtype=dtype)
+    if groups == 1 and inside is None and _are_patches(x, window):
+        narrow = functools.partial(_by_patches, window=window, dtype=dtype)
     return lax.platform_dependent(x, w, cuda=narrow, default=widened)
+
+
+def _are_patches(x: jax.Array, window: Window) -> bool:
+    """Return whether windows of few channels lie side by side, and cover the input."""
+    counts = window.counts(x.shape[2:])
+    covered = tuple(n * k for n, k in zip(counts, window.sizes, strict=True))
+    is_apart = (*window.sizes,) == (*window.strides,) and not window.is_padded
+    is_one = math.prod(window.sizes) == 1
+    return is_apart and not is_one and covered == x.shape[2:] and x.shape[1] <= FEW_CHANNELS
+
+
+def _by_patches(x: jax.Array, w: jax.Array, window: Window, dtype: Any) -> jax.Array:
+    """Return `plain` of one group and windows that lie side by side, as a product of matrices."""
+    counts = window.counts(x.shape[2:])
+    sizes = [n for pair in zip(counts, window.sizes, strict=True) for n in pair]
+    order = (0, *range(2, 2 + len(sizes), 2), 1, *range(3, 3 + len(sizes), 2))
+    rows = x.reshape(*x.shape[:2], *sizes).transpose(order)
+    rows, columns = rows.reshape(-1, math.prod(w.shape[1:])), w.reshape(w.shape[0], -1)
+    y = lax.dot_general(rows, columns, (((1,), (1,)), ((), ())), precision(), dtype)
+    return jnp.moveaxis(y.reshape(x.shape[0], *counts, -1), -1, 1)
 
 
 def _is_chain(w: jax.Array, groups: int) -> bool:

@@ -69,6 +69,7 @@ class NetworkOptions:
     def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
         """Return the rewrites for a platform. Raises `DmlError` for another layout."""
         from dml_jax.rewrite import (
+            ATTENTIONS,
             CHANNELS_LAST,
             DEFAULT,
             MATRICES,
@@ -85,6 +86,8 @@ class NetworkOptions:
         left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}
         first = [] if platform == "cpu" else [QUANTIZED]
         others = [*first, *(r for r in DEFAULT if r not in {*left_out, CHANNELS_LAST})]
+        if platform == "gpu":
+            others.append(ATTENTIONS)
         is_forced = self.layout == "channels_last"
         if self.layout == "file" or not (self.prepare or is_forced):
             return others

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 
+from dml_jax.rewrite.attentions import ATTENTIONS
 from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
 from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
@@ -26,6 +27,7 @@ DEFAULT: Sequence[Rewrite | GraphRewrite] = (
 )
 
 __all__ = [
+    "ATTENTIONS",
     "BATCH_NORMALIZATIONS",
     "CASTS",
     "CHANNELS_LAST",
