@@ -424,7 +424,7 @@ def _looped(
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, first + 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
-    is_fixed = is_fixed and (bool(scanned) or not starts or most - first <= TURNS_MAX)
+    is_fixed = is_fixed and (bool(scanned) or not starts or (most or 0) - first <= TURNS_MAX)
     if scanned and not is_fixed:
         field = "M" if most is None else "cond" if starts is None else "the condition of body"
         rule = "be known at load, since the outputs of all turns are joined"
