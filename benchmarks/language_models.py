@@ -25,15 +25,13 @@ import json
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from measuring import Row, measure, parser, run
+from measuring import Row, best_seconds, measure, parser, run
 
 TESTS = Path(__file__).parent.parent / "tests"
 FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
@@ -66,8 +64,8 @@ OWN: dict[str, dict[str, Any]] = {
 REAL = "SmolLM2"
 PROMPT = [298, 431, 426, 411, 77, 12, 300]
 LONG = 256  # tokens of the prompt that is timed
-TURNS, TURN = 6, 20  # the tokens of a turn
-ROOM = LONG + TURNS * TURN + 2
+TURNS, TURN = 6, 16  # the tokens of a turn
+ROOM = LONG + 2 * (TURNS + 1) * TURN + 2  # a turn makes some first that are not counted
 
 
 def make(root: Path, name: str, precision: str, provider: str) -> None:
@@ -213,28 +211,17 @@ def speeds(folder: Path, own: Path, source: Path) -> dict[str, float]:
         "": generator(dml_jax.genai, folder, ROOM, prompt),
         "genai_": generator(onnxruntime_genai, own, ROOM, prompt),
     }
-    found: dict[str, float] = {}
-    for name, made in generators.items():
-        made.generate_next_token()
-        found[f"{name}prompt_s"] = min(_seconds(lambda g=made: _read(g, prompt)) for _ in range(3))
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     ids = torch.from_numpy(prompt[None, : len(PROMPT)].astype(np.int64))
     given = {"max_new_tokens": TURN, "min_new_tokens": TURN, "do_sample": False}
-    calls: dict[str, Callable[[], Any]] = {
-        f"{name}rate": lambda g=made: _make(g) for name, made in generators.items()
+    reads = {name: partial(_read, made, prompt) for name, made in generators.items()}
+    makes: dict[str, Any] = {name: partial(_make, made) for name, made in generators.items()}
+    makes["transformers_"] = lambda: model.generate(ids, pad_token_id=0, **given)
+    read, made = best_seconds(reads, 3), best_seconds(makes, TURNS)
+    return {
+        **{f"{name}prompt_s": seconds for name, seconds in read.items()},
+        **{f"{name}rate": TURN / seconds for name, seconds in made.items()},
     }
-    calls["transformers_rate"] = lambda: model.generate(ids, pad_token_id=0, **given)
-    times = {name: list[float]() for name in calls}
-    for _ in range(TURNS):
-        for name, call in calls.items():
-            times[name].append(_seconds(call))
-    return found | {name: TURN / min(seconds) for name, seconds in times.items()}
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def _read(made: Any, prompt: np.ndarray) -> None:

@@ -151,6 +151,17 @@ def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]
     return [1e3 * getattr(found, kind) for found in times.values()]
 
 
+def best_seconds(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the least time of each of `calls`, which take turns: two calls, of which one counts.
+
+    Another two calls come before the first of `rounds`.
+    """
+    contenders = {name: Contender(lambda _, call=call: call()) for name, call in calls.items()}
+    rules: dict[str, Any] = {"seconds": math.inf, "sample_seconds": 0.0, "give_up": math.inf}
+    times = interleaved(contenders, samples=rounds, **rules)
+    return {name: found.best for name, found in times.items()}
+
+
 def difference(result: Any, answer: Any) -> float:
     """Return the largest difference, as a part of the largest absolute value of `answer`."""
     result, answer = (np.asarray(array, np.float64) for array in (result, answer))

@@ -27,6 +27,7 @@ from dml_jax.bench.cells import Cell
 from dml_jax.bench.functions import Gradient
 from dml_jax.bench.memory import WAYS, Data, jax_contenders, programs, sets_moving
 from dml_jax.bench.timing import interleaved
+from dml_jax.errors import nearest
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 FLAT = 0.05  # the logarithm of a ratio below which two forms are alike
@@ -165,6 +166,9 @@ def ratio(name: str, use: Any, values: tuple[float, float]) -> float:
 def main(names: Sequence[str]) -> None:
     """Print a row for each constant of this platform."""
     platform = {"gpu": "cuda"}.get(jax.default_backend(), jax.default_backend())
+    for name in names:
+        if name not in CONSTANTS:
+            raise SystemExit(f"{name!r} names no constant{nearest(name, CONSTANTS)}")
     print(f"{'':14}" + "".join(f"{factor:>8}x" for factor in FACTORS))
     for name, constant in CONSTANTS.items():
         if constant.platform != platform or (names and name not in names):

@@ -40,8 +40,10 @@ from dml_jax.bench.rows import Results, Row
 from dml_jax.bench.shares import REST, kinds_of, shares, shares_of
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
+from dml_jax.cli.bench import _print
 from dml_jax.dispatch.model import load_model
 from dml_jax.errors import install_command
+from dml_jax.rewrite.layouts import ChannelsLast
 
 ROOT = Path(__file__).parent.parent
 QUICK = ["--mb", "0.004", "--seconds", "0.001"]
@@ -81,7 +83,7 @@ def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses(monkeypatch):
     assert {u.function.name for u in Reduce.typical(100, "UINT8")} == {  # pyright: ignore
         *("ARGMIN", "ARGMAX", "MIN", "MAX")  # the functions with UINT8 on the operator's page
     }
-    with pytest.raises(DmlError, match=r"have one that TILE accepts .*, got FLOAT64"):
+    with pytest.raises(DmlError, match=r"be a type that TILE accepts .*, got FLOAT64"):
         cells(["TILE"], ["FLOAT64"])
     with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
         cells(["REDUCES"])
@@ -337,6 +339,17 @@ def row(seconds: float = 1.0, copy: float = 1.0, **changes: Any) -> Row:
     return Row(name, "TILE", "", "arrangement", "FLOAT32", [8], **known)
 
 
+def test_no_column_of_a_wide_table_is_cut_off(capsys: pytest.CaptureFixture[str]):
+    peers = ("jnp", "numpy", "torch", "torch.compile", "onnxruntime", "cupy")
+    seconds = {name: [1.0] for name in ("donated", "allocated", "copy", *peers)}
+    wide = replace(row(), seconds=seconds)
+    tabled = report.tabled([wide], False)
+    _print(report.rich_table(*tabled), report.COLUMNS)
+    head, texts = capsys.readouterr().out.splitlines()
+    assert head.split() == " ".join(tabled[0]).split()
+    assert texts.split() == " ".join(tabled[1][0]).split()
+
+
 def test_small_cells_are_not_summed_up():
     assert report.summary([row(bytes=2**19)]).startswith("No cell moves 1 MiB or more")
     said = report.summary([row(2.0), row(8.0), row(bytes=2**19)])
@@ -497,7 +510,7 @@ def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
     result = bench("--quick", *QUICK)
     assert result.exit_code == 0, result.output
-    assert re.search(r"Time is up; not measured: \d cells", result.stderr)
+    assert re.search(r"Time is up; not complete: \d of \d cells", result.stderr)
     assert len([line for line in result.stdout.splitlines() if "FLOAT32[" in line]) >= 1
 
 
@@ -562,6 +575,9 @@ def test_cells_are_chosen_by_words_and_sizes():
         "REDUCE SUM axes=[0] FLOAT32[2,64,128,128]",
         "REDUCE SUM axes=[0,1,2,3] FLOAT32[2,64,128,128]",
     ]
+    for exact in ("SUM axes=[0]", "sum axis 0 float32", "SUM axes=[0] FLOAT32[2,64,128,128]"):
+        listed = bench(*words, "--filter", exact).stdout
+        assert listed == "REDUCE SUM axes=[0] FLOAT32[2,64,128,128]\n"
     words = ["--operator", "CONVOLUTION", "--dtype", "BFLOAT16", "--list"]
     assert bench(*words, "--sizes", "2,8,16,16").stdout == "CONVOLUTION BFLOAT16[2,8,16,16]\n"
     named = bench(*words, "--sizes", "input=2,8,16,16,filter=24,8,3,3")
@@ -746,6 +762,20 @@ def test_equal_operators_of_a_graph_are_one_cell():
     assert found == {"ELEMENT_WISE_ABS": 3, "ELEMENT_WISE_ADD": 1}
 
 
+def test_convolutions_of_channels_last_count_their_operations():
+    builder = dml_jax.GraphBuilder()
+    y = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 16, 8, 8]))
+    w = builder.constant(np.ones((16, 16, 3, 3), np.float32))
+    for _ in range(3):
+        y = dml_jax.convolution(y, w, start_padding=(1, 1), end_padding=(1, 1))
+    turned, count = ChannelsLast(always=True).once(builder.build(y))
+    (cell,) = (c for c in cells_of_graph(turned) if c.operator == "CONVOLUTION")
+    work = 2 * 16 * 8 * 8 * 16 * 3 * 3
+    assert (count, cell.count) == (3, 3)
+    assert (cell.variant, operations(cell.function)) == ("[1,16,8,8] [16,16,3,3]", work)
+    assert operations(turned) == 3 * work
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -759,7 +789,7 @@ def test_equal_operators_of_a_graph_are_one_cell():
         (["--dtype", "float33"], 2, "got 'float33'"),
         (["--mb", "16GB"], 2, "expected a number without a unit, such as 16, got '16GB'"),
         (["--mb", "0"], 2, "0.0 is not in the range"),
-        (["--operator", "TILE", "--dtype", "UINT4"], 2, "have one that TILE accepts"),
+        (["--operator", "TILE", "--dtype", "UINT4"], 2, "be a type that TILE accepts"),
         (["--device", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["-a", "tpu:9"], 1, "no device matches 'tpu:9'"),
         (["--model", "nowhere.json"], 1, "nowhere.json"),

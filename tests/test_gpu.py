@@ -311,30 +311,6 @@ def test_cells_of_float16(cell: str, direction: str) -> None:
         close(compiled_soon(both)(*arrays), expected, 5e-3)
 
 
-def test_products_of_float16_are_rounded_once() -> None:
-    a, b = array(2, 1, 5, 40), array(2, 1, 7, 40)
-
-    def product(a: jax.Array, b: jax.Array) -> jax.Array:
-        return dml_jax.gemm(a, b, trans_b="TRANSPOSE")
-
-    def gradients(a: jax.Array, b: jax.Array) -> Any:
-        return jax.grad(lambda *x: (product(*x).astype(np.float32) ** 2).sum(), (0, 1))(a, b)
-
-    def everything(a: jax.Array, b: jax.Array) -> Any:
-        mapped = jax.vmap(lambda a: product(a[None], b[:1])[0])(a)
-        return product(a, b), gradients(a, b), mapped
-
-    exact = a.astype(np.float64) @ b.astype(np.float64).swapaxes(2, 3)
-    with nothing_traced():
-        expected = compiled_soon(everything)(a, b)
-    with by_branches_of("cuda"):
-        found = compiled_soon(everything)(a, b)
-        text = jax.jit(product).lower(a, b).as_text()
-    close(found, expected, 2e-3)
-    np.testing.assert_allclose(found[0], exact, rtol=2**-11, atol=1e-5)
-    assert "xf32>" not in text
-
-
 def test_products_of_bfloat16_have_operands_of_16_bits() -> None:
     a, b = array(5, 40, dtype="float32"), array(40, 7, dtype="float32")
 

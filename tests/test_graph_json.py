@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 from sample_graphs import KEPT, Json, X, clip, graph
 
-from dml_jax import (
-    DmlError,
-    TensorDesc,
-)
+from dml_jax import DmlError, TensorDesc, fill_value_constant
 from dml_jax.graph import (
     ConstantNode,
     Graph,
@@ -171,3 +168,11 @@ def test_files_that_cannot_be(tmp_path: Path):
     ):
         graph().save(tmp_path / "g.json")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "g.2.npy", "g.json"]
+
+
+def test_a_nan_of_any_bits_is_equal_to_what_json_keeps():
+    wide = np.array([0x7FF8000000000001, -0x8000000000000], np.int64).view(np.float64)
+    for value in wide.tolist():
+        builder = GraphBuilder()
+        g = builder.build([fill_value_constant([2], "FLOAT64", value, graph=builder)])
+        assert Graph.from_json(json.loads(json.dumps(g.to_json()))) == g

@@ -579,3 +579,31 @@ def test_what_follows_from_constants_and_a_weight_is_prepared() -> None:
     x = RANDOM.normal(size=(4, 4)).astype(np.float32)
     np.testing.assert_allclose(network(x)["y"], x + np.sin(angles / 2), rtol=1e-5, atol=1e-6)
     assert "1 arrays prepared of weights, 64 bytes beside these" in network.report()
+
+
+@of_a_cpu
+def test_weights_are_prepared_by_one_program_where_jax_traces_the_caller() -> None:
+    places = onnx.numpy_helper.from_array(RANDOM.permuted(np.tile(np.arange(7), (5, 1)), axis=1))
+    nodes = [
+        node("Constant", "", "places", value=places),
+        node("Mul", "w step", "a"),
+        node("Cos", "a", "c"),
+        node("ScatterElements", "w places c", "s", axis=1),
+        node("Add", "x s", "y"),
+    ]
+    w = RANDOM.normal(size=(5, 7)).astype(np.float32)
+    network = load_onnx(network_of(nodes, (5, 7), w=w, step=np.float32([0.5])))
+    compiled: list[str] = []
+
+    def note(event: str, _: float, **__: Any) -> None:
+        compiled.extend([event] * event.endswith("backend_compile_duration"))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        jax.eval_shape(network, jax.ShapeDtypeStruct((5, 7), np.float32))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert len(compiled) == 1
+    expected = np.empty_like(w)
+    np.put_along_axis(expected, onnx.numpy_helper.to_array(places), np.cos(w / 2), axis=1)
+    np.testing.assert_allclose(network(np.zeros_like(w))["y"], expected, rtol=1e-5, atol=1e-6)

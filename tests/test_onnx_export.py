@@ -17,7 +17,7 @@ from records import combinations, record_of
 from test_registry import BUILT, NAMES, rng_of
 
 import dml_jax
-from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
+from dml_jax import DmlError, GraphBuilder, ReduceFunction, TensorDesc, load_onnx
 from dml_jax.onnx import export
 from dml_jax.onnx.exporting import exporter_of
 from dml_jax.onnx.uses import EXPORTERS
@@ -53,7 +53,8 @@ def agree(made: Sequence[Any], wanted: Sequence[Any], units: float = 200):
             continue
         finite = np.abs(answer[np.isfinite(answer)]).max(initial=1).astype(float)
         bound = units * UNITS[answer.dtype.name]
-        wide = result.astype(float), answer.astype(float)
+        with np.errstate(invalid="ignore"):  # NaNs that signal
+            wide = result.astype(float), answer.astype(float)
         np.testing.assert_allclose(*wide, rtol=bound, atol=bound * finite)
 
 
@@ -65,6 +66,9 @@ def test_every_operator_is_exported(op_class: type[Operator]):
         for _ in range(3 if NIGHTLY else 1):
             op = record.operator(rng, op_class, types)
             arrays = record.arrays(rng, op)
+            is_product = getattr(op, "function", None) == ReduceFunction.MULTIPLY
+            if is_product and arrays[0].dtype == np.int64:  # ONNX Runtime saturates larger ones
+                arrays = [arrays[0] % 2 * 2 - 1]
             agree(runtime(export(op), arrays), jax.tree.leaves(op(*arrays)))
 
 

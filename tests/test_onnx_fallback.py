@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 import onnx
 from click.testing import CliRunner
-from onnx import TensorProto, parser
+from onnx import TensorProto, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 from onnx_models import floats, model_of, node, operators_of, refusal, runtime, single
 
@@ -217,6 +217,15 @@ def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
     assert "1 nodes by JAX\n  Node 'd' (Det): " in network.report()
     assert list(network.fallbacks) == ["Node 'd' (Det)"]
     assert [len(graph.nodes) for graph in parts_of(network.graph)] == [1, 2]
+
+
+def test_weights_of_double_are_turned_as_those_of_float():
+    weights = RANDOM.rand(4, 3)
+    model = parsed("g (double[2, 3] x) => (double[2, 4] y) { y = Gemm <transB = 1> (x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    with jax.enable_x64(True):
+        result = load_onnx(model, fallback=True)(X[:, 0, :3])["y"]
+    np.testing.assert_allclose(result, X[:, 0, :3] @ weights.T, rtol=1e-14)
 
 
 def test_a_fallback_that_cures_nothing_is_not_offered():

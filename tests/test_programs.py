@@ -17,9 +17,10 @@ from click.testing import CliRunner
 from onnx_models import floats, model_of, node
 
 import dml_jax
-from dml_jax import load_onnx
+from dml_jax import load_onnx, onnxruntime
 from dml_jax.cli import cli
 from dml_jax.memory import programs
+from dml_jax.onnx import loading, stages
 from dml_jax.rewrite import DEFAULT, Rewrite
 
 X = floats([[1, -2], [3, 4]])
@@ -48,6 +49,10 @@ def kept_in(folder: Path) -> list[Path]:
     return [*folder.glob("*.program")]
 
 
+def files_in(folder: Path) -> list[Path]:
+    return [*kept_in(folder), *folder.glob("*.facts")]
+
+
 def counts(network: Any) -> tuple[int, int]:
     return network.programs.read, network.programs.written
 
@@ -66,6 +71,121 @@ def test_a_second_load_reads_what_the_first_has_compiled(tmp_path: Path):
     assert (counts(first)[1], counts(second)[0]) == (written + 1, written + 1)
     np.testing.assert_array_equal(compiled(X), again(X))
     assert again.cost() == compiled.cost()
+
+
+def is_translated(network: Any) -> bool:
+    return "graph" in vars(network)
+
+
+@pytest.mark.parametrize("how", ["report", "graph", "tuned", "apply", "compiled again"])
+def test_a_second_load_translates_nodes_when_they_are_asked_for(how: str, tmp_path: Path):
+    loaded(tmp_path)(X)
+    whole, network = load_onnx(model(), {"x": X.shape}), loaded(tmp_path)
+    np.testing.assert_array_equal(network(X)["y"], answer())
+    facts = (network.inputs, network.outputs, network.output_types, network.describe())
+    assert facts == (whole.inputs, whole.outputs, whole.output_types, whole.describe())
+    np.testing.assert_array_equal(network.weights["w"], whole.weights["w"])
+    assert not hasattr(network, "other")
+    assert not is_translated(network)
+    if how == "report":
+        assert network.report().startswith(whole.report().partition("\nprograms")[0])
+    elif how == "graph":
+        assert (network.graph, network.rewritten) == (whole.graph, whole.rewritten)
+    elif how == "tuned":
+        network.tune(seconds=1)
+        np.testing.assert_array_equal(network(X)["y"], answer())
+        assert loaded(tmp_path).is_tuned
+        network.untune()
+        assert not loaded(tmp_path).is_tuned
+    elif how == "apply":
+        changed = network.apply({"w": 2 * network.weights["w"]}, {"x": X})
+        np.testing.assert_array_equal(changed["y"], 2 * answer())
+        network.weights = {"w": 2 * network.weights["w"]}
+        np.testing.assert_array_equal(network(X)["y"], 2 * answer())
+    else:
+        for file in kept_in(tmp_path):
+            file.unlink()
+        again = loaded(tmp_path)
+        np.testing.assert_array_equal(again(X)["y"], answer())
+        assert is_translated(again)
+
+
+def test_a_file_that_changes_before_its_nodes_are_asked_for_is_said(tmp_path: Path):
+    path = tmp_path / "n.onnx"
+    path.write_bytes(model().SerializeToString())
+    loaded(tmp_path / "kept", path)(X)
+    network = loaded(tmp_path / "kept", path)
+    path.write_bytes(model(3).SerializeToString())
+    np.testing.assert_array_equal(network(X)["y"], answer())
+    with pytest.raises(dml_jax.DmlError, match="be as it was when it was loaded"):
+        network.report()
+
+
+def staged(scale: float = 2) -> Any:
+    """Return a model of stages: the sum of x decides a size, and a text is made on the host."""
+    nodes = [
+        node("ReduceSum", "x", "sum", keepdims=0),
+        node("Cast", "sum", "count", to=7),
+        node("Range", "zero count one", "r"),
+        node("Cast", "r", "f", to=1),
+        node("Mul", "f w", "y"),
+        node("Cast", "count", "s", to=8),
+    ]
+    weights = {"w": floats([scale]), "zero": np.array(0), "one": np.array(1)}
+    return model_of(nodes, {"x": (np.float32, ["n"])}, ["y", "s"], weights)
+
+
+def session_of(folder: Path | None, given: Any = None, **entries: str) -> Any:
+    options = onnxruntime.SessionOptions()
+    entries |= {"cache": str(folder)} if folder is not None else {}
+    for name, value in entries.items():
+        options.add_session_config_entry(f"session.dml_jax_{name}", value)
+    return onnxruntime.InferenceSession((given or staged()).SerializeToString(), options)
+
+
+def answers(session: Any, *x: float) -> tuple[list[float], str]:
+    y, s = session.run(None, {"x": floats([*x])})
+    return y.tolist(), str(s)
+
+
+@pytest.mark.parametrize("quick", ["0", "1"])
+def test_sessions_read_stages_and_programs(
+    quick: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    without, first = session_of(None, quick_compile=quick), tmp_path / "kept"
+    wanted = answers(without, 1, 2)
+    assert wanted == ([0, 2, 4], "3")
+    assert answers(session_of(first, quick_compile=quick), 1, 2) == wanted
+    before = {*files_in(first)}
+    assert before
+    translated = list[Any]()
+    attempt = stages.Translation.attempt
+    monkeypatch.setattr(
+        stages.Translation, "attempt", lambda *a: translated.append(a) or attempt(*a)
+    )
+    again = session_of(first, quick_compile=quick)
+    assert answers(again, 1, 2) == wanted
+    assert {*files_in(first)} == before
+    assert not translated
+    assert answers(again, 1, 3) == ([0, 2, 4, 6], "4")  # another stage follows
+    assert answers(again, 1, 3, 1) == ([0, 2, 4, 6, 8], "5")
+    assert answers(session_of(first, staged(3)), 1, 2) == ([0, 3, 6], "3")
+
+
+@pytest.mark.parametrize("damage", ["planted", "others", "no folder"])
+def test_sessions_compile_what_they_cannot_read(damage: str, tmp_path: Path):
+    kept, mark = tmp_path / "kept", tmp_path / "exploded"
+    wanted = answers(session_of(kept), 1, 2)
+    if damage == "planted":
+        plant(kept, pickle.dumps(("no", "stage")))
+    elif damage == "others":
+        plant(kept, pickle.dumps(Bomb(mark)))
+        kept.chmod(0o777 if hasattr(os, "geteuid") else 0o700)
+    else:
+        (tmp_path / "file").write_text("")
+        kept = tmp_path / "file" / "kept"
+    assert answers(session_of(kept), 1, 2) == wanted
+    assert not mark.exists() or not hasattr(os, "geteuid")
 
 
 def test_nothing_is_kept_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -99,7 +219,8 @@ def test_another_process_reads_them(tmp_path: Path):
     for process in several:
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, said.split(" ", 2)[2].strip()) == (0, str(answer().tolist()))
-    assert {file.suffix for file in (tmp_path / "kept").iterdir() if file.is_file()} == {".program"}
+    suffixes = {file.suffix for file in (tmp_path / "kept").iterdir() if file.is_file()}
+    assert suffixes == {programs.PROGRAM, programs.FACTS}
     last = subprocess.run(command, check=True, **pipes).stdout
     assert last.split(" ", 2)[1] == "0"
 
@@ -164,7 +285,7 @@ class Bomb:
 
 def plant(folder: Path, data: bytes) -> list[Path]:
     """Replace what is kept in a folder by files that unpickle `data`."""
-    files = kept_in(folder)
+    files = files_in(folder)
     for file in files:
         file.write_bytes(programs._MARK + programs.hashlib.sha256(data).digest() + data)
     return files
@@ -201,7 +322,7 @@ def test_what_others_may_write_is_not_read(
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed", "other"])
 def test_a_damaged_file_is_compiled_again(damage: str, tmp_path: Path):
     loaded(tmp_path)(X)
-    for file in kept_in(tmp_path):
+    for file in files_in(tmp_path):
         data = bytearray(file.read_bytes())
         if damage == "cut":
             data = data[: len(data) // 2]
@@ -300,7 +421,11 @@ def test_the_command_line_keeps_programs(tmp_path: Path, monkeypatch: pytest.Mon
 
     without = run("--no-cache")
     assert (without["cache"], (tmp_path / "kept").exists()) == (None, False)
-    first, second = run(), run()
+    first, translate = run(), loading._translated
+    translated = list[Any]()
+    monkeypatch.setattr(loading, "_translated", lambda *a: translated.append(a) or translate(*a))
+    second = run()
+    assert not translated
     assert first["cache"]["written"] == second["cache"]["read"] > 0
     assert first["values"] == second["values"] == without["values"]
     before = {file: file.stat() for file in (tmp_path / "kept").iterdir()}

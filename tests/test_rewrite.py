@@ -57,9 +57,12 @@ def compared(
     for name, (network, _) in pairs.items():
         kind = network.inputs["x"]
         xs[name] = random.normal(size=kind.shape).astype(kind.array_dtype)
+    # A GPU rounds operands, which differ by the order of sums before them.
+    is_rounded = jax.config.jax_default_matmul_precision == "bfloat16"  # pyright: ignore[reportAttributeAccessIssue]
+    is_rounded = is_rounded and jax.default_backend() == "gpu"
     results = jax.jit(everything, compiler_options=OPTIONS)(xs)
     for name, (plain, own) in results.items():
-        is_half = pairs[name][0].inputs["x"].array_dtype == np.float16
+        is_half = pairs[name][0].inputs["x"].array_dtype == np.float16 or is_rounded
         leaves = zip(jax.tree.leaves(plain), jax.tree.leaves(own), strict=True)
         for expected, found in leaves:
             scale = float(np.abs(expected).max(initial=1e-3))

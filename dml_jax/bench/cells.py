@@ -117,8 +117,8 @@ class Choice:
             if self.gradient:
                 fault = Fault("", names, "have inputs and outputs of floats (--gradient)", types)
             elif self.types:
-                rule = f"have one that {names} accepts (`dml-jax operators NAME` lists them)"
-                fault = Fault("", "the types", rule, types)
+                rule = f"be a type that {names} accepts (`dml-jax operators NAME` lists them)"
+                fault = Fault("", "--dtype", rule, types)
             raise DmlError([fault])
         return found
 

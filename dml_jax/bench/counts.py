@@ -48,7 +48,8 @@ def operations(function: Any) -> float:
         case Operator():
             return float(_of_operator(function))
         case Graph():
-            return sum(map(operations, function.operators))
+            own = (getattr(node, "operator", None) for _, node in function.all_nodes)
+            return sum(operations(op) for op in own if op is not None)
         case Gradient():
             return 2 * operations(function.operator)
         case Transformed():

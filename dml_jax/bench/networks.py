@@ -81,17 +81,22 @@ def cells_of_graph(graph: Graph, skipped: Collection[int] = ()) -> list[Cell]:
     Nodes whose ids are in `skipped` are left out.
     """
     counts: dict[Any, int] = {}
-    functions: list[FunctionNode] = []
+    functions: dict[Any, FunctionNode] = {}
     for _, node in graph.all_nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, OperatorNode):
             counts[node.operator] = counts.get(node.operator, 0) + 1
         elif isinstance(node, FunctionNode) and not node.graphs:
-            functions.append(node)
+            key = (node.operator, node.label) if node.operator else id(node)
+            functions[key], counts[key] = node, counts.get(key, 0) + 1
     named: dict[str, int] = {}
-    found = [Cell(op.short_name, _sizes(op), op, n, op.family) for op, n in counts.items()]
-    found += [cell for node in functions for cell in _of_function(node)]
+    found: list[Cell] = []
+    for key, count in counts.items():
+        if key in functions:
+            found += _of_function(functions[key], count)
+        else:
+            found.append(Cell(key.short_name, _sizes(key), key, count, key.family))
     cells = []
     for cell in found:
         named[cell.name] = number = named.get(cell.name, 0) + 1
@@ -106,11 +111,15 @@ def _sizes(op: Operator) -> str:
     return " ".join(f"[{one}]" for one in sizes)
 
 
-def _of_function(node: FunctionNode) -> Iterator[Cell]:
+def _of_function(node: FunctionNode, count: int) -> Iterator[Cell]:
+    """Yield the cell of a function of arrays; one of another layout is named by its operator."""
     inputs = [one for one in node.inputs if one is not None]
+    op = node.operator
     if inputs and all(hasattr(end, "dtype") for end in (*inputs, *node.outputs)):
-        function = Plain(node, inputs, node.outputs, is_wide=True)
-        yield Cell(node.label.split(" ")[0], "", function, family="other")
+        work = operations(op) if op else 0.0
+        function = Plain(node, inputs, node.outputs, operations=work, is_wide=True)
+        words, family = (_sizes(op), op.family) if op else ("", "other")
+        yield Cell(node.label.split(" ")[0], words, function, count, family)
 
 
 def cells_of(function: Bindable, name: str) -> list[Cell]:

@@ -17,6 +17,7 @@ from dml_jax.bench.rows import Results, Row, copies, peaks, worst
 from dml_jax.show.figures import check_picture, save_picture
 
 COLUMNS = 100
+FOLDED = 16  # letters of names that a line has at least
 MIB = 2**20
 SMALLEST = MIB  # bytes from which a cell counts: small ones measure the cost of a call
 BUSY = 1.2  # the fastest copy, over the slowest, from which the machine is called busy
@@ -113,10 +114,12 @@ def tabled(rows: Sequence[Row], verbose: bool = False) -> tuple[list[str], list[
 
 
 def rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    """Return a table for a terminal."""
+    """Return a table for a terminal; only its first column is folded."""
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    _, *others = (max(map(len, column)) for column in zip(head, *rows, strict=True))
+    least = FOLDED + sum(others) + 2 * len(others)
+    table = Table(box=None, header_style="bold", pad_edge=False, min_width=least)
     for number, name in enumerate(head):
         left = name in ("Operator", "Largest tensor", "Cell")
         table.add_column(
@@ -124,7 +127,7 @@ def rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
             justify="left" if left else "right",
             no_wrap=number > 0,
             overflow="fold",
-            min_width=16 if number == 0 else None,
+            min_width=FOLDED if number == 0 else None,
         )
     for row in rows:
         share = next((t for n, t in zip(head, row, strict=True) if n.startswith("Of ")), "1")
@@ -181,13 +184,14 @@ def summary(rows: Sequence[Row]) -> str:
     lines = []
     if large:
         mean = statistics.geometric_mean(getattr(row, key) for row in large)
+        which, found = "The lowest", worst(large, key, 10 if roofline else 1)
+        if programs:
+            which = "Those that lose the most time"
+            found = sorted(large, key=lambda r: -r.count * r.time() * (1 - getattr(r, key)))[:10]
         lines.append(
             f"Of {limit}, cells of 1 MiB or more reach {mean:.2f} (geometric mean over "
-            f"{len(large)}). The lowest:"
+            f"{len(large)}). {which}:"
         )
-        found = worst(large, key, 10 if roofline else 1)
-        if programs:  # by the time that they lose
-            found = sorted(large, key=lambda r: -r.count * r.time() * (1 - getattr(r, key)))[:10]
         lines += [f"  {getattr(row, key):.2f}  {row.name}" for row in found]
     elif not programs:
         lines.append("No cell moves 1 MiB or more: small cells measure the cost of a call.")

@@ -78,7 +78,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: the median, the quartiles around it, and how they were taken.
+    """Seconds: the median, the quartiles around it, the least, and how they were taken.
 
     If `queueing`, the part of a sample in which calls were still queued, is near 1, the device
     waited for the host. It is None where calls are not queued. `processor` is the median of the
@@ -91,7 +91,8 @@ class Times:
     samples: int
     calls: int
     queueing: float | None
-    processor: float = 0.0
+    processor: float
+    best: float
 
 
 def interleaved(
@@ -163,7 +164,8 @@ def _summary(taken: Sequence[Sample], calls: int) -> Times:
     queued = [sample.queued for sample in taken if sample.queued is not None]
     waits = float(np.median(queued)) if queued else None
     used = float(np.median([sample.processor for sample in taken]))
-    return Times(float(median), float(low), float(high), len(taken), calls, waits, used)
+    best = min(sample.took for sample in taken)
+    return Times(float(median), float(low), float(high), len(taken), calls, waits, used, best)
 
 
 def is_queued(device: Any) -> bool:

@@ -424,7 +424,8 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
         with usage_errors():
             made = choice.cells()
     words, named = chosen["words"], chosen["named"]
-    pattern = re.compile(rf"(?<![A-Z_0-9]){re.escape(_plain(words))}")
+    parts = map(re.escape, _plain(words).split(" "))
+    pattern = re.compile(r"(?<![A-Z_0-9])" + r"(?: \])? ".join(parts))
     kept = [cell for cell in made if pattern.search(_plain(cell.name))]
     if named is not None:
         lines = {line.strip() for line in named}
@@ -440,8 +441,9 @@ def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) ->
 
 
 def _plain(words: str) -> str:
-    """Return words without the signs of attributes: `SUM axes=[0]` is `SUM axis 0`."""
-    return re.sub(r"[=\[\], ]+", " ", words.upper().replace("AXIS", "AXES")).strip()
+    """Return words with few signs of attributes: `SUM axes=[0]` is `SUM AXES 0 ]`."""
+    words = words.upper().replace("AXIS", "AXES").replace("]", " ] ")
+    return re.sub(r"[=\[, ]+", " ", words).strip()
 
 
 def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
@@ -473,7 +475,9 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
                     saved = now
                 if now - begin > options.budget and tell.left > 0:
                     tell.end()
-                    click.echo(f"Time is up; not measured: {tell.left} cells", err=True)
+                    left = results.cells - results.complete - len(results.failed)
+                    text = f"Time is up; not complete: {left} of {results.cells} cells"
+                    click.echo(text, err=True)
                     break
     except runs.WrongUsageError as error:
         raise click.UsageError(str(error)) from None
@@ -650,4 +654,5 @@ def _print(table: Any, columns: int) -> None:
     from rich.console import Console
 
     width = min(shutil.get_terminal_size((columns, 0)).columns, columns)
+    width = max(width, table.min_width)  # a column that is cut off is worse than a folded line
     Console(width=width, markup=False, highlight=False).print(table)

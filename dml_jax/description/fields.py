@@ -185,7 +185,8 @@ class Scalar(Kind):
         with np.errstate(over="ignore"):
             # A 64-bit integer must not be rounded to float64 on the way.
             exact = np.longdouble(value) if isinstance(value, int) else value
-            return float(data_type.dtype.type(exact))
+            number = float(data_type.dtype.type(exact))
+        return math.nan if math.isnan(number) else number  # one NaN is equal to another
 
     def key(self, value: float | int) -> Any:
         # 1 and 1.0 are one value, 0 and -0.0 are two.

@@ -417,6 +417,7 @@ def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.n
     return planes
 
 
+_ROWS = 256
 # The raw modes that give the high and the low bytes of 16 bits; of LA all four bytes are channels.
 _BYTES = {
     "RGB;16B": ("RGB;16B", "RGB;16L"),
@@ -431,7 +432,7 @@ def _sixteen_bits(path: Path, opened: Any) -> np.ndarray | None:
     Pillow's own conversions clip grey at 255, and drop the low bytes of other pictures.
     """
     if opened.mode.startswith("I;16"):
-        deep = np.asarray(opened).astype(np.float32)
+        high, low = np.asarray(opened), None
     else:
         modes = _BYTES.get(str(opened.tile[0].args)) if opened.tile else None
         if modes is None:
@@ -440,10 +441,15 @@ def _sixteen_bits(path: Path, opened: Any) -> np.ndarray | None:
         for mode in modes:
             with pillow().open(path, formats=IMAGE_FORMATS) as image:
                 image.tile = [tile._replace(args=mode) for tile in image.tile]
-                parts.append(np.asarray(image).astype(np.float32))
+                parts.append(np.asarray(image))
         high, low = parts if len(parts) == 2 else (parts[0][..., ::2], parts[0][..., 1::2])
-        deep = high * 256 + low
-    return np.rint(deep / 257).astype(np.uint8)
+    narrow = np.empty(high.shape, np.uint8)
+    for k in range(0, len(high), _ROWS):  # some rows at a time, so that little memory is needed
+        rows = slice(k, k + _ROWS)
+        deep = high[rows].astype(np.uint32)
+        deep = deep if low is None else deep * 256 + low[rows]
+        narrow[rows] = (deep + 128) // 257
+    return narrow
 
 
 def pillow() -> Any:

@@ -43,7 +43,7 @@ class KeptDecoder(Decoder):
         self.programs = Programs(programs, _digest(folder, keeps_int4))
         self._tensors = {tensor.name: tensor for tensor in folder.proto.graph.initializer}
         self._soon: Future[Any] | None = None
-        plan = self.programs.facts_of("start", self._device)
+        plan = self.programs.facts_of(self._file("start"))
         if plan is not None:
             reader = ThreadPoolExecutor(1, "dml_jax reads")
             self._soon = reader.submit(self._held_by, plan)
@@ -66,7 +66,7 @@ class KeptDecoder(Decoder):
         if self._soon is not None:
             soon, self._soon = self._soon, None
             soon.result()
-        plan = self.programs.facts_of(f"held {key}", self._device) or self._planned(key)
+        plan = self.programs.facts_of(self._file(f"held {key}")) or self._planned(key)
         self._names[length] = plan["names"]
         return self._held_by(plan)
 
@@ -78,9 +78,12 @@ class KeptDecoder(Decoder):
         plan = {"key": key, "names": names, "made": made, "given": given}
         tensors = ((self._tensors.get(name), w) for name, w in network.weights.items())
         if all(t and (tuple(t.dims), _type_of(t)) == (w.shape, w.dtype) for t, w in tensors):
-            self.programs.keep_facts(f"held {key}", self._device, plan)
-            self.programs.keep_facts("start", self._device, plan)
+            self.programs.keep_facts(self._file(f"held {key}"), plan)
+            self.programs.keep_facts(self._file("start"), plan)
         return plan
+
+    def _file(self, name: str) -> Path:
+        return self.programs.facts_file(name, self._device)
 
     def _held_by(self, plan: Mapping[str, Any]) -> Sequence[jax.Array]:
         """Return what a plan names: weights, and what is made of weights once."""

@@ -64,8 +64,6 @@ def gemm(
 
     Integers wrap, where `alpha` and `beta` are 1; else the sum is truncated and saturated.
     """
-    if a.dtype == np.float16 and c is None and alpha == 1 and activation is None:
-        return _rounded_product(a, b, transposed)
     y = _of_rows(a, b, transposed)
     return _finished(y, a, c, alpha, beta, activation)
 
@@ -107,25 +105,6 @@ def quantized_gemm(
     of_one_row = functools.partial(few_rows.of_one_row, bits=bits)
     y = placed(plain, cuda=of_one_row)(*arrays) if is_one else plain(*arrays)
     return _finished(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
-
-
-def _rounded_product(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.Array:
-    """Return the product of FLOAT16 matrices as FLOAT16: sums are FLOAT32, and rounded once.
-
-    An NVIDIA GPU's kernels round by themselves, and store no sums. The barrier keeps the product
-    apart from the operations that follow, which are one loop then.
-    """
-
-    def widened(a: jax.Array, b: jax.Array) -> jax.Array:
-        return lax.convert_element_type(_of_rows(a, b, transposed), a.dtype)
-
-    if few_rows.is_one(a, b, transposed):
-        return widened(a, b)
-
-    def narrow(a: jax.Array, b: jax.Array) -> jax.Array:
-        return lax.optimization_barrier(product(a, b, a.dtype, transposed))
-
-    return lax.platform_dependent(a, b, cuda=narrow, default=widened)
 
 
 def _of_rows(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import averaged, beside, summed
+from dml_jax.lowering.by_platform import placed
 
 Activation = Callable[[jax.Array], jax.Array]
 Three = tuple[jax.Array, jax.Array, jax.Array]
@@ -159,17 +160,41 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
         epsilon: the least divisor.
 
     Elements far from 1 are brought near it by a power of 2, so that all squares are normal floats.
+    A CPU sums once, and again only where that sum is far from 1: it reads no largest element first.
     """
-    top = lax.stop_gradient(jnp.max(jnp.abs(x), axis, keepdims=True))
-    step = jnp.where(top < 2.0**-50, x.dtype.type(2.0**90), x.dtype.type(1))
-    step = jnp.where(top > 2.0**50, x.dtype.type(2.0**-90), step)
-    x = x * step
-    if power == 1:
-        norm = summed(x * lax.sign(x), [axis])
-    else:
-        squares = summed(jnp.square(x), [axis])
-        norm = jnp.sqrt(jnp.where(squares == 0, 1, squares))
-        norm = jnp.where(squares == 0, 0, norm)
+
+    def plain(x: jax.Array) -> jax.Array:
+        step = _step(jnp.max(jnp.abs(x), axis, keepdims=True), 2.0**50)
+        return _divided(x, step, _total(x * step, axis, power), power, epsilon)
+
+    def by_sum(x: jax.Array) -> jax.Array:
+        total = _total(x, axis, power)
+        step = _step(total, 2.0**100)
+        total = lax.cond((step == 1).all(), lambda: total, lambda: _total(x * step, axis, power))
+        return _divided(x, step, total, power, epsilon)
+
+    return placed(plain, cpu=by_sum)(x)
+
+
+def _total(x: jax.Array, axis: int, power: int) -> jax.Array:
+    """Return the sum of magnitudes (`power` 1) or of squares (2) over `axis`."""
+    return summed(x * lax.sign(x) if power == 1 else jnp.square(x), [axis])
+
+
+def _step(of: jax.Array, limit: float) -> jax.Array:
+    """Return the power of 2 that brings lines near 1, of which `of` is beyond `limit`."""
+    of = lax.stop_gradient(of)
+    step = jnp.where(of < 1 / limit, of.dtype.type(2.0**90), of.dtype.type(1))
+    return jnp.where(of > limit, of.dtype.type(2.0**-90), step)
+
+
+def _divided(
+    x: jax.Array, step: jax.Array, total: jax.Array, power: int, epsilon: float
+) -> jax.Array:
+    """Return elements times `step`, divided by their norm, of which `total` is the power."""
+    norm = total
+    if power == 2:
+        norm = jnp.where(total == 0, 0, jnp.sqrt(jnp.where(total == 0, 1, total)))
     divisor = beside(jnp.maximum(norm, epsilon * step), x)
     is_zero = divisor == 0
-    return jnp.where(is_zero, 0, x / jnp.where(is_zero, 1, divisor))
+    return jnp.where(is_zero, 0, x * step / jnp.where(is_zero, 1, divisor))

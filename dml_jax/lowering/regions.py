@@ -6,8 +6,9 @@ too, of size 1 where places are equal.
 """
 
 import functools
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import stored
+from dml_jax.lowering.by_platform import placed, stored
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.meshes import alike
 from dml_jax.lowering.resampling import nearest
@@ -23,6 +24,7 @@ from dml_jax.lowering.resampling import nearest
 # A loop of up to so many steps goes on past the samples, and has every derivative; a longer one
 # ends where the data say.
 _MOST_STEPS = 64
+_MOST_UNROLLED = 16  # steps that are written out; more take long to compile
 _FAR = 2.0**20  # beyond every picture
 
 
@@ -41,6 +43,7 @@ class Aligning:
         is_linear: whether samples interpolate; else they read the nearest element.
         is_max: whether outputs are the largest of their samples; else their average.
         outside: the value of samples outside of the picture.
+        is_unrolled: whether a loop of a static length is written out.
     """
 
     sizes: tuple[int, int]
@@ -53,6 +56,7 @@ class Aligning:
     is_linear: bool
     is_max: bool
     outside: float = 0.0
+    is_unrolled: bool = False
 
     def bounds(self, x: jax.Array) -> tuple[int, int]:
         """Return how many samples of an output can lie inside `x` at most, along y and x.
@@ -65,8 +69,16 @@ class Aligning:
 
     def is_short(self, x: jax.Array) -> bool:
         """Return whether a loop over the samples of an output may have a static length."""
-        rows, columns = self.bounds(x)
-        return rows * columns <= _MOST_STEPS
+        return math.prod(self.bounds(x)) <= _MOST_STEPS
+
+    def loop(self, steps: Any, body: Callable[[Any, Any], Any], initial: Any) -> Any:
+        """Return what `body`, of a step and a value, makes of the `initial` value in all steps."""
+        if not self.is_unrolled:
+            return lax.fori_loop(0, steps, body, initial)
+        value = initial
+        for step in range(steps):
+            value = body(jnp.int32(step), value)
+        return value
 
 
 class _Samples:
@@ -124,7 +136,7 @@ class _Samples:
         def body(step: Any, total: Any) -> Any:
             return total + self.at(step)[1].astype(self.start.dtype)
 
-        return lax.fori_loop(0, self.steps, body, lax.full_like(self.number, 0, self.start.dtype))
+        return self.how.loop(self.steps, body, lax.full_like(self.number, 0, self.start.dtype))
 
 
 class _Grid:
@@ -200,12 +212,13 @@ def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
 
 def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return the sums over the samples of each output that lie inside."""
+    steps = _Grid(how, x, lax.stop_gradient(rois)).steps
+    if how.is_unrolled:  # one gather, or one scatter of the gradient
+        term = jax.vmap(lambda step: _term(x, rois, batch, how, step))
+        return term(jnp.arange(steps, dtype=np.int32)).sum(0)
     initial = lax.full_like(x, 0, shape=(rois.shape[0], *how.sizes, x.shape[3]))
     return lax.fori_loop(
-        0,
-        _Grid(how, x, lax.stop_gradient(rois)).steps,
-        lambda step, total: total + _term(x, rois, batch, how, step),
-        initial,
+        0, steps, lambda step, total: total + _term(x, rois, batch, how, step), initial
     )
 
 
@@ -246,12 +259,12 @@ _long_sums.defvjp(_long_sums_forward, _long_sums_backward)
 
 
 def _largest(
-    steps: Any, candidates: Callable[[Any], Any], x: jax.Array, shape: tuple[int, ...]
+    loop: Callable[..., Any], candidates: Callable[[Any], Any], x: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
     """Return the step with the largest value of each output, the first of equals, or -1.
 
     Args:
-        steps: the number of steps.
+        loop: returns what a function of a step and a value makes of an initial value in all steps.
         candidates: returns the values of a step, and which of them count. NaN is the largest.
         x: the picture, FLOAT32.
         shape: the shape of the outputs.
@@ -267,7 +280,7 @@ def _largest(
         return jnp.where(is_best, value, best), jnp.where(is_best, step, chosen)
 
     initial = lax.full_like(x, 0, shape=shape), lax.full_like(x, -1, np.int32, shape)
-    return lax.fori_loop(0, steps, body, initial)[1]
+    return loop(body, initial)[1]
 
 
 def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
@@ -280,7 +293,7 @@ def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> j
         return _sampled(fixed, batch, places, inside, how), inside
 
     shape = (rois.shape[0], *how.sizes, x.shape[3])
-    step = _largest(grid.steps, candidates, fixed, shape)
+    step = _largest(functools.partial(how.loop, grid.steps), candidates, fixed, shape)
     places, _ = _Grid(how, x, rois).at(jnp.maximum(step, np.int32(0)))
     value = _sampled(x, batch, jnp.broadcast_arrays(*places), step >= 0, how, by_channel=True)
     return jnp.where(step < 0, how.outside, value)
@@ -306,7 +319,28 @@ def align(
         how: how regions are sampled.
         is_recomputed: whether a derivative reads the samples again, and stores none.
     """
-    picture, regions, batch = _prepared(x, rois, batch)
+    arrays = _prepared(x, rois, batch)
+    plain = functools.partial(_aligned, how=how, is_recomputed=is_recomputed)
+    if math.prod(how.bounds(arrays[0])) > _MOST_UNROLLED:
+        return plain(*arrays).transpose(0, 3, 1, 2).astype(x.dtype)
+    # A GPU starts several kernels in each step of a loop.
+    unrolled = functools.partial(_aligned, how=replace(how, is_unrolled=True))
+
+    def back(*arrays: jax.Array) -> Any:
+        return jax.vjp(unrolled, *arrays[:3])[1](arrays[3])
+
+    y = placed(plain, cuda=unrolled, gradients={"cuda": back})(*arrays)
+    return y.transpose(0, 3, 1, 2).astype(x.dtype)
+
+
+def _aligned(
+    picture: jax.Array,
+    regions: jax.Array,
+    batch: jax.Array,
+    how: Aligning,
+    is_recomputed: bool = False,
+) -> jax.Array:
+    """Return what pictures [N, H, W, C] have in regions, as [R, Y, X, C]; see `align`."""
     fixed = _Grid(how, picture, lax.stop_gradient(regions))
     missing = fixed.missing()
     outside = how.outside
@@ -317,7 +351,7 @@ def align(
         sums: Any = _sums if how.is_short(picture) and not is_recomputed else _long_sums
         rest = jnp.where(missing > 0, outside * missing, 0.0)
         y = (sums(picture, regions, batch, how) + rest) / fixed.count
-    return y.transpose(0, 3, 1, 2).astype(x.dtype)
+    return y
 
 
 def align_gradient(
@@ -370,7 +404,8 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
     steps = jnp.max(bottom - top, initial=0) * columns
     fixed = lax.stop_gradient(picture)
     shape = (regions.shape[0], *sizes, x.shape[1])
-    step = _largest(steps, lambda step: read(fixed, step, by_channel=False), fixed, shape)
+    loop = functools.partial(lax.fori_loop, 0, steps)
+    step = _largest(loop, lambda step: read(fixed, step, by_channel=False), fixed, shape)
     value, _ = read(picture, jnp.maximum(step, np.int32(0)), by_channel=True)
     value = jnp.where(step < 0, 0.0, value)
     return value.transpose(0, 3, 1, 2).astype(x.dtype)

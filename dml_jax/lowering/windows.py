@@ -3,10 +3,10 @@
 `first` is the first spatial axis of an array: 2, or 1 of {N, spatial..., C}.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.indexing import gather
 from dml_jax.lowering.slicing import every
 
 Parts = TypeVar("Parts")
@@ -139,7 +141,7 @@ def _folded(
         return jax.tree.map(lambda x: every(x, axis, first, stride, count), parts)
 
     if size <= FEW:
-        return reduce(combine, (at(parts, k * dilation) for k in range(size)))
+        return functools.reduce(combine, (at(parts, k * dilation) for k in range(size)))
     half = size // 2
     places = (count - 1) * stride + 1 + half * dilation
     halves = _folded(combine, parts, axis, half, dilation, 1, places)
@@ -149,12 +151,26 @@ def _folded(
 
 def elements_of_windows(x: jax.Array, window: Window) -> jax.Array:
     """Return {N, C, window sizes..., counts of windows...}: the elements at each place of it."""
+    parts = functools.partial(_elements, window=window, takes=False)
+    return placed(parts, cpu=functools.partial(_elements, window=window, takes=True))(x)
+
+
+def _elements(x: jax.Array, window: Window, takes: bool) -> jax.Array:
+    """Return `elements_of_windows` by slices.
+
+    With `takes` rows are taken by their places: a CPU's kernel of slices grows with their number.
+    """
     counts = window.counts(x.shape[2:])
     x = window.padded(x, 0)
     for d, count in enumerate(counts):  # {N, C, sizes so far..., counts so far..., spatial...}
-        taps = range(0, window.sizes[d] * window.dilations[d], window.dilations[d])
-        slices = [every(x, 2 + 2 * d, first, window.strides[d], count) for first in taps]
-        x = lax.concatenate([lax.expand_dims(s, [2 + d]) for s in slices], 2 + d)
+        axis, step, stride = 2 + 2 * d, window.dilations[d], window.strides[d]
+        taps = range(0, window.sizes[d] * step, step)
+        if takes and len(taps) > 1 and math.prod(x.shape[axis + 1 :]) > 1:
+            places = jnp.asarray(np.add.outer(taps, stride * np.arange(count)), np.uint32)
+            x = jnp.moveaxis(gather(x, places, axis), axis, 2 + d)
+        else:
+            slices = [every(x, axis, first, stride, count) for first in taps]
+            x = lax.concatenate([lax.expand_dims(s, [2 + d]) for s in slices], 2 + d)
     return x
 
 

@@ -9,7 +9,6 @@ of a file is a digest of everything that the program follows from.
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import pickle
 import platform
@@ -33,6 +32,8 @@ from dml_jax.memory.available import Device
 from dml_jax.operator.callable import compiled_with
 
 MOST_BYTES = 2 << 30  # of all files in a folder; those that were not read for the longest time go
+PROGRAM, FACTS = ".program", ".facts"
+"""How the names of files end: those of programs, and those of what is known of a description."""
 KERNELS = "xla_gpu_per_fusion_autotune_cache_dir"
 """The option by which XLA keeps, in a folder, which kernels were the fastest."""
 _MARK = b"dml-jax program 1\n"
@@ -73,32 +74,62 @@ class Programs:
             arguments: arrays, or what describes them.
             own: options of XLA for the program.
         """
+        path, structure = self._place(name, device, arguments, own)
+        program = self._read(path, structure, device)
+        return program or self._new(path, jitted.lower(*arguments), device, own)
+
+    def later(
+        self, name: str, jitted: Any, device: Device, *arguments: Any, own: Mapping[str, Any] = {}
+    ) -> Callable[[], jax.stages.Compiled | None]:
+        """Return a function that returns what `compiled` returns, for another thread.
+
+        JAX's settings are those of this call. It returns None where a kept program cannot be read.
+        """
+        path, structure = self._place(name, device, arguments, own)
+        if os.access(path, os.R_OK):
+            return lambda: self._read(path, structure, device)
+        lowered = jitted.lower(*arguments)
+        return lambda: self._new(path, lowered, device, own)
+
+    def _place(
+        self, name: str, device: Device, arguments: Sequence[Any], own: Mapping[str, Any]
+    ) -> tuple[Path, Any]:
+        """Return the file of a program, and the structure of its arguments."""
         structure = jax.tree.structure((arguments, {}))
         leaves = [(tuple(np.shape(x)), np.dtype(x.dtype).name) for x in jax.tree.leaves(arguments)]
-        path = self._path(device, name, sorted(own.items()), str(structure), leaves)
-        program = self._read(path, structure, device)
-        if program is None:
-            program = self._made(jitted.lower(*arguments), own, device.platform)
-            self._write(path, program)
+        return self._path(device, name, sorted(own.items()), str(structure), leaves), structure
+
+    def _new(
+        self, path: Path, lowered: jax.stages.Lowered, device: Device, own: Mapping[str, Any]
+    ) -> jax.stages.Compiled:
+        """Compile a program, and keep it."""
+        program = self._made(lowered, own, device.platform)
+        self._write(path, program)
         return program
 
-    def facts_of(self, name: str, device: Device) -> Any:
-        """Return the JSON that was kept under a name; None where there is none."""
+    def facts_file(self, name: str, device: Device) -> Path:
+        """Return the file where an object is kept under a name, with JAX's settings as they are."""
+        return self._path(device, name).with_suffix(FACTS)
+
+    def facts_of(self, path: Path) -> Any:
+        """Return the object that was kept in a file; None where there is none."""
         try:
-            data = _bytes_of(self._path(device, name, "facts"))
-            return None if data is None else json.loads(data)
-        except (OSError, ValueError) as error:
+            data = _bytes_of(path)
+            return None if data is None else pickle.loads(data)
+        except Exception as error:  # of another library, say
             self._say("read", error)
             return None
 
-    def keep_facts(self, name: str, device: Device, facts: Any) -> None:
-        """Keep JSON under a name, beside the programs."""
-        self._put(self._path(device, name, "facts"), lambda: json.dumps(facts).encode())
+    def keep_facts(self, path: Path, facts: Any) -> None:
+        """Keep an object in a file, beside the programs, where it can be pickled."""
+        with contextlib.suppress(AttributeError, TypeError, pickle.PicklingError):
+            data = pickle.dumps(facts)
+            self._put(path, lambda: data)
 
     def _path(self, device: Device, *made_of: Any) -> Path:
         """Return the file of what is made of the description, and of more."""
         whole = (self.key, *made_of, _machine(device), _settings())
-        return self.folder / f"{hashlib.sha256(repr(whole).encode()).hexdigest()}.program"
+        return self.folder / f"{hashlib.sha256(repr(whole).encode()).hexdigest()}{PROGRAM}"
 
     def _made(
         self, lowered: jax.stages.Lowered, own: Mapping[str, Any], platform: str
@@ -136,8 +167,6 @@ class Programs:
             self._say("read", error)
             return None
         self.read += 1
-        with contextlib.suppress(OSError):
-            os.utime(path)
         return program
 
     def _write(self, path: Path, program: jax.stages.Compiled) -> None:
@@ -200,11 +229,29 @@ class Kept:
             return self._jitted(*arguments)
         key = (jax.tree.structure(arguments), *kind)
         if key not in self._known:
-            device = kind[0]
             self._known[key] = self._programs.compiled(
-                self._name, self._jitted, device, *arguments, own=self._own
+                self._name, self._jitted, kind[0], *arguments, own=self._own
             )
         return self._known[key](*arguments)
+
+    def later(self, *arguments: Any) -> Callable[[], Any]:
+        """Return a function that compiles or reads the program of arguments, for another thread."""
+        kind = _kind_of(jax.tree.leaves(arguments))
+        if kind is None:
+            return lambda: None
+        key = (jax.tree.structure(arguments), *kind)
+        facts = self._name, self._jitted, kind[0], *arguments
+        made = self._programs.later(*facts, own=self._own)
+
+        def known() -> None:
+            if (program := made()) is not None:
+                self._known[key] = program
+
+        return known
+
+    def lower(self, *arguments: Any) -> Any:
+        """Return the jitted function for arguments, before XLA compiles it."""
+        return self._jitted.lower(*arguments)
 
 
 def _kind_of(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -254,6 +301,8 @@ def _bytes_of(path: Path) -> bytes | None:
             return None
         data = file.read()
     start = len(_MARK) + _DIGEST
+    with contextlib.suppress(OSError):
+        os.utime(path)
     is_whole = data[:start] == _MARK + hashlib.sha256(data[start:]).digest()
     return data[start:] if is_whole else None
 
@@ -269,7 +318,7 @@ def _check_own(found: os.stat_result, path: Path) -> None:
 
 def _make_room(folder: Path, size: int) -> None:
     """Remove the programs that were not read for the longest time, where there are too many."""
-    entries = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".program")]
+    entries = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith((PROGRAM, FACTS))]
     entries.sort(key=lambda entry: entry[0].st_mtime)
     most = MOST_BYTES - size
     total = sum(found.st_size for found, _ in entries)

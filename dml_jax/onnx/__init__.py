@@ -57,7 +57,8 @@ def load_onnx(
             machine, if it did, unless `layout` or `rewrites` is given.
         cache: whether compiled programs are kept for other processes, or the folder where they are.
             True is DML_JAX_CACHE, or `dml-jax` in the platform's cache folder. Files there are
-            machine code: only files of this user, which nobody else may write, are read.
+            machine code: only files of this user, which nobody else may write, are read. A network
+            whose programs are there translates its nodes when something asks for `network.graph`.
         precision: how products and convolutions of FLOAT32 are computed. "float32" is in full.
             "tensorfloat32" is faster on GPUs that have it, and "float32" elsewhere. "bfloat16"
             rounds their operands to bfloat16 and sums in FLOAT32, on every device. None is as

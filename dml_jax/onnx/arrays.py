@@ -5,6 +5,7 @@ types are off in JAX. bfloat16 may stand for FLOAT on both sides.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
-from dml_jax.errors import DmlError
+from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
 from dml_jax.graph.parts import ArrayType, Edge
@@ -33,8 +34,11 @@ def edge_of(kind: Type, flags: TensorFlags | str = "NONE") -> Edge:
 
 
 def outer(array: Any, kind: Type) -> jax.Array:
-    """Return an array as ONNX has it."""
-    array = jnp.asarray(array).reshape(kind.shape)
+    """Return an array as ONNX has it. Raises `DmlError` where its type has another size."""
+    array, shape = jnp.asarray(array), kind.shape or ()
+    if array.size != math.prod(shape):
+        raise DmlError([Fault("", "an output", f"have the declared shape {shape}", array.shape)])
+    array = array.reshape(shape)
     dtype = kind.array_dtype
     is_kept = array.dtype == dtype or (is_narrow(array) and dtype == np.float32)
     return array if is_kept else array.astype(dtype)

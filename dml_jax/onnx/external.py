@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.errors import DmlError, Fault, Sentence, collecting, raise_if
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, raise_if
 from dml_jax.onnx.large import LARGE, Places, aligned, read_from
 
+_LONGEST = 4096  # characters of a path, of which Linux takes no more
 _KNOWN = {"location", "offset", "length", "checksum"}  # entries of external data
 
 
@@ -62,13 +63,12 @@ class Folder:
 
         Raises `DmlError`, which names the file as `where`, for one outside of the folder.
         """
+        if len(str(path)) > _LONGEST:
+            rule = f"have a path of at most {_LONGEST} characters"
+            raise DmlError([Fault("", where, rule, Unquoted(len(str(path))))])
         try:
             true = path.resolve()
-        except (
-            ValueError,
-            OSError,
-            RuntimeError,
-        ) as error:  # no name of a file, or links in a circle
+        except (ValueError, OSError, RuntimeError) as error:  # no name, or links in a circle
             raise DmlError(
                 [Fault("", where, f"have a path that leads to a file ({error})", str(path))]
             ) from None

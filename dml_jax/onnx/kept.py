@@ -1,6 +1,7 @@
 """What the kept programs of a network follow from: its file, and the options of `load_onnx`."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,24 @@ def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | 
         digest.update(model)
     else:
         digest.update(model.SerializeToString(deterministic=True))
-    for name, value in sorted(options.constants.items()):
-        array = np.asarray(value)
-        digest.update(repr((name, array.dtype, array.shape)).encode() + array.tobytes())
+    _add(digest, options.constants, read.files)
     others = replace(
         options, constants={}, cache=None, rewrites=options.rewrites and [r.name for r in rewrites]
     )
-    stamps = [(str(f), found.st_size, found.st_mtime_ns) for f in read.files if (found := f.stat())]
-    digest.update(repr((others, options.rewrites is None, stamps)).encode())
+    digest.update(repr((others, options.rewrites is None)).encode())
     return Programs(options.cache, digest.hexdigest())
+
+
+def digest_of(data: bytes, arrays: Mapping[str, Any], files: Sequence[Path]) -> str:
+    """Return what tells models apart: bytes, arrays in place of initializers, external files."""
+    digest = hashlib.sha256(data)
+    _add(digest, arrays, files)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, arrays: Mapping[str, Any], files: Sequence[Path]) -> None:
+    for name, value in sorted(arrays.items()):
+        array = np.asarray(value)
+        digest.update(repr((name, array.dtype, array.shape)).encode() + array.tobytes())
+    stamps = [(str(f), found.st_size, found.st_mtime_ns) for f in files if (found := f.stat())]
+    digest.update(repr(stamps).encode())

@@ -6,17 +6,25 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-from dml_jax.errors import Expect, Sentence, Unquoted, collecting, moving
+import jax
+import numpy as np
+import onnx
+
+from dml_jax import beyond
+from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
 from dml_jax.lowering.precision import check_precision
-from dml_jax.onnx import fallbacks, translators
+from dml_jax.memory.programs import Programs, default_device
+from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arguments import bounds_of
 from dml_jax.onnx.carried import SizeBounds, checked_outputs
 from dml_jax.onnx.kept import programs_of
+from dml_jax.onnx.kernels import platform
+from dml_jax.onnx.model import Model
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.tensors import Scope, TensorList
+from dml_jax.onnx.tensors import Scope, TensorList, has_x64
 from dml_jax.onnx.translate import Translation
 from dml_jax.onnx.turns import turns_of
 
@@ -35,19 +43,67 @@ def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
     if options.precision is not None:
         check_precision(options.precision)
-    load_translators()
     origin = Origin.of(model, options.folder)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
-    graph = read.proto.graph
+    programs = programs_of(model, read, options)
+    network: Network | None = None
+    file: Path | None = None
+    if programs is not None and (device := default_device()):
+        winners = tuning.state() if options.is_tunable else None
+        file = programs.facts_file(f"start {platform()} {winners}", device)
+        state = programs.facts_of(file)
+        if isinstance(state, dict):
+            network = _started(state, model, read, options, origin, programs)
+    if network is None:
+        network, is_file = _translated(model, read, options, origin)
+        network.kept_in = file if is_file else None
+    network.loader, network.precision, network.programs = load, options.precision, programs
+    return network
+
+
+def _started(
+    state: Any, model: Any, read: Model, options: NetworkOptions, origin: Origin, programs: Programs
+) -> Network:
+    """Return a network whose `Network.state` was kept; its nodes are translated when asked for."""
+    is_x64 = has_x64()
+
+    def whole() -> Network:
+        with jax.enable_x64(is_x64), beyond.allowed(options.fallback):
+            again = models.read(
+                model, options.shapes, options.names, options.constants, options.folder
+            )
+            found = programs_of(model, again, options)
+            if found is None or found.key != programs.key:
+                rule, value = "be as it was when it was loaded", Unquoted("another one")
+                raise DmlError([Fault("", "the model", rule, value)])
+            return _translated(model, again, options, origin)[0]
+
+    held = {tensor.name: tensor for tensor in read.proto.graph.initializer}
+    arrays = {name: read.array(held[name]) for name in state["weights"]}
+    path = model if isinstance(model, (str, Path)) else None
+    return Network.started(state, arrays, options, origin, whole, path)
+
+
+def _translated(
+    model: Any, read: Model, options: NetworkOptions, origin: Origin
+) -> tuple[Network, bool]:
+    """Return the network of a model, and whether its weights are all as initializers have them."""
+    load_translators()
+    graph, arrays = read.proto.graph, dict[str, np.ndarray]()
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
     translation.turns = turns_of(options.turns)
     translation.bounds = bounds = SizeBounds(options.bounds, graph)
     scope: Scope = {}
+
+    def array_of(tensor: onnx.TensorProto) -> np.ndarray:
+        arrays[tensor.name] = read.array(tensor)
+        return arrays[tensor.name]
+
     translation.fixed |= {*read.defaults} - {*read.replaceable}
     names = [output.name for output in graph.output]
     with collecting(translation.faults):
-        translation.initializers(graph, scope, read.array, read.replaceable)
+        translation.initializers(graph, scope, array_of, read.replaceable)
     for name, kind in read.inputs.items():
         scope[name] = None
         with collecting(translation.faults), moving("", f"the input '{name}'"):
@@ -70,9 +126,8 @@ def load(model: Any, options: NetworkOptions) -> Network:
     outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
     outputs = checked_outputs(outputs, bounds)
     defaults = {name: scope[name] for name in read.defaults}
-    free = models.free_names(read.proto)
-    path = model if isinstance(model, (str, Path)) else None
+    free, path = models.free_names(read.proto), model if isinstance(model, (str, Path)) else None
     network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
-    network.bounds, network.loader = {n: bounds.given[n] for n in bounds.met}, load
-    network.programs, network.precision = programs_of(model, read, options), options.precision
-    return network
+    network.bounds = {n: bounds.given[n] for n in bounds.met}
+    is_file = all(translation.weights[n] is arrays.get(n) for n in network.weights)
+    return network, is_file

@@ -38,6 +38,12 @@ from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.hoisting import hoisted
 
 _SHOWN = 4  # inputs or outputs that a repr shows
+_KEPT = (
+    *("inputs", "defaults", "fixed", "free", "bounds", "without_memory", "counted", "_results"),
+    *("rewrites", "is_tuned", "compiler_options"),
+)
+_OF_GRAPH = ("graph", "rewritten", "_graphs", "_beyond", "_chosen")
+"""The attributes that follow from the nodes of the file."""
 
 
 class Network(Bindable):
@@ -67,12 +73,15 @@ class Network(Bindable):
         bounds: the bounds of sizes that data decides, by name. The output 'NAME.size' says the
             size that a call had.
         loader: loads a model with options, as this network was loaded.
+        kept_in: the file where the first call keeps `state`, or None.
     """
 
     c_name = "ONNX"
     precision: str | None = None
     bounds: Mapping[str, int] = {}
     loader: Callable[[Any, NetworkOptions], "Network"]
+    kept_in: Path | None = None
+    _whole: "Callable[[], Network] | None" = None
 
     def __init__(
         self,
@@ -111,6 +120,45 @@ class Network(Bindable):
         arrays = self._store.weights([translation.weights[name] for name in read])
         self.weights: dict[str, jax.Array] = dict(zip(read, arrays, strict=True))
 
+    @classmethod
+    def started(
+        cls,
+        state: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        options: NetworkOptions,
+        origin: Origin,
+        whole: "Callable[[], Network]",
+        path: str | Path | None = None,
+        store: Store | None = None,
+    ) -> "Network":
+        """Return the network whose `state` was kept, without a graph until one is asked for.
+
+        `arrays` are the initializers by name, and `whole` returns the network with its graph. The
+        other arguments are those of the class.
+        """
+        made, held = cls.__new__(cls), {name: state[name] for name in _KEPT}
+        made._options, made._path, made._origin = options, path, origin
+        made._whole, made._taking, made._store = whole, {}, store or Store()
+        vars(made).update(held, _prepared=state["_prepared"].within(lambda: made.rewritten))
+        given = made._store.weights([arrays[name] for name in state["weights"]])
+        made.weights = dict(zip(state["weights"], given, strict=True))
+        return made
+
+    def state(self) -> dict[str, Any]:
+        """Return what a call reads of this network, beside its weights and its programs."""
+        prepared = self._prepared.of_weights(self.weights)
+        known = {name: getattr(self, name) for name in _KEPT}
+        return {**known, "weights": [*self.weights], "_prepared": prepared}
+
+    def __getattr__(self, name: str) -> Any:
+        whole = self._whole if name in _OF_GRAPH else None
+        if whole is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = vars(whole())
+        for other in _OF_GRAPH:
+            vars(self).setdefault(other, found[other])
+        return vars(self)[name]
+
     def taking(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
         if not names:
@@ -120,14 +168,14 @@ class Network(Bindable):
             other, found = copy.copy(self), vars(self).items()
             cached = functools.cached_property
             kept = {n: v for n, v in found if not isinstance(getattr(Network, n, 0), cached)}
-            other.__dict__ = kept | {"_taking": {}}
+            other.__dict__ = kept | {"_taking": {}, "kept_in": None}
             other.inputs = self.inputs | {n: k for n, k in self.defaults.items() if n in key}
             other.defaults = {n: k for n, k in self.defaults.items() if n not in key}
             self._taking[key] = other
         self._taking[key].weights = {n: w for n, w in self.weights.items() if n not in key}
         return self._taking[key]
 
-    @property
+    @functools.cached_property
     def counted(self) -> dict[str, tuple[int, str]]:
         """Return the outputs whose size depends on data, by name: (dimension, name of the count).
 
@@ -252,7 +300,11 @@ class Network(Bindable):
         They are computed at the first call, and again for other weights.
         """
         keep = functools.partial(self._kept_program, options={})
-        return self._prepared.held(self.weights, self._store, keep)
+        held = self._prepared.held(self.weights, self._store, keep)
+        file, self.kept_in = self.kept_in, None
+        if file and self.programs and self.programs.facts_of(file) is None:
+            self.programs.keep_facts(file, self.state())
+        return held
 
     @functools.cached_property
     def _prepared(self) -> Prepared:
@@ -375,12 +427,18 @@ class Network(Bindable):
 
     def _jitted(self, options: Mapping[str, Any]) -> Any:
         """Return the program of `constants` and inputs by name, with options of XLA."""
+        if self.programs is not None:
+            return self._kept_program("call", self._plain, options)
+        return jax.jit(self._plain.__wrapped__, compiler_options=dict(options) or None)
+
+    @functools.cached_property
+    def _plain(self) -> Any:
+        """Return the program that kept ones are traced by once, whatever their options of XLA."""
 
         def program(held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
             return self._of_prepared(held, self._checked_inputs(inputs))
 
-        own = None if self.programs is not None else dict(options) or None
-        return self._kept_program("call", jax.jit(program, compiler_options=own), options)
+        return jax.jit(program)
 
     @functools.cached_property
     def compiler_options(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -418,9 +476,10 @@ class Network(Bindable):
         """Let a rewritten graph be the program, with options of XLA; None: those of the rule."""
         graph = hoisted(graph) if self._options.prepare else graph
         self.rewritten, self.rewrites, self._chosen = graph, counts, options
-        for name in ("_prepared", "_program", "_alone", "compiler_options"):
+        for name in ("_prepared", "_program", "_alone", "_plain", "compiler_options"):
             vars(self).pop(name, None)
         self._taking: dict[frozenset[str], Network] = {}
+        self.kept_in = None
 
     def with_layout(self, layout: str, options: Mapping[str, Any]) -> "Network":
         """Return the network as a program in a layout, with options of XLA."""
@@ -430,7 +489,7 @@ class Network(Bindable):
 
     def alone(self, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by the program with XLA's options, which must know these."""
-        program = self._program if self._alone is None else self._alone
+        program = self._alone or self._program
         with chosen(self.precision):
             return program(self.constants, inputs)
 
@@ -529,13 +588,23 @@ class Network(Bindable):
 
     def lowered(self, inputs: Arrays) -> Any:
         """Return the program that `run` computes, before XLA compiles it."""
-        program = self._program if self._alone is None else self._alone
+        program = self._alone or self._program
         with chosen(self.precision):
             return program.lower(self.constants, inputs)
 
+    def later(self, inputs: Arrays, more: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+        """Return the kept program of `run`, and a function that compiles or reads it.
+
+        `more` has further options of XLA. The program takes `constants` and the inputs by name.
+        """
+        own = None if more is None else self._jitted({**self.compiler_options, **more})
+        program = own or self._alone or self._program
+        with chosen(self.precision):
+            return program, program.later(self.constants, inputs)
+
     def forget(self) -> None:
         """Drop the compiled program; the next run compiles it again."""
-        for name in ("_program", "_alone"):
+        for name in ("_program", "_alone", "_plain"):
             program = vars(self).pop(name, None)
             if hasattr(program, "clear_cache"):
                 program.clear_cache()

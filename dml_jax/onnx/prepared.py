@@ -3,9 +3,12 @@
 The latter is computed once, by NumPy or by a program of its own, and is an argument of the others.
 """
 
+import copy
+import functools
 import operator
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -64,6 +67,50 @@ class Store:
         self.made.clear()
 
 
+@dataclass
+class Making:
+    """The nodes of a graph that make some arrays of weights; all else is that of `whole()`."""
+
+    plan: Sequence[Any]
+    named_inputs: Sequence[Any]
+    views: Mapping[Any, Any]
+    whole: "Callable[[], Graph] | None" = None
+
+    @classmethod
+    def of(cls, graph: Graph, made: Sequence[Source], weights: Collection[str]) -> "Making":
+        """Return the nodes that make some sources of weights."""
+        nodes = {node for node, _ in made}
+        for index, _, sources in reversed(graph.plan):
+            nodes |= {node for node, _ in sources} if index in nodes else set()
+        plan = [entry for entry in graph.plan if entry[0] in nodes]
+        inputs = [entry for entry in graph.named_inputs if entry[1] in weights]
+        return cls(plan, inputs, {key: v for key, v in graph.views.items() if key[0] in nodes})
+
+    def __getattr__(self, name: str) -> Any:
+        if self.whole is None or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.whole(), name)
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A jitted function, whose results are no tracers where JAX traces the caller.
+
+    JAX would compile a program for each operation of constants alone, if it evaluated these while
+    it traces the function.
+    """
+
+    jitted: Any
+
+    def lower(self, *arguments: Any) -> jax.stages.Lowered:
+        """Return the program, before XLA compiles it."""
+        return self.jitted.lower(*arguments)
+
+    def __call__(self, *arguments: Any) -> Any:
+        with jax.disable_jit(False):  # JAX calls no compiled program else
+            return self.lower(*arguments).compile()(*arguments)
+
+
 class Prepared:
     """The split of a graph into what follows from weights alone, and what calls compute.
 
@@ -83,7 +130,8 @@ class Prepared:
     def __init__(
         self, graph: Graph, weights: Collection[str], precision: str | None, growth: float | None
     ):
-        self._graph, self._precision = graph, precision
+        self._graph: Any = graph
+        self._precision = precision
         self._last: tuple[list[jax.Array], tuple[jax.Array, ...]] | None = None
         names = graph.input_names or ()
         self.names = [name for name in names if name in weights]
@@ -95,7 +143,23 @@ class Prepared:
             for source in (source for source in kept if source[0] >= 0):
                 self._first[source] = made.setdefault(keys[source], source)
         self.sources = [*dict.fromkeys(self._first.values())]
-        self.jitted = jax.jit(lambda weights: self._computed(weights, self.sources))
+
+    def of_weights(self, weights: Collection[str]) -> "Prepared":
+        """Return the split with only those nodes of its graph that make arrays of weights."""
+        other = copy.copy(self)
+        other._last, other._graph = None, Making.of(self._graph, self.sources, weights)
+        vars(other).pop("jitted", None)
+        return other
+
+    def within(self, whole: Callable[[], Graph]) -> "Prepared":
+        """Return what `of_weights` made, with the graph that it was made of."""
+        self._graph.whole = whole
+        return self
+
+    @functools.cached_property
+    def jitted(self) -> Any:
+        """Return the compiled function of weights by name that gives the arrays of `sources`."""
+        return jax.jit(lambda weights: self._computed(weights, self.sources))
 
     def _followed(self, weights: Collection[str], growth: float) -> list[Source]:
         """Return the sources that follow from weights alone, and that calls read."""
@@ -174,8 +238,7 @@ class Prepared:
         """
         given = [*weights.values()]
         if self._last is None or any(map(operator.is_not, self._last[0], given)):
-            with jax.ensure_compile_time_eval():  # a traced array must not be kept
-                made = self._shared(weights, store, keep)
+            made = self._shared(weights, store, keep)
             self._last = given, (*(weights[name] for name in self.names), *made)
         return self._last[1]
 
@@ -190,10 +253,11 @@ class Prepared:
         for source in (source for source in self.sources if found[source] is None):
             array = by_numpy(source)
             if array is not None:
-                found[source] = made[keys[source]] = jax.device_put(array)
+                with jax.ensure_compile_time_eval():  # a traced array must not be kept
+                    found[source] = made[keys[source]] = jax.device_put(array)
         missing = [source for source in self.sources if found[source] is None]
         # One program for one set of tensors: another is missing where the store has some of these.
-        jitted = jax.jit(lambda weights: self._computed(weights, missing))
+        jitted = _Apart(jax.jit(lambda weights: self._computed(weights, missing)))
         results = keep(f"prepare {missing}", jitted)(weights) if missing else []
         for source, array in zip(missing, results, strict=True):
             found[source] = made[keys[source]] = array

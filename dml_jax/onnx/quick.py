@@ -55,13 +55,15 @@ class QuickProgram:
     Args:
         network: the network.
         is_quick: whether the first calls have a program that was compiled quickly. GPUs have none.
+        seconds: how long the quick compile of a kept program took; 0 for another one.
     """
 
-    def __init__(self, network: Network, is_quick: bool = True):
+    def __init__(self, network: Network, is_quick: bool = True, seconds: float = 0):
         self._network, self._lock = network, threading.Lock()
         self._lowered: Any = None
         self._program: Any = None
-        self._compiled = self._spent = 0.0
+        self.seconds, self._spent = seconds, 0.0
+        self._is_settled = False
         self.is_good = not is_quick or platform() != "cpu"
 
     def run(self, inputs: Arrays) -> dict[str, Any]:
@@ -74,33 +76,38 @@ class QuickProgram:
         results = program(self._network.constants, inputs)
         for result in results.values():
             result.block_until_ready()
-        self._settle(time.perf_counter() - start)
+        self._settle(time.perf_counter() - start, inputs)
         return results
 
     def _compile(self, inputs: Arrays) -> bool:
         """Compile quickly; return whether XLA knows the options."""
         start = time.perf_counter()
         try:
-            self._lowered = self._network.lowered(inputs)
-            self._program = self._lowered.compile(QUICK)
+            if self._network.programs is None:
+                self._lowered = self._network.lowered(inputs)
+                self._program = self._lowered.compile(QUICK)
+            else:
+                self._program, ready = self._network.later(inputs, QUICK)
+                ready()
         except (ValueError, RuntimeError) as error:
             if not are_refused(error):
                 raise
             self.is_good = True
-        self._compiled = time.perf_counter() - start
+        self.seconds = self.seconds or time.perf_counter() - start
         return not self.is_good
 
-    def _settle(self, seconds: float) -> None:
+    def _settle(self, seconds: float, inputs: Arrays) -> None:
         """Let the thread compile the good program, once that pays."""
         with self._lock:
             self._spent += seconds
-            if self._lowered is None or self._spent < _PART * self._compiled:
+            if self._is_settled or self._spent < _PART * self.seconds:
                 return
-            lowered, self._lowered = self._lowered, None
+            lowered, self._lowered, self._is_settled = self._lowered, None, True
+        compiled = self._network.later(inputs)[1] if lowered is None else lowered.compile
 
         def work() -> None:
             try:
-                lowered.compile()  # calls of the jitted function find it
+                compiled()  # calls of the network find it
             finally:
                 self.is_good = True
 
@@ -110,5 +117,5 @@ class QuickProgram:
         """Drop the compiled programs; the next run compiles again."""
         with self._lock:
             self._lowered = self._program = None
-            self._spent = 0.0
+            self._spent, self._is_settled = 0.0, False
         self._network.forget()

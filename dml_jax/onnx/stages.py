@@ -7,9 +7,11 @@ of JAX can be part of, of strings and sequences, are computed in between, by ONN
 implementation.
 """
 
+import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,13 @@ from onnx.reference.ops import load_op
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
+from dml_jax.memory.programs import Programs, default_device
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
 from dml_jax.onnx.calls import written_out
 from dml_jax.onnx.external import Folder, with_inner_elements
 from dml_jax.onnx.functions import by_reference
+from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes import domain_of, label_of
@@ -40,6 +44,8 @@ Values = dict[str, Any]
 """Values by name: arrays, a list for a sequence, and what else ONNX Runtime has in Python."""
 
 _BY_VALUE_MAX = 4096  # elements of integers that decide sizes
+_OPTIONS = replace(AS_THE_MODEL_SAYS, tuned=False)
+_STATE = ("known", "tries", "by_value", "later", "refused", "_lists")
 _INFERRED_MAX = 4096  # bytes of an initializer that sizes may follow from
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _SMALL = 8  # elements of an input whose values decide sizes
@@ -58,9 +64,13 @@ class Source:
         nodes: those that the outputs depend on, each after those that it reads from.
         store: the arrays on the device.
         is_quick: whether the first calls of a program have one that was compiled quickly.
+        cache: the folder where stages and programs are kept; None keeps none.
+        digest: what tells models apart, for what is kept.
     """
 
     is_quick = True
+    cache: Path | None = None
+    digest = ""
 
     def __init__(self, proto: onnx.ModelProto, folder: Folder):
         self.proto, self.folder, self.store = proto, folder, Store()
@@ -199,6 +209,7 @@ class Stage:
         is_compiled: whether it ran before.
         before: the stage before it.
         reads: the tensors, computed so far, that the next stages read.
+        programs: where the stage and its programs are kept, or None.
 
     Raises `DmlError` where the part cannot be had.
     """
@@ -208,6 +219,9 @@ class Stage:
         self.hosted, self.left = list[onnx.NodeProto](), list[onnx.NodeProto]()
         self.is_compiled = False
         self.before: Stage | None = None
+        self.programs: Programs | None = None
+        self._plan, self._is_file, self._seconds = plan, True, 0.0
+        self._kept_in: Path | None = None
         self._program: QuickProgram | None = None
         self._lists: dict[str, int] = {}
         self.tries = dict(plan.tries)
@@ -221,11 +235,71 @@ class Stage:
             self.network = None
             if outputs:
                 given = {n: k for n, k in inputs.items() if not k.is_empty}
-                options, origin = replace(AS_THE_MODEL_SAYS, tuned=False), Origin(source.proto)
+                options, origin = _OPTIONS, Origin(source.proto)
                 self.network = Network(
                     given, outputs, translation, options, {}, origin, store=source.store
                 )
+                arrays, held = source.initializers, translation.weights
+                self._is_file = all(  # or another start would not find them
+                    n in arrays and held[n] is arrays[n][0] for n in self.network.weights
+                )
         self._plan_next(plan, scope)
+
+    @classmethod
+    def kept(
+        cls, source: Source, plan: Plan, wanted: Sequence[str], before: "Stage | None" = None
+    ) -> "Stage":
+        """Return a stage, as it was kept if it was; `before` is the stage before it."""
+        if source.cache is None or (device := default_device()) is None:
+            return cls(source, plan, wanted)
+        last = before.programs if before is not None else None
+        nodes = [_key(n) for n in plan.nodes] if last is None else last.key
+        given = [(name, _described(plan.values[name])) for name in sorted(plan.values)]
+        whole = source.digest, nodes, given, sorted(plan.tries.items()), [*wanted]
+        programs = Programs(source.cache, hashlib.sha256(repr(whole).encode()).hexdigest())
+        file = programs.facts_file(f"stage {platform()}", device)
+        state = programs.facts_of(file)
+        is_kept = isinstance(state, dict)
+        stage = cls._started(source, plan, wanted, state) if is_kept else cls(source, plan, wanted)
+        stage.programs, stage._kept_in = programs, None if is_kept else file
+        if stage.network is not None:
+            stage.network.programs = programs
+        return stage
+
+    @classmethod
+    def _started(
+        cls, source: Source, plan: Plan, wanted: Sequence[str], state: dict[str, Any]
+    ) -> "Stage":
+        """Return the stage of a state that was kept."""
+        made, network = cls.__new__(cls), state["network"]
+        fresh: Any = {"source": source, "before": None, "_program": None, "is_compiled": False}
+        vars(made).update({**state, **fresh, "_plan": plan})
+        for name in ("left", "hosted"):
+            nodes = [plan.nodes[n] if isinstance(n, int) else n for n in state[name]]
+            setattr(made, name, nodes)
+        if network is not None:
+            arrays: Any = {name: array for name, (array, _) in source.initializers.items()}
+            made.network = Network.started(
+                *(network, arrays, _OPTIONS, Origin(source.proto)),
+                whole=lambda: cls(source, plan, wanted).network,  # pyright: ignore
+                store=source.store,
+            )
+        return made
+
+    def keep(self) -> None:
+        """Keep the stage for other processes, once."""
+        file, self._kept_in = self._kept_in, None
+        if file is None or self.programs is None or not self._is_file:
+            return
+        places = {id(node): place for place, node in enumerate(self._plan.nodes)}
+        state = {
+            **{name: getattr(self, name) for name in _STATE},
+            "left": [places.get(id(node), node) for node in self.left],
+            "hosted": [places.get(id(node), node) for node in self.hosted],
+            "network": self.network and self.network.state(),
+            "_seconds": self._program.seconds if self._program else 0.0,
+        }
+        self.programs.keep_facts(file, state)
 
     def _read(
         self, translation: Translation, plan: Plan, scope: Scope, wanted: Sequence[str]
@@ -335,7 +409,7 @@ class Stage:
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
             if self._program is None:
-                self._program = QuickProgram(network, self.source.is_quick)
+                self._program = QuickProgram(network, self.source.is_quick, self._seconds)
             results = network.without_padding(self._program.run(given))
         for name, count in self._lists.items():
             values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
@@ -343,6 +417,7 @@ class Stage:
         for node in self.hosted:
             self._host(node, values)
         self.is_compiled = True
+        self.keep()
 
     def drop(self) -> None:
         """Forget the compiled programs."""
@@ -385,7 +460,7 @@ class Stage:
                 given[name] = np.asarray(value)
             else:
                 given[name] = type_of(value)
-        return Stage(self.source, Plan(self.left, given, self.tries), wanted)
+        return Stage.kept(self.source, Plan(self.left, given, self.tries), wanted, self)
 
 
 def _key(node: onnx.NodeProto) -> str:
@@ -445,6 +520,13 @@ def _signature(value: Any, is_by_value: bool) -> Any:
     return value.shape, value.dtype
 
 
+def _described(value: Any) -> Any:
+    """Return a value of a `Plan` as a text shows it whole."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.shape, value.dtype, value.tolist() if value.dtype.hasobject else value.tobytes()
+
+
 def _of(values: Values, name: str) -> Any:
     if name in values:
         return values[name]
@@ -470,10 +552,11 @@ def first_stage(
     """
     while True:
         given = {n: np.asarray(v) if n in deciding else type_of(v) for n, v in values.items()}
-        stage = Stage(source, Plan(nodes, given), wanted)
+        stage = Stage.kept(source, Plan(nodes, given), wanted)
         found = {n for n in _origins(stage, nodes, values) if n not in deciding}
         if not found:
             return stage
+        stage.keep()
         deciding |= found
 
 

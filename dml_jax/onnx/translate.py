@@ -15,7 +15,7 @@ import onnx
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted
 from dml_jax.onnx.affine import terms_of
 from dml_jax.onnx.assigned import without_ranges
-from dml_jax.onnx.calls import CALLS_MAX, too_deep
+from dml_jax.onnx.calls import CALLS_MAX, calls_itself, too_deep
 from dml_jax.onnx.carried import SizeBounds, cut
 from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.functions import FunctionKey, Opsets, body_of, domain_of, fill, key_of, without
@@ -75,12 +75,12 @@ class Translation(NetworkBuilder):
         self.loops = 0
         self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir = opsets, functions, ir
-        self._calls = 0
+        self._called: tuple[FunctionKey, ...] = ()
 
     def inner(self) -> "Translation":
         """Return a translation of a graph within a node of the graph."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
-        inner._calls, inner.asked, inner.beyond = self._calls, self.asked, self.beyond
+        inner._called, inner.asked, inner.beyond = self._called, self.asked, self.beyond
         inner.turns = self.turns
         return inner
 
@@ -92,7 +92,7 @@ class Translation(NetworkBuilder):
     @property
     def is_within_calls(self) -> bool:
         """Return whether this translates the body of a function or of a node."""
-        return self._calls > 0
+        return bool(self._called)
 
     def graph(
         self,
@@ -234,10 +234,13 @@ class Translation(NetworkBuilder):
             without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
-        if self._calls >= CALLS_MAX:
+        key, outside = key_of(function.domain, function.name, function.overload), self._called
+        if key in outside:
+            raise calls_itself(function.name)
+        if len(outside) >= CALLS_MAX:
             raise too_deep(function.name)
-        self._calls += 1
+        self._called = (*outside, key)
         try:
             return self.graph(body, inner, names, {**self._opsets, **opsets})
         finally:
-            self._calls -= 1
+            self._called = outside

@@ -142,6 +142,12 @@ def file_of(graph: Graph) -> Path:
     return cache_folder() / "tuned" / f"{key_of(graph)}.json"
 
 
+def state() -> list[tuple[str, int]]:
+    """Return the files of winners, and the times of their last changes."""
+    folder = cache_folder() / "tuned"
+    return sorted((e.name, e.stat().st_mtime_ns) for e in folder.glob("*"))
+
+
 def kept(graph: Graph) -> tuple[str, str] | None:
     """Return the layout and the name of the kernels that are kept for a graph; None without any.
 

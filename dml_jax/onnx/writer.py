@@ -11,6 +11,7 @@ from onnx import checker, helper, numpy_helper
 
 from dml_jax import __version__
 from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.lowering.clamp import cast_bound
 
 OPSET, IR_VERSION = 21, 10
 """What a model needs at least: ONNX 1.16, ONNX Runtime 1.18."""
@@ -116,8 +117,8 @@ class Writer:
         return self.constant(np.asarray(values, np.int64))
 
     def like(self, value: Any, x: Value) -> Value:
-        """Return a number, in the type of `x`."""
-        return self.constant(np.asarray(value).astype(x.dtype))
+        """Return a number in the type of `x`: integers saturate, floats become infinite."""
+        return self.constant(np.asarray(cast_bound(value, x.dtype), x.dtype))
 
     def __call__(
         self,

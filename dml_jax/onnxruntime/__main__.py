@@ -1,4 +1,4 @@
-"""Run a program: `python -m dml_jax.onnxruntime [PROGRAM.py | -m MODULE] [ARGUMENTS]`."""
+"""Run a program: `python -m dml_jax.onnxruntime [--no-cache] [PROGRAM.py | -m MODULE] ...`."""
 
 import sys
 

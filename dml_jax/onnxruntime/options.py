@@ -2,17 +2,21 @@
 
 import operator
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dml_jax.errors import nearest, with_article
+from dml_jax.files import cache_folder
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from dml_jax.onnxruntime.errors import sentence
 
 PROGRAMS_ENTRY = "session.dml_jax_programs"
 QUICK_ENTRY = "session.dml_jax_quick_compile"
+CACHE_ENTRY = "session.dml_jax_cache"
+DEFAULTS = {CACHE_ENTRY: "0"}
 """The session config entry that says how many programs a session keeps."""
 
 
@@ -109,9 +113,11 @@ class SessionOptions(_Fields):
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Add an entry.
 
-        `session.dml_jax_programs` is the number of programs that are kept. "0" for
+        `session.dml_jax_programs` is the number of programs in memory. "0" for
         `session.dml_jax_quick_compile` compiles all programs well before they answer, as
-        `use_deterministic_compute` does.
+        `use_deterministic_compute` does. `session.dml_jax_cache` is the folder where programs are
+        kept for other processes; "1" is the one of `load_onnx(cache=True)`, "0" keeps none.
+        `python -m dml_jax.onnxruntime PROGRAM.py` keeps them, and `--no-cache` before it does not.
         """
         self._add(key, value)
 
@@ -164,6 +170,12 @@ class SessionOptions(_Fields):
             raise sentence(f"expected {QUICK_ENTRY} to be '0' or '1', got {text!r}")
         is_plain = not self.enable_profiling and not self.use_deterministic_compute
         return text == "1" and is_plain
+
+    @property
+    def cache(self) -> Path | None:
+        """Return the folder where programs are kept; None keeps none."""
+        text = self._entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
+        return cache_folder() if text == "1" else Path(text) if text not in ("", "0") else None
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays that stand in place of initializers, by name."""

@@ -12,10 +12,11 @@ from typing import Any
 
 from dml_jax import running
 from dml_jax.errors import DmlError
+from dml_jax.onnxruntime import options
 from dml_jax.onnxruntime.errors import OnnxRuntimeError
 from dml_jax.onnxruntime.version import VERSION
 
-_OWN = "dml_jax.onnxruntime"
+_OWN, _NO_CACHE = "dml_jax.onnxruntime", "--no-cache"
 _CAPI = (
     *("_pybind_state", "onnxruntime_inference_collection", "onnxruntime_pybind11_state"),
     "onnxruntime_validation",
@@ -23,8 +24,14 @@ _CAPI = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a program or a module; it finds this package as `onnxruntime`."""
-    running.run(_OWN, arguments, install, _is_usage, has_modules=True)
+    """Run a program or a module; it finds this package as `onnxruntime`.
+
+    Compiled programs are kept for the next run, unless `--no-cache` stands first.
+    """
+    is_kept = [*arguments[:1]] != [_NO_CACHE]
+    options.DEFAULTS[options.CACHE_ENTRY] = str(int(is_kept))
+    given, shown = arguments[not is_kept :], f"[{_NO_CACHE}] "
+    running.run(_OWN, given, install, _is_usage, shown, has_modules=True)
 
 
 def _is_usage(error: BaseException) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
-from dml_jax.onnx.external import Folder
+from dml_jax.onnx.external import Folder, files_of
 from dml_jax.onnx.inference import types_of
+from dml_jax.onnx.kept import digest_of
 from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime import errors, indices
 from dml_jax.onnxruntime.binding import IOBinding
@@ -305,7 +306,10 @@ def _source(model: Any, options: SessionOptions) -> Source:
             raise DmlError(
                 [Fault("", "the IR version of the model", rule, source.proto.ir_version)]
             )
-        source.read(options.arrays())
+        arrays, source.cache = options.arrays(), options.cache
+        if source.cache is not None:
+            source.digest = digest_of(data, arrays, files_of(source.proto, source.folder))
+        source.read(arrays)
     with raised_as(errors.InvalidArgument):
         raise_if(undefined(source))
     with raised_as(errors.InvalidGraph):

@@ -11,7 +11,7 @@ import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from dml_jax import facts
+from dml_jax import beyond, facts
 from dml_jax.constraints import UnknownError
 from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
@@ -205,6 +205,18 @@ class Operator(Descriptor, Bindable):
         `load_onnx(fallback=True)` makes nodes of types that DirectML lacks.
         """
         return self.refused_at(NEWEST)
+
+    def replace(self, /, **changes: Any) -> Self:
+        """The descriptor with some fields changed; a node beyond DirectML stays beyond it."""
+        try:
+            return super().replace(**changes)
+        except DmlError:
+            if not self.beyond_directml:
+                raise
+        with beyond.loosened():
+            return super().replace(**changes)
+
+    __replace__ = replace  # `copy.replace`
 
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Return why a feature level refuses this descriptor; nothing where it accepts it."""

@@ -55,7 +55,7 @@ def padding(use: Use) -> Any:
     if x.dtype.name in ("float64", "uint64", "int64"):
         return NotImplemented
     shape = use.output_tensor.sizes
-    fill = w.like(use.padding_value, x) if mode == "CONSTANT" else None
+    fill = w.like(use.value, x) if mode == "CONSTANT" else None
     return w("Pad", x, counts, fill, shape=shape, mode=_MODES[mode])
 
 
