@@ -74,9 +74,9 @@ def __getattr__(name: str) -> Any:
     elif name in _of("facts").functions():
         value = getattr(_of("functional"), name)
     else:
-        is_module = importlib.util.find_spec(f"{__name__}.{name}") is not None  # being imported
-        has_hint = not (is_module or name.startswith("_"))
-        hint = _of("show.names").attribute_hint(name) if has_hint else ""
+        if importlib.util.find_spec(f"{__name__}.{name}") is not None:  # asked, or being imported
+            raise AttributeError(f"module {__name__!r}: import {__name__}.{name}")
+        hint = "" if name.startswith("_") else _of("show.names").attribute_hint(name)
         # Python drops the text of an AttributeError where a name is imported.
         error = ImportError if hint and _is_import(sys._getframe(1)) else AttributeError
         raise error(f"module {__name__!r} has no attribute {name!r}{hint}")

@@ -280,10 +280,16 @@ def items_of(values: Any, of: str = "") -> tuple[Any, ...]:
     raise refused(rule, values)
 
 
-def missing_extra(package: str, purpose: str, extra: str, operator: str = "") -> DmlError:
+class MissingPackageError(DmlError, ImportError):
+    """Says which package is missing, and the command that installs it."""
+
+
+def missing_extra(
+    package: str, purpose: str, extra: str, operator: str = ""
+) -> MissingPackageError:
     """Return the error that `package`, which the extra installs, is missing for `purpose`."""
     rule = f"expected the package {package} to be installed to {purpose}: {install_command(extra)}"
-    return DmlError([Fault(operator, "", Sentence(rule), UNSAID)])
+    return MissingPackageError([Fault(operator, "", Sentence(rule), UNSAID)])
 
 
 def install_command(extra: str) -> str:

@@ -1,11 +1,36 @@
 """Runs Python programs as `python` does, within a package that serves one of their imports."""
 
+import importlib.util
 import os
 import runpy
 import sys
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from dml_jax.errors import missing_extra
+
+_SERVED = {
+    "onnxruntime": "dml_jax.onnxruntime",
+    "onnxruntime_genai": "dml_jax.onnxruntime",
+    "pydirectml": "dml_jax.pydirectml",
+}
+"""The package that runs programs with an import."""
+
+
+def need(package: str, purpose: str, extra: str) -> None:
+    """Raise `DmlError`, an ImportError, where a package is missing; `python -m` ends with its line.
+
+    Args:
+        package: the package.
+        purpose: what it is for, as a verb phrase.
+        extra: the extra that installs it.
+    """
+    if importlib.util.find_spec(package) is None:
+        error = missing_extra(package, purpose, extra)
+        if sys.argv[:1] == ["-m"]:  # Python looks for the module to run
+            sys.exit(str(error))
+        raise error
 
 
 def run(
@@ -76,6 +101,8 @@ def _show(error: BaseException, is_usage: Callable[[BaseException], bool]) -> No
 
     The program's own `sys.excepthook` has its say.
     """
+    if isinstance(error, ModuleNotFoundError) and error.name in _SERVED:
+        error.add_note(f"python -m {_SERVED[error.name]} runs programs that import {error.name}")
     part: BaseException | None = error
     while part is not None:
         part.__traceback__ = _trimmed(part.__traceback__, is_usage(part))

@@ -114,6 +114,29 @@ def test_a_missing_package_is_one_line_with_the_command(missing: str, files: Pat
         assert install_command(extra) in found[0].replace("\\", "")
 
 
+@pytest.mark.parametrize("extra", ["onnxruntime", "genai"])
+def test_a_package_that_lacks_onnx_is_an_import_error_with_the_command(extra: str, files: Path):
+    command = install_command("onnx" if extra == "onnxruntime" else extra)
+    program = (
+        "import sys; sys.modules['onnx'] = None\n"
+        f"try:\n    import dml_jax.{extra}\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert command in said
+    assert len(said.splitlines()) == 1
+    start = "import sys, runpy; sys.modules['onnx'] = None; sys.argv = ['-m']; "
+    run = subprocess.run(
+        [sys.executable, "-c", f"{start}runpy.run_module('dml_jax.{extra}')"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (1, said)
+
+
 def test_the_command_names_packages_of_the_extra():
     if not list(metadata.distributions(name="dml-jax")):
         pytest.skip("the package is on the path, and not installed")

@@ -1,6 +1,7 @@
 """Language models: `dml_jax.genai` beside ONNX Runtime, and what its API promises."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -357,7 +358,8 @@ def test_programs_find_the_module_as_onnxruntime_genai(folder: Path, tmp_path: P
     command = [sys.executable, "-m", "dml_jax.genai", str(program), str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.stdout == "llama 3\n"
-    assert result.stderr.startswith("dml_jax.genai has no Engine")
+    assert "GenAIError: dml_jax.genai has no Engine" in result.stderr.splitlines()[-1]
+    assert re.findall(r'File "([^"]+)", line (\d+)', result.stderr) == [(str(program), "6")]
     assert result.returncode == 1
 
 
@@ -383,6 +385,19 @@ def test_a_tokenizer_that_its_package_breaks_on_is_refused(
     with pytest.raises(og.GenAIError, match="to be a tokenizer"):
         og.Tokenizer(og.Config(folder))
     assert capfd.readouterr().err == ""  # the panic has no text of its own
+
+
+def test_a_pattern_that_gives_up_is_one_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """The package panics where a pattern has tried too many ways."""
+    folder = write_folder(tmp_path)
+    text = json.loads((folder / "tokenizer.json").read_text())
+    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}
+    text["pre_tokenizer"] = {**pattern, "invert": False}
+    (folder / "tokenizer.json").write_text(json.dumps(text))
+    tokenizer = og.Tokenizer(og.Config(folder))
+    with pytest.raises(og.GenAIError, match="the text to be one that the tokenizer takes"):
+        tokenizer.encode("a" * 40 + "c")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("text", ["{{ messages[0]['a':] }}", "{{ [][1:2:0] }}", "{{ 1 // 0 }}"])

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -190,6 +191,26 @@ HUGE: dict[str, Callable[[], bytes]] = {
 }
 
 
+def test_constants_that_take_long_are_given_up(monkeypatch: pytest.MonkeyPatch):
+    """ONNX's code takes 10^10 samples of the region, one after the other."""
+    monkeypatch.setattr("dml_jax.onnx.functions._SECONDS_MAX", 0.2)
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 16]>
+        g (float[2] x) => (float y)
+        <float[1, 1, 2, 2] a = {1, 2, 3, 4}, float[1, 4] r = {0, 0, 1, 1}, int64[1] b = {0}> {
+            p = RoiAlign <sampling_ratio = 100000> (a, r, b)
+            s = Cast <to = 7> (p)
+            f = Reshape (s, b)
+            y = Expand (x, f)
+        }"""
+    )
+    start = time.process_time()
+    with pytest.raises(DmlError):
+        load_onnx(model)
+    assert time.process_time() - start < 10
+    assert threading.active_count() < 50
+
+
 @linux
 @pytest.mark.parametrize("case", HUGE)
 def test_what_claims_much_is_refused_soon(case: str, tmp_path: Path):
@@ -281,6 +302,18 @@ BROKEN: dict[str, Callable[[], bytes]] = {
     ),
     "two nodes of one output": lambda: text_of("a = Relu(x) a = Neg(x) y = Identity(a)"),
     "an output of an input's name": lambda: text_of("x = Relu(x) y = Identity(x)"),
+    "a negative size": lambda: changed(
+        text_of("y = Add(x, w)"),
+        lambda graph: graph.initializer.append(
+            onnx.TensorProto(name="w", data_type=1, dims=[-5], raw_data=bytes(8))
+        ),
+    ),
+    "a range of steps of 0": lambda: changed(
+        text_of("r = Range(a, a, a) s = Cast <to = 1> (r) y = Concat <axis = 0> (x, s)"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.zeros((), np.int64), "a")
+        ),
+    ),
     "a place that is no text": lambda: external("location", "w.bin?").replace(
         b"w.bin?", b"w.bin\xff"
     ),
@@ -292,6 +325,18 @@ def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
     data = BROKEN[case]()
     fuzz.check_model(data, is_traced=True)
     fuzz.check_session(data, is_run=True)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("a negative size", r"the sizes of 'w' to be 0 or more, got \[-5\]"),
+        ("a range of steps of 0", "delta to be other than 0, got 0"),
+    ],
+)
+def test_what_numpy_would_take_is_refused(case: str, message: str):
+    with pytest.raises(DmlError, match=message):
+        load_onnx(onnx.ModelProto.FromString(BROKEN[case]()))
 
 
 @pytest.mark.parametrize("case", [name for name in BROKEN if "output" in name])

@@ -71,3 +71,17 @@ def test_it_works_within_a_program():
 def test_other_values_are_refused(turns):
     with pytest.raises(DmlError, match="expected turns to be in"):
         network(LOOP.format(step=1.0), turns)
+
+
+def test_a_loop_that_says_the_largest_number_of_turns_goes_on():
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float x) => (float y)
+    <bool yes = {1}, int64 most = {9223372036854775807}>
+    {
+        y = Loop (most, yes, x) <body = b (int64 i, bool c, float a) => (bool d, float n) {
+            n = Relu (a)
+            d = Identity (c)
+        }>
+    }"""
+    with pytest.raises(DmlError, match="a Loop goes on after 100 turns"):
+        network(text, 100)(x=np.array(-1, np.float32))

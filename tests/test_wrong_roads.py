@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ wrong: Any = dml_jax
         ("InferenceSession", "dml_jax.load_onnx"),
         ("load", "dml_jax.load_model"),
         ("resize", "dml_jax.resample"),
+        ("bind", "dml_jax.compile(operator).bind"),
     ],
 )
 def test_names_that_other_libraries_have(name: str, hint: str):
@@ -36,6 +39,45 @@ def test_names_that_other_libraries_have(name: str, hint: str):
     with pytest.raises(ImportError, match=re.escape(hint)):
         exec(f"from dml_jax import {name}")
     assert not hasattr(wrong, name)
+
+
+@pytest.mark.parametrize("name", ["bench", "pydirectml", "onnxruntime"])
+def test_a_module_says_how_it_is_imported(name: str):
+    program = (
+        f"import dml_jax\ntry:\n    dml_jax.{name}\nexcept AttributeError as error:\n"
+        "    print(error)\n"
+        f"from dml_jax import {name}\nassert dml_jax.{name} is {name}"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == f"module 'dml_jax': import dml_jax.{name}\n"
+
+
+def test_an_argument_given_twice():
+    x = np.ones((1, 4, 16), np.float32)
+    with pytest.raises(TypeError, match="order is scale, mask_filter_value, query_head_count"):
+        wrong.multihead_attention(x, x, x, query_head_count=2)
+
+
+@pytest.mark.parametrize("module", ["onnxruntime", "pydirectml"])
+def test_a_program_of_another_package(module: str, tmp_path: Path):
+    other = {"onnxruntime": "pydirectml", "pydirectml": "onnxruntime"}[module]
+    (tmp_path / "p.py").write_text(f"import {module}")
+    program = (  # as where the package is not installed
+        "import sys, importlib.abc\n"
+        f"from dml_jax.{other}.programs import main\n"
+        "class Without(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}: raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "main(['p.py'])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert f"python -m dml_jax.{module} runs programs that import {module}" in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -48,8 +90,11 @@ def test_other_files_are_no_models(name: str, hint: str, tmp_path: Path):
         dml_jax.load_model(tmp_path / name)
 
 
-@pytest.mark.parametrize(("option", "hint"), [("--gpu", "-a cuda"), ("--cpu", "-a cpu")])
-def test_options_that_name_a_device(option: str, hint: str):
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [("--gpu", "-a cuda"), ("--cpu", "-a cpu"), ("--batch", "-f NAME:SIZE sets a free dimension")],
+)
+def test_options_of_other_programs(option: str, hint: str):
     result = CliRunner().invoke(cli, ["run", str(MODEL), option])
     assert result.exit_code == 2
     assert f"No such option '{option}' ({hint})" in result.stderr
@@ -106,6 +151,23 @@ def test_a_model_runs_by_its_path(tmp_path: Path):
         np.testing.assert_array_equal(dml_jax.run_model(given)["out"].ravel(), [2, 2])
 
 
+def test_an_input_names_a_resource(tmp_path: Path):
+    path = model_of(tmp_path / "sum.json", {"type": "DML_OPERATOR_REDUCE", "desc": REDUCE})
+    (tmp_path / "x.npy").touch()
+    file = tmp_path / "x.npy"
+    result = CliRunner().invoke(cli, ["run", str(path), "--input", f"photo={file}"])
+    assert result.exit_code == 1
+    rule = "expected --input to name one of the model's resources (in, out), got 'photo'"
+    assert result.stderr == f"Resource 'photo': {rule}\n"
+
+
+def test_a_network_is_no_folder(tmp_path: Path):
+    file = tmp_path / "net.onnx"
+    file.touch()
+    result = CliRunner().invoke(cli, ["generate", str(file), "--prompt", "Once"])
+    assert (result.exit_code, f"is a file: dml-jax run {file}" in result.stderr) == (2, True)
+
+
 def test_a_mistyped_key_is_one_fault(tmp_path: Path):
     path = model_of(tmp_path / "sum.json", {"type": "DML_OPERATOR_REDUCE", "descr": REDUCE})
     with pytest.raises(DmlError, match="did you mean 'desc'") as refused:
@@ -136,6 +198,20 @@ def test_weights_of_another_type_are_one_fault():
     x = np.ones(2, np.float32)
     result = network.apply(network.weights_as(jnp.bfloat16), {"x": x})
     np.testing.assert_array_equal(result["y"].astype(np.float32), [4, 6])
+
+
+def test_a_network_is_called_by_the_names_of_its_inputs():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) { y = Relu (x) }"""
+    )
+    network, x = dml_jax.load_onnx(model), np.ones(2, np.float32)
+    with pytest.raises(DmlError, match="inputs to name an input, got 'z'"):
+        network(z=x)
+    unknown: Any = network
+    with pytest.raises(TypeError, match=re.escape("a network is called with arrays: network(x=")):
+        unknown.run(None, {"x": x})
+    assert network(x=x)["y"].tolist() == [1, 1]
 
 
 def test_free_dimensions_are_named():

@@ -19,7 +19,7 @@ import jax
 from dml_jax import __version__
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.functions import type_name
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.files import write_whole
 from dml_jax.host import cores, last_cache_bytes
 
@@ -239,10 +239,14 @@ class Results:
             known = {k: value.get(k, {}) for k in ("environment", "options", "failed")}
         except OSError as error:
             text = error.strerror or str(error)
-            raise DmlError([Fault("", f"the file '{path}'", "be readable", text)]) from None
+            raise DmlError(
+                [Fault("", f"the file '{path}'", "be readable", Unquoted(text))]
+            ) from None
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             rule = "be a file of `dml-jax bench -o x.json` of this version"
-            raise DmlError([Fault("", f"the file '{path}'", rule, "another file")]) from None
+            raise DmlError(
+                [Fault("", f"the file '{path}'", rule, Unquoted("another file"))]
+            ) from None
         return cls(rows={r.name: r for r in rows}, **known, interrupted="interrupted" in value)
 
 

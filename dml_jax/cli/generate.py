@@ -67,6 +67,8 @@ def generate(
     """  # noqa: D301
     if prompt is None and not chat and features is None:
         raise click.UsageError("Give a text with --prompt, or talk with --chat.")
+    if folder.is_file():
+        raise click.UsageError(f"'{folder}' is a file: dml-jax run {folder}")
     given = {n: v for n, v in options.items() if v is not None and v is not False}
     given |= {} if seed is None else {"random_seed": seed}
     with reporting(as_json):

@@ -133,8 +133,10 @@ def largest_of(
             order = np.argsort(-row, kind="stable")[:_LARGEST]
             found[name] = [(int(k), labels[k] if labels else "", float(row[k])) for k in order]
     if labels is not None and not found:
-        rule = "have a line for each number of an output of one row"
-        raise DmlError([Fault("", "--labels", rule, Unquoted(f"{len(labels)} lines"))])
+        sizes = {a.size for a in outputs.values() if max(a.shape, default=1) == a.size > 1}
+        count = " or ".join(map(str, sorted(sizes))) or "no"
+        rule = f"have a line for each number of an output of one row, {count} lines"
+        raise DmlError([Fault("", "--labels", rule, len(labels))])
     return found
 
 

@@ -78,10 +78,10 @@ def _parsed(path: Path) -> ast.Module | None:
     except OSError as error:
         rule, text = "be a readable file", Unquoted(error.strerror)
         raise DmlError([Fault("", "the program", rule, text)]) from None
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # of nesting
         line = getattr(error, "lineno", None)
         where = f"line {line}" if line else "the file"
-        text = Unquoted(getattr(error, "msg", None) or error)
+        text = Unquoted(getattr(error, "msg", None) or str(error) or "deep nesting")
         raise DmlError([Fault("", where, "be Python", text)]) from None
 
 

@@ -89,7 +89,13 @@ def _without_effect(ctx: click.Context, parameter: click.Parameter, value: Any) 
 
 
 _ADAPTERS = "-s lists the devices, -a NAME chooses one"
-_DEVICES = {"--gpu": "-a cuda", "--cuda": "-a cuda", "--cpu": "-a cpu", "--device": _ADAPTERS}
+_BATCH = "-f NAME:SIZE sets a free dimension"
+_ELSEWHERE = {  # options of other programs
+    **dict.fromkeys(("--gpu", "--cuda"), "-a cuda"),
+    "--cpu": "-a cpu",
+    "--device": _ADAPTERS,
+    **dict.fromkeys(("--batch", "--batch_size", "--batch-size"), _BATCH),
+}
 
 
 class _Command(click.Command):
@@ -97,8 +103,8 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name in _DEVICES:
-                text = f"No such option {error.option_name!r} ({_DEVICES[error.option_name]})"
+            if error.option_name in _ELSEWHERE:
+                text = f"No such option {error.option_name!r} ({_ELSEWHERE[error.option_name]})"
             elif error.option_name in _WITHOUT_COUNTERPART:
                 text = f"DxDispatch's {error.option_name} has no counterpart"
             else:

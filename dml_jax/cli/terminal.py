@@ -70,8 +70,9 @@ def start() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    # Pillow warns of pictures that the command line refuses.
+    # Pillow warns of pictures that the command line refuses, ONNX of keys that it does not read.
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
+    warnings.filterwarnings("ignore", "Ignoring unknown external data key")
     ready = click.get_current_context().find_root().obj
     if ready is not None:
         ready()

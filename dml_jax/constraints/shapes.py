@@ -53,7 +53,7 @@ class Shapes:
                 return True, ""
             else:
                 of = re.sub(rf"\*?\b{letter}\b\*?", "", text).strip("()")
-                return False, f"be a multiple of {factor} ({of})"
+                return False, f"be a multiple of {factor}{'' if of == str(factor) else f' ({of})'}"
         return False, f"be {' or '.join(rules)}"
 
     def fit(self, path: str, pattern: Sequence[str], sizes: Sequence[int]) -> list[Any]:

@@ -112,10 +112,12 @@ def initial_of_files(model: Model, files: Mapping[str, Path]) -> dict[str, np.nd
     """
     arrays, faults = dict[str, np.ndarray](), list[Fault]()
     for name, path in files.items():
-        with collecting(faults):
+        with collecting(faults, f"Resource '{name}'"):
             resource = model.resources.get(name)
             if resource is None:
-                rule = f"name one of the model's resources{nearest(name, model.resources)}"
+                names = f" ({', '.join(model.resources)})" if model.resources else ""
+                hint = nearest(name, model.resources) or names
+                rule = f"name one of the model's resources{hint}"
                 raise DmlError([Fault("", "--input", rule, name)])
             kind = UNKNOWN if path.suffix.lower() == ".npy" else resource.data_type
             data = np.ascontiguousarray(values_of_file(str(path), path.absolute, kind).make())

@@ -129,6 +129,10 @@ class Family:
             text = remedies.missing(self.name, missing)
         except TypeError as error:
             text = str(error)
+            if text.startswith("multiple values"):
+                name = text.split("'")[1]
+                order = [*self.defaults][: [*self.defaults].index(name) + 1]
+                text += f" (the order is {', '.join(order)})"
             for name in named:
                 if name not in self.defaults:
                     hint = remedies.of_argument(self.name, name, self.defaults)

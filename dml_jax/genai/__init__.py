@@ -4,6 +4,10 @@ It reads the folders that onnxruntime_genai's model builder writes. `python -m d
 programs that import `onnxruntime_genai`.
 """
 
+from dml_jax.running import need as _need
+
+_need("onnx", "read ONNX models", "genai")
+
 from dml_jax.genai.absent import (
     Audios,
     Engine,

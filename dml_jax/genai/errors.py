@@ -1,12 +1,12 @@
 """The errors of the module, which are RuntimeErrors as those of ONNX Runtime GenAI."""
 
 import contextlib
-import importlib.util
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, missing_extra
+from dml_jax import running
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 
 _OF_BROKEN = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
@@ -49,8 +49,7 @@ def fitting(field: str, rule: str) -> Iterator[None]:
 
 def need(package: str, purpose: str) -> None:
     """Raise `DmlError` where a package is missing that a purpose needs."""
-    if importlib.util.find_spec(package) is None:
-        raise missing_extra(package, purpose, "genai")
+    running.need(package, purpose, "genai")
 
 
 def absent(what: str, instead: str) -> GenAIError:

@@ -114,7 +114,7 @@ class Tokenizer:
         if not isinstance(text, str):
             raise refusal("the text", "be a string", text)
         special = self._options["add_special_tokens"] == "true"
-        with _tokenizing("the text", "be one that the tokenizer takes"):
+        with _tokenizing("the text", "be one that the tokenizer takes"), _without_panics():
             return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:

@@ -1,13 +1,12 @@
 """Networks in ONNX's format as graphs of DirectML operators. Its modules need the package onnx."""
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dml_jax import beyond
-from dml_jax.errors import missing_extra
 from dml_jax.files import cache_folder
+from dml_jax.running import need
 
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of
@@ -159,5 +158,4 @@ def __getattr__(name: str) -> Any:
 
 
 def _need_onnx() -> None:
-    if importlib.util.find_spec("onnx") is None:
-        raise missing_extra("onnx", "read ONNX models", "onnx")
+    need("onnx", "read ONNX models", "onnx")

@@ -1,7 +1,12 @@
 """Functions that ONNX defines op types by, and what is computed at load."""
 
+import ctypes
+import functools
+import gc
+import threading
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from copy import deepcopy
 from typing import Any
 
@@ -18,6 +23,12 @@ FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function of a model."""
 
 _KNOWN_MAX = 1 << 28  # bytes
+_SECONDS_MAX = 3
+_LOOPS = {  # op types whose reference implementation has loops as long as attributes or boxes say
+    *("AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample"),
+    *("LRN", "LpPool", "MaxPool", "MaxUnpool", "NonMaxSuppression", "QLinearConv", "Resize"),
+    *("RoiAlign", "STFT", "TensorScatter", "Unique", "Upsample"),
+}
 
 
 def key_of(domain: str, name: str, overload: str) -> FunctionKey:
@@ -126,7 +137,8 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     pairs = zip(node.proto.input, node.inputs, strict=True)
     feeds = {name: t.array for name, t in pairs if t is not None}
     try:
-        found = iter(by_reference(node.proto, feeds, node.opsets))
+        compute = functools.partial(by_reference, node.proto, feeds, node.opsets)
+        found = iter(_within_time(compute) if node.op_type in _LOOPS else compute())
     except Exception as error:  # whatever its NumPy code comes upon
         rule = Sentence(f"cannot be computed at load: {error}")
         raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
@@ -134,6 +146,15 @@ def folded(node: Node) -> Sequence[np.ndarray]:
 
 
 _PROGRAMS = (b"%!PS", b"\xc5\xd0\xd3\xc6")  # Pillow lets Ghostscript run them
+
+
+def _within_row(proto: onnx.NodeProto, length: int) -> onnx.NodeProto:
+    """Return a TfIdfVectorizer without gaps that are longer than a row; ONNX's code tries all."""
+    shorter = onnx.NodeProto.FromString(proto.SerializeToString())
+    for attribute in shorter.attribute:
+        if attribute.name == "max_skip_count":
+            attribute.i = min(attribute.i, length)
+    return shorter
 
 
 def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets) -> Any:
@@ -147,6 +168,8 @@ def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets
         data = feeds[proto.input[0]].tobytes() if proto.op_type == "ImageDecoder" else _PROGRAMS[0]
         if data.startswith(_PROGRAMS):
             raise ValueError("a picture that is a program, PostScript, is not read")
+    if proto.op_type == "TfIdfVectorizer":
+        proto = _within_row(proto, max((np.size(x) for x in feeds.values()), default=0))
     inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
     outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
     graph = helper.make_graph([proto], "node", inputs, outputs)
@@ -155,3 +178,36 @@ def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, on the way
         return ReferenceEvaluator(model).run(None, dict(feeds))
+
+
+def _within_time(function: Callable[[], Any]) -> Any:
+    """Return what a function of Python's loops gives. Raises `TimeoutError` where it takes long."""
+    future = Future[Any]()
+
+    def work() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    worker, collects = threading.Thread(target=work, daemon=True), gc.isenabled()
+    gc.disable()  # a callback of the collector would lose the error that ends the thread
+    worker.start()
+    try:
+        return future.result(_SECONDS_MAX)
+    except TimeoutError:
+        _end(worker)
+        raise TimeoutError(f"it takes more than {_SECONDS_MAX} s") from None
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _end(worker: threading.Thread) -> None:
+    """End a thread at its next step in Python; one that stays in NumPy's code ends after that."""
+    for _ in range(20):
+        identity = ctypes.c_ulong(worker.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
+        worker.join(0.05)
+        if not worker.is_alive():
+            return

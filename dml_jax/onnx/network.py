@@ -556,8 +556,8 @@ class Network(Bindable):
         Raises `DmlError` where a shape or a type is another, or an INT64 input does not fit INT32
         while 64-bit types are off in JAX.
         """
-        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
-            inputs = {**arrays[0], **named}
+        if not arrays or (len(arrays) == 1 and isinstance(arrays[0], Mapping)):
+            inputs = {**(arrays[0] if arrays else {}), **named}
         else:
             names = [name for name in self.inputs if name not in named]
             expect = Expect("")
@@ -577,8 +577,13 @@ class Network(Bindable):
         results = {name: results[name] for name in self._results}  # jax.jit sorts the names
         return self._within(results)
 
-    def run(self, inputs: Arrays) -> dict[str, jax.Array]:
-        """Return the outputs by name, of all inputs by name in their types; nothing is narrowed."""
+    def run(self, inputs: Arrays, *others: Any) -> dict[str, jax.Array]:
+        """Return the outputs by name, of all inputs by name in their types; nothing is narrowed.
+
+        Raises `TypeError` for the arguments of ONNX Runtime's `run`.
+        """
+        if others:
+            raise TypeError("a network is called with arrays: network(x=array)")
         return self._results_of(self.constants, inputs)
 
     def lowered(self, inputs: Arrays) -> Any:

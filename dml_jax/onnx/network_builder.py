@@ -27,6 +27,7 @@ from dml_jax.onnx.tensors import (
     dense,
     dimension_in,
     expect_no_more,
+    expect_sizes,
     fitting,
 )
 
@@ -308,6 +309,7 @@ class NetworkBuilder:
             name, element = values.name, values.data_type
             scope[name] = None
             with collecting(faults):
+                expect_sizes(values)
                 array = dense(tensor, array_of) if is_sparse else array_of(tensor)
                 scope[name] = self.weight(name, array, element, name in replaceable)
         raise_if(faults)

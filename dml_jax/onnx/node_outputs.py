@@ -49,7 +49,14 @@ class NodeOutputs:
         is_known = all(t is None or t.is_known for t in node.inputs)
         if not is_known or node.record.is_random or node.record.reads_sizes:
             return self._translated()
-        fold = functools.cache(self._folded)
+        attempted = functools.cache(self._attempted)
+
+        def fold() -> Sequence[np.ndarray]:
+            found, error = attempted()
+            if error is not None:
+                raise error
+            return found
+
         translated = functools.cache(lambda: self._translated(fold))
         asked = [kind for name, kind in zip(node.outputs, node.types, strict=True) if name]
         known = [kind for kind in node.types if kind is not None and kind.shape is not None]
@@ -84,6 +91,13 @@ class NodeOutputs:
             constant(name, array, kind.element if kind else None) if name else None
             for name, array, kind in zip(self.node.outputs, arrays, self.node.types, strict=False)
         ]
+
+    def _attempted(self) -> tuple[Sequence[np.ndarray], DmlError | None]:
+        """Return the elements of the outputs, or why they cannot be had."""
+        try:
+            return self._folded(), None
+        except DmlError as error:
+            return (), error
 
     def _folded(self) -> Sequence[np.ndarray]:
         """Return the elements of the outputs of a node of known inputs.

@@ -19,7 +19,7 @@ from dml_jax import facts, functional
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Padded, Padding, Scope, Shape, Tensor, Type
+from dml_jax.onnx.tensors import Padded, Padding, Scope, Shape, Tensor, Type, expect_sizes
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
@@ -402,6 +402,7 @@ def attribute_value(proto: onnx.AttributeProto) -> Any:
     if proto.type == onnx.AttributeProto.STRINGS:
         return [v.decode(errors="replace") for v in value]
     if isinstance(value, onnx.TensorProto):
+        expect_sizes(value)
         return numpy_helper.to_array(value)
     return list(value) if proto.type in _LISTS else value
 

@@ -196,6 +196,13 @@ def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
     return array
 
 
+def expect_sizes(tensor: onnx.TensorProto) -> None:
+    """Raise `DmlError` where a tensor of a file has a negative size, which NumPy would work out."""
+    if min(tensor.dims, default=0) < 0:
+        field = f"the sizes of '{tensor.name}'"
+        raise DmlError([Fault("", field, "be 0 or more", list(tensor.dims))])
+
+
 def dense(
     sparse: onnx.SparseTensorProto,
     array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,

@@ -109,7 +109,8 @@ class Translation(NetworkBuilder):
         for node in needed(without_ranges(proto.node), outputs):
             if next(self._numbers) >= PARTS_MAX:
                 rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
-                self.faults += [Fault("", "the number of nodes", rule, Unquoted("more"))]
+                fault = Fault("", "the number of nodes", rule, Unquoted("more"))
+                self.faults += [] if fault in self.faults else [fault]
                 break
             self._put(node, scope, opsets)
         return [scope.get(name) for name in outputs]

@@ -10,14 +10,15 @@ from jax.experimental import io_callback
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 
 _MARK, _END = "a Loop goes on after ", "(turns= of load_onnx says how many)"
-_TURNS_MAX = 2**31 - 1  # what a counter of 32 bits holds
+TURNS_MAX = 2**31 - 1
+"""The number of turns that a counter of 32 bits holds."""
 
 
 def turns_of(turns: Any) -> int | None:
     """Return the option `turns`. Raises `DmlError` where it is no count."""
-    if turns is None or (type(turns) is int and 0 < turns <= _TURNS_MAX):
+    if turns is None or (type(turns) is int and 0 < turns <= TURNS_MAX):
         return turns
-    raise DmlError([Fault("load_onnx", "turns", f"be in [1, {_TURNS_MAX}], or None", turns)])
+    raise DmlError([Fault("load_onnx", "turns", f"be in [1, {TURNS_MAX}], or None", turns)])
 
 
 def expect_end(goes: jax.Array, label: str, turns: int) -> None:

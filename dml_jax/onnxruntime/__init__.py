@@ -18,13 +18,10 @@ Choices:
 
 from typing import NoReturn
 
-from dml_jax.errors import missing_extra, nearest
+from dml_jax.errors import nearest
+from dml_jax.running import need as _need
 
-try:
-    import onnx as _onnx
-except ModuleNotFoundError:
-    raise ImportError(str(missing_extra("onnx", "read ONNX models", "onnx"))) from None
-del _onnx
+_need("onnx", "read ONNX models", "onnx")
 
 from dml_jax.onnxruntime import capi
 from dml_jax.onnxruntime.binding import IOBinding

@@ -125,11 +125,11 @@ class Operator(Descriptor, Bindable):
         return ""
 
     def default_sizes(self) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of outputs that follow from no record, where `infer` is not told."""
+        """Return the sizes of outputs that no record gives, for `infer` without `output_sizes`."""
         return {}
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
-        """Return the types of outputs that follow from no record, where `infer` is not told."""
+        """Return the types of outputs that no record gives, for `infer` without types."""
         return {}
 
     def lower(self, *arrays: Any, **_: Any) -> Any:

@@ -32,6 +32,8 @@ _OTHER_ROADS = {  # what other libraries begin with
     "inferencesession": "dml_jax.load_onnx loads a network, which is called with arrays",
     "session": "dml_jax.load_onnx loads a network, which is called with arrays",
     "load": "dml_jax.load_onnx loads networks, dml_jax.load_model models of DxDispatch",
+    "bind": "dml_jax.compile(operator).bind(inputs, outputs)",
+    "save": "a network saves itself: network.save",
     "cubic": "jax.image.resize has cubic",
 }
 

@@ -24,7 +24,7 @@ from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
 from dml_jax.onnx.topology import read_by_graph
-from dml_jax.onnx.turns import expect_end
+from dml_jax.onnx.turns import TURNS_MAX, expect_end
 
 if TYPE_CHECKING:
     from dml_jax.onnx.translate import Translation
@@ -424,6 +424,7 @@ def _looped(
     if starts and going is False:  # one turn, at most
         most = None if most is None else min(most, first + 1)
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
+    is_fixed = is_fixed and (bool(scanned) or not starts or (most or 0) - first <= TURNS_MAX)
     if scanned and not is_fixed:
         field = "M" if most is None else "cond" if starts is None else "the condition of body"
         rule = "be known at load, since the outputs of all turns are joined"

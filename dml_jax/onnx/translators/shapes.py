@@ -208,9 +208,10 @@ def _filled(node: Node, value: float) -> Expression:
     return dml.fill_value_constant(sizes, node.output_type(), value, graph=node.builder)
 
 
-@translates("Range", sized=carried.counted)
+@translates("Range", sized=carried.counted, must_fit=True)
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = map(node.number, range(3))
+    node.expect(delta != 0, "delta", "be other than 0", delta)
     known = node.made().shape  # ONNX does not infer that of 16-bit floats
     sizes = (max(0, math.ceil((limit - start) / delta)),) if known is None else known
     if not sizes[0]:
