@@ -19,6 +19,7 @@ from dml_jax.errors import nearest
 from dml_jax.files import write_whole
 from dml_jax.host import cores
 
+TESTS = str(Path(__file__).parent.parent / "tests")
 ROUNDS = 15
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
 KEPT_PAGES = {  # what glibc's allocator reads when a process starts
