@@ -14,13 +14,11 @@ import argparse
 import importlib.util
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,145 +43,114 @@ TABLES = {
 }
 
 
-@dataclass(frozen=True)
-class Tables:
-    """How the tables of a machine are measured.
+def measure(given: argparse.Namespace, kind: str, words: list[str], processes: int) -> None:
+    """Measure the cells of a table until each has the times of so many processes.
 
-    Attributes:
-        machine: the end of the names of files.
-        end: the time of `time.monotonic` after which no cell begins.
-        at_once: how many parts of a table are measured at the same time.
-        compiling: how many processes compile a table before it is measured.
-        compiled: the tables for which that is done.
+    Args:
+        given: the command line, with the time of its end and the tables that are compiled.
+        kind: the name of the table.
+        words: the options of the bench.
+        processes: how many.
     """
-
-    machine: str
-    end: float
-    at_once: int
-    compiling: int
-    compiled: set[str] = field(default_factory=set)
-
-    @property
-    def left(self) -> float:
-        """Return the seconds that are left."""
-        return self.end - time.monotonic()
-
-    @property
-    def of_cpu(self) -> bool:
-        """Whether the machine is measured without its GPUs."""
-        return self.machine.startswith("cpu")
-
-    def file(self, kind: str) -> Path:
-        """Return the file of a table."""
-        return ROOT / "benchmarks" / "results" / f"{kind}-{self.machine}.json"
-
-    def load(self, kind: str) -> Results:
-        """Return what is measured of a table."""
-        return Results.load(self.file(kind)) if self.file(kind).exists() else Results()
-
-    def measure(self, kind: str, words: list[str], processes: int) -> None:
-        """Measure the cells of a table until each has the times of so many processes."""
-        whole = self.load(kind)
-        names = self._slowest(whole) if kind == "compiled" else _names(words)
-        missing = [name for name in names if name not in whole.failed]
-        missing = [name for name in missing if whole.processes(name) < processes]
-        if not missing:
-            return
-        of_all = kind == "limits" and not self.of_cpu  # all GPUs, and what joins them
-        parts = 1 if kind == "limits" else self.at_once
-        with tempfile.TemporaryDirectory() as path:
-            folder = Path(path)
-            if self.compiling and kind not in ("limits", *self.compiled):
-                self._compile(folder, words, missing)
-                self.compiled.add(kind)
-            started, results = [], []
-            for part in range(parts):
-                cells, result = folder / f"{part}.txt", folder / f"{part}.json"
-                own = missing[part::parts]
-                cells.write_text("\n".join(own) + "\n")
-                known = Results(options={"arguments": [*words, "--cells", str(cells)]})
-                known.rows = {name: whole.rows[name] for name in own if name in whole.rows}
-                known.save(result)
-                options = ["--resume", str(result), "--processes", str(processes)]
-                where = {} if of_all or self.at_once == 1 else _place(part, self.at_once)
-                started.append(self._start(options, self.left, **where))
-                results.append(result)
-            _wait(started, self.left + LATE)
-            for found in map(Results.load, results):
-                whole.environment = whole.environment or found.environment
-                whole.failed |= found.failed
-                whole.rows |= found.rows
-        whole.options = {"arguments": words, "at_once": parts}
-        whole.rows = {name: whole.rows[name] for name in names if name in whole.rows}
-        whole.save(self.file(kind))
-
-    def draw(self) -> None:
-        """Draw the pictures of tables."""
-        for kind, picture in PICTURES.items():
-            whole = self.load(kind)
-            if whole.rows:
-                title, *_ = header(whole, f"{whole.environment['cores']} cores").splitlines()
-                draw(title, [*whole.rows.values()], ROOT / "docs" / "images" / picture)
-
-    def _slowest(self, compiled: Results) -> list[str]:
-        """Return the cells in which PyTorch is fastest beside ours, or those of an earlier run."""
-        rows = [row for row in self.load("operators").rows.values() if "torch" in row.peers]
-        rows.sort(key=lambda row: row.time("torch") / row.time("allocated"))
-        return [*compiled.rows] or [row.name for row in rows[:SLOWEST]]
-
-    def _compile(self, folder: Path, words: list[str], names: Sequence[str]) -> None:
-        """Compile cells in many processes, whose times are thrown away."""
-        slow = {name for name, facts in catalogue().items() if facts["family"] in CHOSEN_BY_TIME}
-        chosen = [name for name in names if name.split()[0] not in slow]
-        begin, started, nothing = time.monotonic(), [], folder / "nothing.json"
-        nothing.write_text("[]")  # the names of cells that are measured already
-        for part in range(min(self.compiling, len(chosen))):
-            cells = folder / f"compiled-{part}.txt"
-            cells.write_text("\n".join(chosen[part :: self.compiling]) + "\n")
-            own = {"CUDA_VISIBLE_DEVICES": str(part % self.at_once)}
-            options = [*words, "--cells", str(cells), "--seconds", "0.001", "--child"]
-            pipes = {"stdin": nothing.open(), "stdout": subprocess.DEVNULL}
-            started.append(self._start(options, self.left, env=os.environ | own, **pipes))
-        _wait(started, self.left / 3)
-        print(f"compiled in {time.monotonic() - begin:.0f} s", flush=True)
-
-    def _start(
-        self, options: list[str], budget: float, before: Sequence[str] = (), **how: Any
-    ) -> subprocess.Popen[Any]:
-        command = [*before, *BENCH, *options, "--budget", str(max(budget, 1))]
-        print("+", *command, flush=True)
-        return subprocess.Popen(command, cwd=ROOT, **how)
+    file, whole = results_of(given, kind)
+    names = slowest(given, whole) if kind == "compiled" else names_of(words)
+    missing = [name for name in names if name not in whole.failed]
+    missing = [name for name in missing if whole.processes(name) < processes]
+    if not missing:
+        return
+    of_all = kind == "limits" and not given.machine.startswith("cpu")  # GPUs, and what joins them
+    parts = 1 if kind == "limits" else given.at_once
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        if given.compiling and kind not in ("limits", *given.compiled):
+            compile_all(given, folder, words, missing)
+            given.compiled.append(kind)
+        started, results = [], [folder / f"{part}.json" for part in range(parts)]
+        for part, result in enumerate(results):
+            own = missing[part::parts]
+            known = Results(options={"arguments": [*words, *listed(result, own)]})
+            known.rows = {name: whole.rows[name] for name in own if name in whole.rows}
+            known.save(result)
+            options = ["--resume", str(result), "--processes", str(processes)]
+            where = {} if of_all or given.at_once == 1 else place(part, given.at_once)
+            started.append(start(options, given.end - time.monotonic(), **where))
+        for process in started:
+            process.wait()
+        for found in map(Results.load, results):
+            whole.environment = whole.environment or found.environment
+            whole.failed |= found.failed
+            whole.rows |= found.rows
+    whole.options = {"arguments": words, "at_once": parts}
+    whole.rows = {name: whole.rows[name] for name in names if name in whole.rows}
+    whole.save(file)
 
 
-def _names(words: list[str]) -> list[str]:
+def results_of(given: argparse.Namespace, kind: str) -> tuple[Path, Results]:
+    """Return the file of a table, and what is measured of it."""
+    file = ROOT / "benchmarks" / "results" / f"{kind}-{given.machine}.json"
+    return file, Results.load(file) if file.exists() else Results()
+
+
+def slowest(given: argparse.Namespace, compiled: Results) -> list[str]:
+    """Return the cells in which PyTorch is fastest beside ours, or those of an earlier run."""
+    _, whole = results_of(given, "operators")
+    rows = [row for row in whole.rows.values() if "torch" in row.peers]
+    rows.sort(key=lambda row: row.time("torch") / row.time("allocated"))
+    return [*compiled.rows] or [row.name for row in rows[:SLOWEST]]
+
+
+def names_of(words: list[str]) -> list[str]:
     """Return the names of the cells that the bench measures with these words."""
     command = [*BENCH, *words, "--list"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    return listed.stdout.splitlines()
+    said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return said.stdout.splitlines()
 
 
-def _place(part: int, parts: int) -> dict[str, Any]:
+def compile_all(
+    given: argparse.Namespace, folder: Path, words: list[str], names: Sequence[str]
+) -> None:
+    """Compile cells in many processes, whose times are thrown away."""
+    slow = {name for name, facts in catalogue().items() if facts["family"] in CHOSEN_BY_TIME}
+    chosen = [name for name in names if name.split()[0] not in slow]
+    started, nothing = [], folder / "nothing.json"
+    nothing.write_text("[]")  # the names of cells that are measured already
+    for part in range(min(given.compiling, len(chosen))):
+        own = os.environ | {"CUDA_VISIBLE_DEVICES": str(part % given.at_once)}
+        cells = listed(folder / f"compiled-{part}", chosen[part :: given.compiling])
+        pipes = {"stdin": nothing.open(), "stdout": subprocess.DEVNULL}
+        options = [*words, *cells, "--seconds", "0.001", "--child"]
+        most = (given.end - time.monotonic()) / 3 - LATE
+        started.append(start(options, most, env=own, **pipes))
+    for process in started:
+        process.wait()
+
+
+def listed(file: Path, names: Sequence[str]) -> list[str]:
+    """Return the words by which the bench measures cells, whose names are written beside a file."""
+    cells = file.with_suffix(".txt")
+    cells.write_text("\n".join(names) + "\n")
+    return ["--cells", str(cells)]
+
+
+def start(options: list[str], seconds: float, before: Sequence[str] = (), **how: Any) -> Any:
+    """Start the bench, which begins no cell after so many seconds; it is interrupted if it is late.
+
+    `before` is a command that starts it.
+    """
+    budget = max(seconds, 1)
+    ends = ["timeout", "--foreground", "-s", "INT", "-k", str(LATE), str(budget + LATE)]
+    command = [*ends, *before, *BENCH, *options, "--budget", str(budget)]
+    print("+", *command, flush=True)
+    return subprocess.Popen(command, cwd=ROOT, **how)
+
+
+def place(part: int, parts: int) -> dict[str, Any]:
     """Return how a part gets its cores and, if the machine has some, its GPU."""
     every = sorted(os.sched_getaffinity(0))
     each = max(len(every) // parts, 2)
     own = ",".join(map(str, every[part * each : (part + 1) * each]))
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": str(part)}
     return {"before": ["taskset", "-c", own], "env": environment}
-
-
-def _wait(started: Sequence[subprocess.Popen[Any]], seconds: float) -> None:
-    """Wait for processes; interrupt those that last longer."""
-    end = time.monotonic() + seconds
-    for process in started:
-        try:
-            process.wait(max(end - time.monotonic(), 0))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
-    for process in started:
-        try:
-            process.wait(LATE)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def main() -> None:
@@ -194,22 +161,23 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--compiling", type=int, default=0)
-    options = parser.parse_args()
-    if options.machine.startswith("cpu"):
+    given = parser.parse_args()
+    if of_cpu := given.machine.startswith("cpu"):
         restart_with_kept_pages()
-    end = time.monotonic() + options.budget
-    tables = Tables(options.machine, end, options.at_once, options.compiling)
-    has_torch = bool(importlib.util.find_spec("torch"))
+    given.end, given.compiled = time.monotonic() + given.budget, []
     wanted = {kind: [*words] for kind, words in TABLES.items()}
-    if has_torch:
+    if importlib.util.find_spec("torch"):
         wanted["operators"][-1] = "jnp,torch"
     else:
         del wanted["compiled"]
-    for processes, kind in itertools.product(range(1, options.processes + 1), wanted):
-        if tables.left > STARTING:
-            tables.measure(kind, wanted[kind], processes)
-    if tables.of_cpu:
-        tables.draw()
+    for processes, kind in itertools.product(range(1, given.processes + 1), wanted):
+        if given.end - time.monotonic() > STARTING:
+            measure(given, kind, wanted[kind], processes)
+    for kind, picture in PICTURES.items() if of_cpu else ():
+        _, whole = results_of(given, kind)
+        if whole.rows:
+            title, *_ = header(whole, f"{whole.environment['cores']} cores").splitlines()
+            draw(title, [*whole.rows.values()], ROOT / "docs" / "images" / picture)
 
 
 if __name__ == "__main__":

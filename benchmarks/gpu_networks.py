@@ -17,10 +17,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from measuring import Row, difference, measure, parser, run, said_by, wanted
@@ -35,16 +34,8 @@ KINDS = ("FLOAT32", "FLOAT16", "TF32", "BFLOAT16")
 PRECISIONS = {"TF32": "tensorfloat32", "BFLOAT16": "bfloat16"}
 
 
-@dataclass(frozen=True)
-class Case:
-    """A network of the table.
-
-    Attributes:
-        make: returns the model of PyTorch.
-        sizes: of the input: pictures {N, 3, H, W}, or {N, length} of tokens.
-        tokens: the number of different tokens; 0 for pictures.
-        kinds: the types that it is measured in.
-    """
+class Case(NamedTuple):
+    """A network: a call that makes it, its input (with `tokens` different ones), and its types."""
 
     make: Callable[[], Any]
     sizes: tuple[int, ...]
@@ -59,12 +50,11 @@ def _of_torchvision(name: str, **options: Any) -> Any:
 
 
 def _of_transformers(model: str, config: str, result: str, **options: Any) -> Any:
+    """Return a model of tokens alone, which returns one result."""
     import torch
     import transformers
 
     class Tokens(torch.nn.Module):
-        """A model of tokens alone."""
-
         def __init__(self) -> None:
             super().__init__()
             made = getattr(transformers, config)(attn_implementation="eager", **options)
@@ -152,16 +142,11 @@ def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _timed(call: Callable[[], Any]) -> float:
+def _timed(model: Any, x: Any) -> float:
     import torch
 
     mark = cuda_mark(torch) if torch.cuda.is_available() else None
-    return _milliseconds(Contender(lambda _: call(), mark=mark))
-
-
-def _answer(result: Any) -> np.ndarray:
-    result = result["out"] if isinstance(result, dict) else result
-    return result.float().cpu().numpy()
+    return _milliseconds(Contender(lambda _: model(x), mark=mark))
 
 
 def _model(name: str, kind: str) -> tuple[Any, Any]:
@@ -176,14 +161,12 @@ def _model(name: str, kind: str) -> tuple[Any, Any]:
     return model.to(dtype), x if case.tokens else x.to(dtype)
 
 
-def _compiled(model: Any, x: Any) -> Callable[[], Any]:
-    """Return a call of torch.compile, of pictures with channels last."""
+def _channels_last(model: Any, x: Any) -> tuple[Any, Any]:
+    """Return a model and its input, of pictures with channels last."""
     import torch
 
-    if x.ndim == 4:
-        model, x = (a.to(memory_format=torch.channels_last) for a in (model, x))
-    compiled = torch.compile(model)
-    return lambda: compiled(x)
+    layout: Any = {"memory_format": torch.channels_last}
+    return (model.to(**layout), x.to(**layout)) if x.ndim == 4 else (model, x)
 
 
 def prepare(name: str, kind: str, folder: str) -> Row:
@@ -196,22 +179,22 @@ def prepare(name: str, kind: str, folder: str) -> Row:
     torch.onnx.export(model, (x,), f"{folder}/{kind}.onnx", verbose=False, **options)
     if kind == "FLOAT16":
         with torch.no_grad():
-            _compiled(model.to(_device()), x.to(_device()))()
+            model, x = _channels_last(model.to(_device()), x.to(_device()))
+            torch.compile(model)(x)
     return {"sizes": [*x.shape]}
 
 
 def _all_prepared(folders: Mapping[str, Path]) -> None:
     """Prepare all models, several at once."""
 
-    def one(name: str, kind: str) -> None:
+    def one(pair: tuple[str, str]) -> None:
         try:
-            said_by(__file__, "prepare", name, kind, folders[name], seconds=TIMEOUT)
+            said_by(__file__, "prepare", *pair, folders[pair[0]], seconds=TIMEOUT)
         except RuntimeError as error:
-            print(name, kind, str(error)[-600:], flush=True)
+            print(*pair, str(error)[-600:], flush=True)
 
     with ThreadPoolExecutor(TOGETHER) as pool:
-        pairs = ((name, kind) for kind in KINDS[1::-1] for name in folders)
-        list(pool.map(lambda pair: one(*pair), pairs))
+        list(pool.map(one, [(name, kind) for kind in KINDS[1::-1] for name in folders]))
 
 
 def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
@@ -225,14 +208,15 @@ def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
     np.save(folder / f"{kind}-input.npy", x.float().numpy() if x.is_floating_point() else x.numpy())
     model, x = model.to(_device()), x.to(_device())
     with torch.no_grad():
-        np.save(folder / f"{kind}-answer.npy", _answer(model(x)))
-        times = {"nchw_ms": _timed(lambda: model(x))}
-        if x.ndim == 4:
-            last, y = (a.to(memory_format=torch.channels_last) for a in (model, x))
-            times["channels_last_ms"] = _timed(lambda: last(y))
-        times["eager_ms"] = min(times.values())
+        answer = model(x)
+        answer = answer["out"] if isinstance(answer, dict) else answer
+        np.save(folder / f"{kind}-answer.npy", answer.float().cpu().numpy())
+        eager = [_timed(model, x)]
+        model, x = _channels_last(model, x)
+        eager += [_timed(model, x)] if x.ndim == 4 else []
+        times = {"eager_ms": min(eager)}
         if kind == "FLOAT16":
-            times["compile_ms"] = _timed(_compiled(model, x))
+            times["compile_ms"] = _timed(torch.compile(model), x)
     return times
 
 
@@ -280,8 +264,6 @@ def _own(folder: Path, kind: str, first_alone: bool) -> Row:
     answer = np.load(folder / f"{kind}-answer.npy")
     # Random weights may leave nothing of FLOAT16.
     row["error"] = difference(next(iter(result.values())), answer) if answer.any() else None
-    row["rewrites"] = {name: count for name, count in network.rewrites.items() if count}
-    row["said"] = "" if network.programs is None else network.programs.note
     row["ms"] = _milliseconds(jax_contender(call, jax.devices()[0]))
     return row
 
@@ -302,12 +284,9 @@ def _measured(name: str, folder: Path) -> Row:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     found = said_by(__file__, "own", folder, ",".join(peers), seconds=TIMEOUT)
-    row: Row = {}
-    for kind, cell in found.items():
-        if "failed" in cell:
-            print(name, kind, cell["failed"], flush=True)
-        else:
-            row[kind] = {**cell, **peers[kind]}
+    for kind in [kind for kind, cell in found.items() if "failed" in cell]:
+        print(name, kind, found.pop(kind)["failed"], flush=True)
+    row = {kind: {**cell, **peers[kind]} for kind, cell in found.items()}
     if not row:
         raise RuntimeError("no type was measured")
     if KINDS[0] in row:
