@@ -7,47 +7,29 @@ the environment variables that docs/performance.md has for calls that allocate.
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
-from measuring import difference, measure, milliseconds, parser, restart_with_kept_pages, run
+from measuring import (
+    TESTS,
+    Row,
+    difference,
+    measure,
+    milliseconds,
+    parser,
+    restart_with_kept_pages,
+    run,
+)
 
 from dml_jax import load_onnx
 from dml_jax.bench.peers import session_of
 
 FEW = 5  # elements of a weight below which its name has the elements
 RANDOM = np.random.default_rng(0)
-
-
-class Cell(NamedTuple):
-    """A model of one node.
-
-    Attributes:
-        group: the group of the cell.
-        op: the type of the node.
-        inputs: the arrays of the inputs that a call gives.
-        weights: the arrays behind these, which the model holds.
-        attributes: the node's attributes.
-        outputs: the number of outputs.
-    """
-
-    group: str
-    op: str
-    inputs: Sequence[np.ndarray]
-    weights: Sequence[np.ndarray | None] = ()
-    attributes: Any = {}
-    outputs: int = 1
-
-    @property
-    def name(self) -> str:
-        weights = (w for w in self.weights if w is not None)
-        words = [f"{x.dtype}{list(x.shape)}" for x in self.inputs]
-        words += [str(w.tolist() if w.size < FEW else [*w.shape]) for w in weights]
-        given = (f"{key}={value}" for key, value in self.attributes.items())
-        return " ".join([self.op, *(word.replace(" ", "") for word in words), *given])
 
 
 def array(spec: Mapping[str, Any] | None) -> np.ndarray | None:
@@ -67,51 +49,55 @@ def array(spec: Mapping[str, Any] | None) -> np.ndarray | None:
     return x.astype(spec.get("dtype", np.float32))
 
 
-def cells() -> Iterator[Cell]:
-    """Yield every cell of onnx_operators.json."""
+def name_of(
+    op: str, inputs: Sequence[Any], weights: Sequence[Any], attributes: Mapping[str, Any]
+) -> str:
+    """Return the name of a cell: its node, the arrays of a call and of the model, attributes."""
+    words = [f"{x.dtype}{list(x.shape)}" for x in inputs]
+    words += [str(w.tolist() if w.size < FEW else [*w.shape]) for w in weights if w is not None]
+    given = (f"{key}={value}" for key, value in attributes.items())
+    return " ".join([op, *(word.replace(" ", "") for word in words), *given])
+
+
+def cells() -> dict[str, functools.partial[Row]]:
+    """Return a call for each cell of onnx_operators.json."""
+    found = {}
     for known in json.loads(Path(__file__).with_suffix(".json").read_text()):
-        arrays: Any = {k: [*map(array, known.pop(k, ()))] for k in ("inputs", "weights")}
-        yield Cell(**known, **arrays)
+        arrays = {k: [*map(array, known.get(k, ()))] for k in ("inputs", "weights")}
+        cell = {"attributes": {}, "outputs": 1, **known, **arrays}
+        words = {k: cell[k] for k in ("op", "inputs", "weights", "attributes")}
+        found[name_of(**words)] = functools.partial(measured, **cell)
+    return found
 
 
-def model_of(cell: Cell) -> Any:
-    """Return the model, and the arrays of a call by name."""
-    from onnx import ValueInfoProto, helper, numpy_helper
+def measured(
+    group: str, op: str, inputs: Any, weights: Any, attributes: Mapping[str, Any], outputs: int
+) -> Row:
+    """Return the error and the times of a node with weights in the model, beside ONNX Runtime's."""
+    sys.path.insert(0, TESTS)
+    from onnx_models import model_of, node
 
-    inputs = {f"x{i}": x for i, x in enumerate(cell.inputs)}
-    weights = [(f"w{i}" if w is not None else "", w) for i, w in enumerate(cell.weights)]
-    outputs = [f"y{i}" for i in range(cell.outputs)]
-    names = [*inputs, *(name for name, _ in weights)]
-    types = ((n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for n, x in inputs.items())
-    graph = helper.make_graph(
-        [helper.make_node(cell.op, names, outputs, **cell.attributes)],
-        "one",
-        [helper.make_tensor_value_info(*one) for one in types],
-        [ValueInfoProto(name=name) for name in outputs],
-        [numpy_helper.from_array(w, name) for name, w in weights if w is not None],
-    )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
-    ), inputs
-
-
-def measured(cell: Cell) -> dict[str, Any]:
-    """Return the error and the times of a cell, beside ONNX Runtime's."""
-    model, inputs = model_of(cell)
+    feeds = {f"x{i}": x for i, x in enumerate(inputs)}
+    names = [*feeds, *(f"w{i}" if w is not None else "-" for i, w in enumerate(weights))]
+    held = {f"w{i}": w for i, w in enumerate(weights) if w is not None}
+    results = [f"y{i}" for i in range(outputs)]
+    made = node(op, " ".join(names), " ".join(results), **attributes)
+    types = {name: (x.dtype, x.shape) for name, x in feeds.items()}
+    model = model_of([made], types, results, held)
     network, session = load_onnx(model), session_of(model.SerializeToString())
-    on_device = jax.device_put(inputs)
-    error = difference(network(on_device)["y0"], session.run(None, inputs)[0])
+    on_device = jax.device_put(feeds)
+    error = difference(network(on_device)["y0"], session.run(None, feeds)[0])
     own, peer = milliseconds(
-        lambda: jax.block_until_ready(network(on_device)), lambda: session.run(None, inputs)
+        lambda: jax.block_until_ready(network(on_device)), lambda: session.run(None, feeds)
     )
-    return {"group": cell.group, "error": error, "ms": own, "peer_ms": peer}
+    return {"group": group, "error": error, "ms": own, "peer_ms": peer}
 
 
 def main() -> int:
     """Measure cells; return how many fail."""
     given = parser(__doc__, "nodes, or cells,").parse_intermixed_args()
     restart_with_kept_pages()
-    return measure(given, cells={cell.name: functools.partial(measured, cell) for cell in cells()})
+    return measure(given, cells=cells())
 
 
 if __name__ == "__main__":
