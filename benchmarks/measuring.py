@@ -137,8 +137,8 @@ def shown(row: Row) -> str:
     return speed + json.dumps(short)
 
 
-def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
-    """Return the median time of each of `calls`, which take turns, `rounds` of them.
+def milliseconds(*calls: Callable[[], Any]) -> list[float]:
+    """Return the median time of each of `calls`, which take turns, `ROUNDS` of them or a minute.
 
     The calls of the first `SETTLING` seconds of a turn are not counted. On one core, times are
     processor time.
@@ -147,7 +147,7 @@ def milliseconds(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]
         str(k): Contender(lambda _, call=call: call(), warm=SETTLING)
         for k, call in enumerate(calls)
     }
-    times = interleaved(contenders, samples=rounds, seconds=math.inf, give_up=math.inf)
+    times = interleaved(contenders, samples=ROUNDS, seconds=60, give_up=math.inf)
     kind = "processor" if cores() == 1 else "median"
     return [1e3 * getattr(found, kind) for found in times.values()]
 

