@@ -7,7 +7,7 @@ Programs of saved networks are compiled quickly, since each runs once.
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,15 @@ from measuring import Row, difference, measure, parser, run
 from onnx_networks import NETWORKS, TIMED, loaded, opened
 
 from dml_jax.bench.peers import session_of
-from dml_jax.onnx import Network, export, save_onnx
-from dml_jax.onnxruntime import InferenceSession
+from dml_jax.onnx import Network, export
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 DIFFERENTIATED = ("blazeface", "orientation", "silero_vad", "attacut")
 BOUNDS = {"piper_joe": {"frames": 200}}  # of sizes that data decides
-BY_SESSIONS = ("kokoro_int8",)  # their counts pass nodes that no program with bounds computes
 BATCH = 3
 
 
-def network_of(name: str) -> tuple[Network, dict[str, np.ndarray], dict[str, np.ndarray]]:
+def network_of(name: str) -> tuple[Network, dict[str, Any], dict[str, np.ndarray]]:
     """Return a network, its inputs, and the inputs of its file."""
     source, bounds = NETWORKS[name], BOUNDS.get(name, {})
     path, _, feeds = opened(source)
@@ -55,14 +53,7 @@ def other_weights(weights: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return made
 
 
-def computed(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the results of a function, compiled quickly."""
-    return jax.jit(function).lower(*arguments).compile(QUICK)(*arguments)
-
-
-def answers(
-    model: Path | bytes, names: Sequence[str] | None, feeds: Mapping[str, Any]
-) -> list[Any]:
+def answers(model: Any, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
     """Return ONNX Runtime's answers, of the nodes as the file has them."""
     session = session_of(model, optimized=False)
     read = {value.name for value in session.get_inputs()}
@@ -71,42 +62,23 @@ def answers(
 
 def largest(results: Sequence[Any], others: Sequence[Any]) -> float:
     """Return the largest difference, as a part of the largest absolute value of a result."""
-    pairs = zip(results, others, strict=True)
-    return max(difference(b, a) for a, b in pairs)
-
-
-Saved = tuple[Mapping[str, Any], Sequence[Any], Sequence[Any]]
-"""The weights of a saved file, its results here, and ONNX Runtime's answers."""
-
-
-def _saved_network(name: str, file: Path) -> Saved:
-    (network, inputs, feeds), constants = network_of(name), NETWORKS[name].constants
-    fixed = {n: w for n, w in network.weights.items() if n in constants}
-    weights = other_weights({n: w for n, w in network.weights.items() if n not in fixed})
-    results = network.without_padding(computed(network.apply, {**weights, **fixed}, inputs))
-    network.save(file, weights)
-    names = [value.name for value in onnx.load(file, load_external_data=False).graph.output]
-    return weights, [results[key] for key in names], answers(file, names, feeds)
-
-
-def _saved_for_sessions(name: str, file: Path) -> Saved:
-    """Save a file for a session, which cuts it at computed sizes."""
-    path, _, feeds = opened(NETWORKS[name])
-    held = onnx.load(path).graph.initializer
-    own = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in held}
-    own = {key: array for key, array in own.items() if array.dtype.kind in "fiu" and array.ndim > 1}
-    weights = other_weights(own)
-    save_onnx(path, file, weights)
-    return weights, InferenceSession(file).run(None, feeds), answers(file, None, feeds)
+    return max(difference(b, a) for a, b in zip(results, others, strict=True))
 
 
 def saved(name: str) -> Row:
     """Return the largest error of a network with other weights, beside its file."""
-    save_to = _saved_for_sessions if name in BY_SESSIONS else _saved_network
+    network, inputs, feeds = network_of(name)
+    constants = NETWORKS[name].constants
+    weights = other_weights({n: w for n, w in network.weights.items() if n not in constants})
+    arguments = {**network.weights, **weights}, inputs
+    program = jax.jit(network.apply).lower(*arguments).compile(QUICK)
+    found = network.without_padding(program(*arguments))
     with tempfile.TemporaryDirectory() as folder:
-        weights, results, found = save_to(name, Path(folder, "saved.onnx"))
-    same = list(map(np.shape, results)) == list(map(np.shape, found))
-    error = largest(results, found) if same else np.inf
+        network.save(file := Path(folder, "saved.onnx"), weights)
+        names = [one.name for one in onnx.load(file, load_external_data=False).graph.output]
+        wanted, results = answers(file, names, feeds), [found[key] for key in names]
+    same = list(map(np.shape, results)) == list(map(np.shape, wanted))
+    error = largest(results, wanted) if same else np.inf
     is_right = error <= NETWORKS[name].tolerance
     return {"weights": len(weights), "error": error if same else None, "is_right": is_right}
 
