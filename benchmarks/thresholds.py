@@ -15,8 +15,7 @@ import math
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import jax
@@ -34,8 +33,7 @@ FLAT = 0.05  # the logarithm of a ratio below which two forms are alike
 ELEMENTS = 2**20 if jax.default_backend() == "cpu" else 2**25  # more than a launch hides
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """A constant, and the use of an operator whose form it decides.
 
     Attributes:
@@ -51,69 +49,54 @@ class Constant:
     is_limit: bool = True
 
 
-def reduced(function: str, sizes: Sequence[int], axes: Sequence[int]) -> Any:
-    """Return a REDUCE of FLOAT32."""
+def used(operator: str, sizes: Sequence[int], **fields: Any) -> Any:
+    """Return an operator of FLOAT32 whose input has some sizes."""
     tensor = dml_jax.TensorDesc("FLOAT32", sizes)
-    kind = dml_jax.ReduceFunction[function]
-    return dml_jax.Reduce.infer(function=kind, input_tensor=tensor, axes=axes)
+    return getattr(dml_jax, operator).infer(input_tensor=tensor, **fields)
 
 
 def rows(function: str, size: int) -> Any:
     """Return a REDUCE of rows of `size` elements."""
-    return reduced(function, [max(ELEMENTS // size, 1), size], [1])
+    return used("Reduce", [max(ELEMENTS // size, 1), size], function=function, axes=[1])
+
+
+def columns(_: int) -> Any:
+    """Return a REDUCE along the first axis."""
+    return used("Reduce", [4096, 256], function="SUM", axes=[0])
 
 
 def convolution(
     channels: int, groups: int, window: tuple[int, int], side: int = 56, rows: int = 0
 ) -> Any:
     """Return a CONVOLUTION of as many channels as it reads, at each element."""
-    tensor = dml_jax.TensorDesc("FLOAT32", [1, channels, rows or side, side])
     w = dml_jax.TensorDesc("FLOAT32", [channels, channels // groups, *window])
-    (use, *_) = dml_jax.Convolution.typical(1000, "FLOAT32")
-    fields = {f.name: getattr(use, f.name) for f in use.fields if not f.tensor}
-    fields |= {"group_count": groups, "start_padding": [0, 0], "end_padding": [0, 0]}
-    return dml_jax.Convolution.infer(input_tensor=tensor, filter_tensor=w, **fields)
-
-
-def pooled(size: int) -> Any:
-    """Return a MAX_POOLING of windows of `size` elements of a row."""
-    fields: Any = {"strides": [1, 1], "window_size": [1, size]}
-    fields |= {"start_padding": [0, 0], "end_padding": [0, 0]}
-    tensor = dml_jax.TensorDesc("FLOAT32", [1, 16, 64, 1024])
-    return dml_jax.MaxPooling.infer(input_tensor=tensor, **fields)
-
-
-def summed(shape: Sequence[int]) -> Any:
-    """Return a CUMULATIVE_SUMMATION along the first axis."""
-    tensor = dml_jax.TensorDesc("FLOAT32", shape)
-    fields = {"axis": 0, "axis_direction": "INCREASING", "has_exclusive_sum": False}
-    return dml_jax.CumulativeSummation.infer(input_tensor=tensor, **fields)
-
-
-def largest(size: int, k: int = 8) -> Any:
-    """Return a TOP_K of lines that are searched in pieces of `size` elements."""
-    tensor = dml_jax.TensorDesc("FLOAT32", [4, k * size * size])
-    return dml_jax.TopK.infer(input_tensor=tensor, axis=1, k=k)
+    fields = {**WINDOWS, "mode": "CROSS_CORRELATION", "direction": "FORWARD"}
+    fields |= {"dilations": [1, 1], "output_padding": [0, 0], "group_count": groups}
+    return used("Convolution", [1, channels, rows or side, side], filter_tensor=w, **fields)
 
 
 def shrunk(taps: int) -> Any:
     """Return a RESAMPLE3 whose elements average so many of a row."""
-    tensor = dml_jax.TensorDesc("FLOAT32", [1, 16, 256, 2048])
     fields: Any = {"interpolation_mode": "LINEAR", "rounding_direction": "DECREASING"}
-    fields |= {"scales": [1, 1, 1, 2 / taps], "antialiased": True}
+    fields |= {"scales": [1, 1, 1, 2 / taps], "output_sizes": [1, 16, 256, 4096 // taps]}
     fields |= {"input_pixel_offsets": [0.5] * 4, "output_pixel_offsets": [-0.5] * 4}
-    sizes = [1, 16, 256, 4096 // taps]
-    return dml_jax.Resample3.infer(input_tensor=tensor, output_sizes=sizes, **fields)
+    return used("Resample3", [1, 16, 256, 2048], antialiased=True, **fields)
 
 
+WINDOWS: dict[str, Any] = {"strides": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
+SUM = {"axis": 0, "axis_direction": "INCREASING", "has_exclusive_sum": False}
 CONSTANTS = {
-    "LITTLE": Constant("axes", lambda n: reduced("SUM", [max(n // 64, 1), 64], [0])),
+    "LITTLE": Constant(
+        "axes", lambda n: used("Reduce", [max(n // 64, 1), 64], function="SUM", axes=[0])
+    ),
     "UNROLLED": Constant("reduce.cpu", lambda n: rows("SUM", n)),
     "PIECE": Constant("reduce.cpu", lambda n: rows("SUM", 16384), "cpu", False),
-    "FEWEST": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
-    "FUSED": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
-    "STORED": Constant("reduce.cpu", lambda n: reduced("SUM", [4096, 256], [0]), "cpu", False),
-    "FEW": Constant("windows", pooled),
+    "FEWEST": Constant("reduce.cpu", columns, "cpu", False),
+    "FUSED": Constant("reduce.cpu", columns, "cpu", False),
+    "STORED": Constant("reduce.cpu", columns, "cpu", False),
+    "FEW": Constant(
+        "windows", lambda n: used("MaxPooling", [1, 16, 64, 1024], window_size=[1, n], **WINDOWS)
+    ),
     "FEW_PRODUCTS": Constant("convolution", lambda n: convolution(32, 32, (1, n), 352)),
     "FEW_WINDOWS": Constant("convolution", lambda n: convolution(12, 1, (3, 3), math.isqrt(n) + 2)),
     "FEW_CHANNELS": Constant("convolution", lambda n: convolution(n, 1, (5, 5), 28)),
@@ -122,14 +105,19 @@ CONSTANTS = {
         "convolution", lambda n: convolution(8, 1, (5, 5), math.isqrt(n // 200) + 4)
     ),
     "FEW_GROUPS": Constant("convolution", lambda n: convolution(16 * n, n, (3, 3), 28)),
-    "FEW_LINES": Constant("scans", lambda n: summed([4096, 32]), "cpu", False),
+    "FEW_LINES": Constant(
+        "scans", lambda n: used("CumulativeSummation", [4096, 32], **SUM), "cpu", False
+    ),
     "_UNROLLED": Constant("resampling", shrunk),
-    "LEAST_PIECE": Constant("scans", largest),
+    "LEAST_PIECE": Constant("scans", lambda n: used("TopK", [4, 8 * n * n], axis=1, k=8)),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
     "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),
     "PIECES": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", 4096), "cuda", False),
     "MANY": Constant(
-        "reduce.gpu", lambda n: reduced("ARGMAX", [ELEMENTS // 64, 64], [0]), "cuda", False
+        "reduce.gpu",
+        lambda n: used("Reduce", [ELEMENTS // 64, 64], function="ARGMAX", axes=[0]),
+        "cuda",
+        False,
     ),
     "LONGEST": Constant("reduce.derivatives", lambda n: Gradient(rows("LOG_SUM_EXP", n)), "cuda"),
 }
