@@ -15,7 +15,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -75,39 +75,39 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
     class Residual(nn.Module):
         def __init__(self, given: int, made: int) -> None:
             super().__init__()
-            parts: list[Any] = []
-            for size in (given, made):
-                conv = nn.Conv2d(size, made, 3, padding=1)
-                parts += [nn.GroupNorm(groups, size), nn.SiLU(), conv]
-            self.inner = nn.Sequential(*parts)
+            first, second = (nn.Conv2d(size, made, 3, padding=1) for size in (given, made))
+            norms = nn.GroupNorm(groups, given), nn.GroupNorm(groups, made)
+            self.inner = nn.Sequential(norms[0], nn.SiLU(), first, norms[1], nn.SiLU(), second)
             self.skip = nn.Conv2d(given, made, 1) if given != made else nn.Identity()
 
         def forward(self, x: Any) -> Any:
             return self.inner(x) + self.skip(x)
 
-    class Block(nn.Module):
-        def __init__(self) -> None:
+    class Attention(nn.Module):
+        def __init__(self, width: int) -> None:
             super().__init__()
-            wide = 2 * channels
-            self.before, self.inner = Residual(channels, channels), Residual(wide, wide)
-            self.after = Residual(wide, channels)
-            self.down = nn.Conv2d(channels, wide, 3, 2, 1)
-            self.up = nn.Conv2d(wide, channels, 3, padding=1)
-            self.norm = nn.GroupNorm(groups, wide)
-            self.parts, self.out = nn.Conv2d(wide, 3 * wide, 1), nn.Conv2d(wide, wide, 1)
+            self.norm = nn.GroupNorm(groups, width)
+            self.parts, self.out = nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
+
+        def forward(self, x: Any) -> Any:
+            n, c, h, w = x.shape
+            parts = self.parts(self.norm(x)).reshape(n, 3, heads, c // heads, h * w)
+            seen = functional.scaled_dot_product_attention(*parts.transpose(3, 4).unbind(1))
+            return x + self.out(seen.transpose(2, 3).reshape(n, c, h, w))
+
+    class Level(nn.Module):
+        def __init__(self, wide: int) -> None:
+            super().__init__()
+            self.before, self.after = Residual(channels, channels), Residual(wide, channels)
+            down, up = nn.Conv2d(channels, wide, 3, 2, 1), nn.Conv2d(wide, channels, 3, padding=1)
+            larger = nn.Upsample(scale_factor=2.0, mode="nearest")
+            self.inner = nn.Sequential(down, Residual(wide, wide), Attention(wide), larger, up)
 
         def forward(self, x: Any) -> Any:
             x = self.before(x)
-            y = self.inner(self.down(x))
-            n, c, h, w = y.shape
-            parts = self.parts(self.norm(y)).reshape(n, 3, heads, c // heads, h * w)
-            q, k, v = parts.transpose(3, 4).unbind(1)
-            seen = functional.scaled_dot_product_attention(q, k, v)
-            y = y + self.out(seen.transpose(2, 3).reshape(n, c, h, w))
-            y = self.up(functional.interpolate(y, scale_factor=2.0, mode="nearest"))
-            return self.after(torch.cat([x, y], 1))
+            return self.after(torch.cat([x, self.inner(x)], 1))
 
-    return Block()
+    return Level(2 * channels)
 
 
 _BERT = partial(_of_transformers, "BertModel", "BertConfig", "last_hidden_state")
@@ -136,29 +136,26 @@ def _milliseconds(contender: Contender) -> float:
 # PyTorch.
 
 
-def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def _timed(model: Any, x: Any) -> float:
     import torch
 
-    mark = cuda_mark(torch) if torch.cuda.is_available() else None
+    mark = cuda_mark(torch) if x.is_cuda else None
     return _milliseconds(Contender(lambda _: model(x), mark=mark))
 
 
-def _model(name: str, kind: str) -> tuple[Any, Any]:
-    """Return a model with its random weights, and its input: the same in each process."""
+def _model(name: str, kind: str, device: str = "") -> tuple[Any, Any]:
+    """Return a model with its random weights, and its input: the same in each process.
+
+    They are on the GPU, if there is one, or on a device that is named.
+    """
     import torch
 
     torch.manual_seed(0)
-    case = CASES[name]
+    case, place = CASES[name], device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = case.make().eval()
     x = torch.randint(0, case.tokens, case.sizes) if case.tokens else torch.randn(case.sizes)
     dtype = {"FLOAT16": torch.float16, "BFLOAT16": torch.bfloat16}.get(kind, torch.float32)
-    return model.to(dtype), x if case.tokens else x.to(dtype)
+    return model.to(place, dtype), x.to(place, None if case.tokens else dtype)
 
 
 def _channels_last(model: Any, x: Any) -> tuple[Any, Any]:
@@ -174,12 +171,12 @@ def prepare(name: str, kind: str, folder: str) -> Row:
     import torch
 
     torch.set_num_threads(2)
-    model, x = _model(name, kind)
+    model, x = _model(name, kind, "cpu")
     options: Any = {"opset_version": 18, "dynamo": True, "external_data": True}
     torch.onnx.export(model, (x,), f"{folder}/{kind}.onnx", verbose=False, **options)
     if kind == "FLOAT16":
         with torch.no_grad():
-            model, x = _channels_last(model.to(_device()), x.to(_device()))
+            model, x = _channels_last(*_model(name, kind))
             torch.compile(model)(x)
     return {"sizes": [*x.shape]}
 
@@ -205,8 +202,8 @@ def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
     torch.compiler.reset()
     model, x = _model(name, kind)
-    np.save(folder / f"{kind}-input.npy", x.float().numpy() if x.is_floating_point() else x.numpy())
-    model, x = model.to(_device()), x.to(_device())
+    shown = x.float() if x.is_floating_point() else x
+    np.save(folder / f"{kind}-input.npy", shown.cpu().numpy())
     with torch.no_grad():
         answer = model(x)
         answer = answer["out"] if isinstance(answer, dict) else answer
@@ -223,19 +220,23 @@ def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
 # dml_jax, in processes of its own.
 
 
+def each(kinds: Iterable[str], call: Callable[[str], Row]) -> Row:
+    """Return what a call returns of each type; of one that fails, what is wrong."""
+    found: Row = {}
+    for kind in kinds:
+        try:
+            found[kind] = call(kind)
+        except Exception as error:  # the other types are measured
+            found[kind] = {"failed": f"{type(error).__name__}: {str(error)[-600:]}"}
+    return found
+
+
 def own(folder: str, kinds: str, *first_alone: str) -> Row:
     """Return the figures of a network by type; `first_alone` asks for those of the first answer."""
     import jax
 
     jax.block_until_ready(jax.numpy.ones(8) + 1)
-    found: Row = {}
-    for kind in kinds.split(","):
-        try:
-            found[kind] = _own(Path(folder), kind, bool(first_alone))
-        except Exception as error:  # of one type: the others are measured
-            found[kind] = {"failed": f"{type(error).__name__}: {str(error)[-600:]}"}
-        jax.clear_caches()
-    return found
+    return each(kinds.split(","), lambda kind: _own(Path(folder), kind, bool(first_alone)))
 
 
 def _own(folder: Path, kind: str, first_alone: bool) -> Row:
@@ -244,6 +245,7 @@ def _own(folder: Path, kind: str, first_alone: bool) -> Row:
 
     import dml_jax
 
+    jax.clear_caches()
     file = folder / f"{kind if kind == 'FLOAT16' else 'FLOAT32'}.onnx"
     x = np.load(folder / f"{kind}-input.npy")
     start = time.perf_counter()
@@ -275,18 +277,13 @@ def _measured(name: str, folder: Path) -> Row:
     """Return the figures of a network by type: those of both libraries."""
     import torch
 
-    peers: Row = {}
-    for kind in CASES[name].kinds:
-        try:
-            peers[kind] = _peers(name, kind, folder)
-        except Exception as error:  # of one type: the others are measured
-            print(name, kind, type(error).__name__, str(error)[-600:], flush=True)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-    found = said_by(__file__, "own", folder, ",".join(peers), seconds=TIMEOUT)
-    for kind in [kind for kind, cell in found.items() if "failed" in cell]:
-        print(name, kind, found.pop(kind)["failed"], flush=True)
-    row = {kind: {**cell, **peers[kind]} for kind, cell in found.items()}
+    peers = each(CASES[name].kinds, lambda kind: _peers(name, kind, folder))
+    torch.cuda.empty_cache()
+    there = [kind for kind, times in peers.items() if "failed" not in times]
+    found = said_by(__file__, "own", folder, ",".join(there), seconds=TIMEOUT)
+    row = {kind: {**peers[kind], **found.get(kind, {})} for kind in peers}
+    for kind in [kind for kind, cell in row.items() if "failed" in cell]:
+        print(name, kind, row.pop(kind)["failed"], flush=True)
     if not row:
         raise RuntimeError("no type was measured")
     if KINDS[0] in row:
