@@ -307,7 +307,7 @@ def main() -> int:
             folder.mkdir()
         _all_prepared(made)
         every = {name: partial(_measured, name, folder) for name, folder in folders.items()}
-        return measure(given, {"torch": torch.__version__}, networks=every)
+        return measure(given, networks=every)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ program's best turn. transformers computes in FLOAT32, whatever the folder's for
 
 import json
 import shutil
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from measuring import TESTS, Row, best_seconds, measure, parser, run
+from measuring import Row, best_seconds, measure, parser, run
 
 KNOWN = json.loads(Path(__file__).with_suffix(".json").read_text())
 FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
@@ -56,8 +55,6 @@ def _random(name: str, source: Path) -> None:
     """Write random weights, and a tokenizer."""
     import torch
     import transformers
-
-    sys.path.insert(0, TESTS)
     from language_folders import write_tokenizer
 
     torch.manual_seed(0)

@@ -11,7 +11,6 @@ many as the prompt has, and the best of some rounds counts, the prompt's time in
 # pyright: reportMissingImports=false
 
 import os
-import sys
 import tempfile
 import time
 from functools import partial
@@ -20,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from measuring import TESTS, Row, measure, parser, run, said_by
+from measuring import Row, measure, parser, run, said_by
 
 SIZES = {  # by the names of transformers: the names of `write_folder`, and the sizes
     "hidden_size": ("width", 2048),
@@ -47,7 +46,6 @@ ROUNDS, SECONDS = 4, 90  # of a row
 
 def write(folder: Path, bits: int, layers: int) -> None:
     """Write the folder of a decoder, whose random numbers are drawn once and repeated."""
-    sys.path.insert(0, TESTS)
     from language_folders import write_folder
 
     random = np.random.default_rng(0)

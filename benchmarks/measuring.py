@@ -19,9 +19,10 @@ from dml_jax.errors import nearest
 from dml_jax.files import write_whole
 from dml_jax.host import cores
 
-TESTS = str(Path(__file__).parent.parent / "tests")
+sys.path.append(str(Path(__file__).parent.parent / "tests"))  # its helpers make models and folders
 ROUNDS = 15
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
+PEERS = ("torch", "onnxruntime", "onnxruntime_genai")  # whose versions the environment has
 KEPT_PAGES = {  # what glibc's allocator reads when a process starts
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
@@ -57,19 +58,13 @@ def parser(text: str | None, rows: str) -> argparse.ArgumentParser:
     return made
 
 
-def measure(
-    given: argparse.Namespace,
-    facts: Mapping[str, Any] = {},
-    /,
-    **tables: Mapping[str, Callable[[], Row]],
-) -> int:
+def measure(given: argparse.Namespace, /, **tables: Mapping[str, Callable[[], Row]]) -> int:
     """Measure rows, print each one, and write it to the file; return how many are not right.
 
     A row that fails is a line, and the next one is measured.
 
     Args:
         given: the command line, as `parser` reads it.
-        facts: what the environment has beside.
         tables: of each table a call for each row, in their order.
     """
     begin, wrong = time.monotonic(), 0
@@ -89,7 +84,7 @@ def measure(
                 print(f"{name:<24} {type(error).__name__}: {error}"[:400], flush=True)
                 continue
             print(f"{name:<24} {shown(rows[name])}", flush=True)
-            save(given.results, table, {n: rows[n] for n in (*every, *rows) if n in rows}, facts)
+            save(given.results, table, {n: rows[n] for n in (*every, *rows) if n in rows})
         wrong += sum(not row.get("is_right", True) for row in rows.values())
     return wrong
 
@@ -119,13 +114,14 @@ def kept(results: Path, table: str) -> dict[str, Row]:
     return whole.get(table, {})
 
 
-def save(results: Path, table: str, rows: Mapping[str, Row], facts: Mapping[str, Any] = {}) -> None:
+def save(results: Path, table: str, rows: Mapping[str, Row]) -> None:
     """Write a table of a file of results, and where it was measured; its other tables stay."""
     import jax
 
     from dml_jax.bench.rows import environment
 
     whole = json.loads(results.read_text()) if results.exists() else {}
+    facts = {name: sys.modules[name].__version__ for name in PEERS if name in sys.modules}
     whole |= {"environment": {**environment(jax.devices()[0]), **facts}, table: rows}
     write_whole(results, lambda file: file.write(f"{json.dumps(whole, indent=1)}\n".encode()))
 

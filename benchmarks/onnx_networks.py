@@ -19,10 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,42 +39,29 @@ CLOCK = time.process_time if cores() == 1 else time.perf_counter
 Arrays = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A network in a package; `networks.json` has these.
 
-    Attributes:
-        package: the package and its version, as pip ("a==1") or npm ("a@1") have it. Of several the
-            files are parts of one, in this order.
-        file: the end of the path of the file in the package.
-        feeds: what inputs get, by name: sizes, or a dictionary of `shape` with `scale` (of normal
-            numbers), `ints` and `low` (integers from low on, below ints), `ones`, `letters` (an
-            image with lines of dark marks), or `value`.
-            Others have the sizes in the file, with 1 for a free dimension.
-        constants: the inputs whose values are fixed when the network is loaded.
-        fallback: whether nodes beyond DirectML are computed too.
-        tolerance: of each output's largest absolute value.
-        what: what the network is; empty for one that is not of the hundred.
-        license: the licence that the package states.
-        timed: whether the table of times has it.
-        session: whether `dml_jax.onnxruntime` runs it, since data decides sizes or values.
-        float64: whether it is compared with its answer in float64, since ONNX Runtime is off.
-        top: how many rows of a list in the order of its scores are compared; None for all. The last
-            ones are near ties.
+    `package` is one with its version, as pip ("a==1") or npm ("a@1") have it; the files of several
+    are parts of one file, whose path in a package ends with `file`.
+
+    `feeds` is what inputs get, by name: sizes, or a dictionary of `shape` with `scale` (of normal
+    numbers), `ints` and `low` (integers from low on, below ints), `ones`, `letters` (an image with
+    lines of dark marks), or `value`. Others have the sizes in the file, and 1 where one is free.
     """
 
     package: str | list[str]
     file: str
-    feeds: dict[str, Any] = field(default_factory=dict)
-    constants: tuple[str, ...] = ()
-    fallback: bool = False
-    tolerance: float = 2e-3
-    what: str = ""
-    license: str = ""
-    timed: bool = False
-    session: bool = False
-    float64: bool = False
-    top: int | None = None
+    feeds: Mapping[str, Any]
+    constants: tuple[str, ...] = ()  # inputs whose values are fixed at load
+    fallback: bool = False  # whether nodes beyond DirectML are computed too
+    tolerance: float = 2e-3  # of each output's largest absolute value
+    what: str = ""  # empty for a network that is not of the hundred
+    license: str = ""  # that the package states
+    timed: bool = False  # whether the table of times has it
+    session: bool = False  # whether a session runs it, since data decides sizes or values
+    float64: bool = False  # whether its answer is computed in float64, since ONNX Runtime is off
+    top: int | None = None  # rows of a list that are compared; the last ones are near ties
 
 
 LIST = Path(__file__).with_name("networks.json")

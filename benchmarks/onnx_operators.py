@@ -7,7 +7,6 @@ the environment variables that docs/performance.md has for calls that allocate.
 
 import functools
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import jax
 import numpy as np
 from measuring import (
-    TESTS,
     Row,
     difference,
     measure,
@@ -74,7 +72,6 @@ def measured(
     group: str, op: str, inputs: Any, weights: Any, attributes: Mapping[str, Any], outputs: int
 ) -> Row:
     """Return the error and the times of a node with weights in the model, beside ONNX Runtime's."""
-    sys.path.insert(0, TESTS)
     from onnx_models import model_of, node
 
     feeds = {f"x{i}": x for i, x in enumerate(inputs)}

@@ -34,19 +34,12 @@ ELEMENTS = 2**20 if jax.default_backend() == "cpu" else 2**25  # more than a lau
 
 
 class Constant(NamedTuple):
-    """A constant, and the use of an operator whose form it decides.
-
-    Attributes:
-        module: the module of dml_jax.lowering.
-        use: the operator of a size, which the constant is compared with.
-        platform: the platform whose forms it decides.
-        is_limit: whether sizes up to it have another form; else it is a number of parts.
-    """
+    """A constant of a module of dml_jax.lowering, and an operator whose form it decides."""
 
     module: str
-    use: Callable[[int], Any]
+    use: Callable[[int], Any]  # the operator of a size, which the constant is compared with
     platform: str = "cpu"
-    is_limit: bool = True
+    is_limit: bool = True  # whether sizes up to it have another form; else it is a number of parts
 
 
 def used(operator: str, sizes: Sequence[int], **fields: Any) -> Any:
