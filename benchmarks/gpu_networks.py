@@ -1,17 +1,16 @@
 """Networks on one GPU beside PyTorch: `python benchmarks/gpu_networks.py results.json [NAME ...]`.
 
-PyTorch makes models with random weights, exports them, and computes them: eagerly, as NCHW and as
-channels_last (the faster one counts), and in FLOAT16 by torch.compile too. dml_jax loads the files
-in two processes for each network: one that finds nothing in its cache, and one that finds what the
-first one kept. It needs torch, torchvision, transformers, onnx and onnxscript.
-
-It writes `results.json` after each network, and goes on where it stopped. `--budget 480` begins
-nothing after so many seconds.
+PyTorch makes the models of `gpu_networks.json` with random weights, exports them, and computes
+them: eagerly, as NCHW and as channels_last (the faster one counts), and in FLOAT16 by torch.compile
+too. dml_jax loads the files in two processes for each network: one that finds nothing in its cache,
+and one that finds what the first one kept. It needs torch, torchvision, transformers, onnx and
+onnxscript.
 """
 
 # pyright: reportMissingImports=false
 
 import contextlib
+import json
 import os
 import tempfile
 import time
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from measuring import Row, difference, measure, parser, run, said_by, wanted
@@ -30,17 +29,8 @@ from dml_jax.host import cores
 
 TIMEOUT = 300  # seconds of one process
 TOGETHER = 10  # processes that export models and fill the cache of torch.compile
-KINDS = ("FLOAT32", "FLOAT16", "TF32", "BFLOAT16")
+KINDS = ("FLOAT32", "FLOAT16")  # of the files, of which TF32 and BFLOAT16 use the first
 PRECISIONS = {"TF32": "tensorfloat32", "BFLOAT16": "bfloat16"}
-
-
-class Case(NamedTuple):
-    """A network: a call that makes it, its input (with `tokens` different ones), and its types."""
-
-    make: Callable[[], Any]
-    sizes: tuple[int, ...]
-    tokens: int = 0
-    kinds: tuple[str, ...] = KINDS[:2]
 
 
 def _of_torchvision(name: str, **options: Any) -> Any:
@@ -66,7 +56,7 @@ def _of_transformers(model: str, config: str, result: str, **options: Any) -> An
     return Tokens()
 
 
-def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
+def _unet_block(channels: int, groups: int, heads: int) -> Any:
     """Return a level of a UNet: residual blocks, a self attention at half the size, and a join."""
     import torch
     from torch import nn
@@ -110,22 +100,8 @@ def _unet_block(channels: int = 320, groups: int = 32, heads: int = 8) -> Any:
     return Level(2 * channels)
 
 
-_BERT = partial(_of_transformers, "BertModel", "BertConfig", "last_hidden_state")
-_GPT2 = partial(_of_transformers, "GPT2LMHeadModel", "GPT2Config", "logits", use_cache=False)
-_FCN = partial(_of_torchvision, "fcn_resnet50", weights_backbone=None)
-PICTURES = (32, 3, 224, 224)
-CASES = {
-    "resnet50 32": Case(partial(_of_torchvision, "resnet50"), PICTURES, 0, KINDS),
-    "resnet50 1": Case(partial(_of_torchvision, "resnet50"), (1, 3, 224, 224)),
-    "mobilenet_v3_large 32": Case(partial(_of_torchvision, "mobilenet_v3_large"), PICTURES),
-    "efficientnet_b0 32": Case(partial(_of_torchvision, "efficientnet_b0"), PICTURES),
-    "convnext_tiny 32": Case(partial(_of_torchvision, "convnext_tiny"), PICTURES, 0, KINDS[:3]),
-    "vit_b_16 32": Case(partial(_of_torchvision, "vit_b_16"), PICTURES),
-    "fcn_resnet50 4 x 480": Case(_FCN, (4, 3, 480, 480), 0, KINDS[:3]),
-    "bert-base 16 x 128": Case(_BERT, (16, 128), 30000, KINDS),
-    "gpt2 4 x 512": Case(_GPT2, (4, 512), 50000),
-    "unet block 4 x 64": Case(_unet_block, (4, 320, 64, 64)),
-}
+MAKERS = {"torchvision": _of_torchvision, "transformers": _of_transformers, "unet": _unet_block}
+CASES: Row = json.loads(Path(__file__).with_suffix(".json").read_text())
 
 
 def _milliseconds(contender: Contender) -> float:
@@ -152,10 +128,10 @@ def _model(name: str, kind: str, device: str = "") -> tuple[Any, Any]:
 
     torch.manual_seed(0)
     case, place = CASES[name], device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = case.make().eval()
-    x = torch.randint(0, case.tokens, case.sizes) if case.tokens else torch.randn(case.sizes)
+    model, tokens = MAKERS[case["of"]](**case["given"]).eval(), case.get("tokens")
+    x = torch.randint(0, tokens, case["sizes"]) if tokens else torch.randn(case["sizes"])
     dtype = {"FLOAT16": torch.float16, "BFLOAT16": torch.bfloat16}.get(kind, torch.float32)
-    return model.to(place, dtype), x.to(place, None if case.tokens else dtype)
+    return model.to(place, dtype), x.to(place, None if tokens else dtype)
 
 
 def _channels_last(model: Any, x: Any) -> tuple[Any, Any]:
@@ -191,7 +167,7 @@ def _all_prepared(folders: Mapping[str, Path]) -> None:
             print(*pair, str(error)[-600:], flush=True)
 
     with ThreadPoolExecutor(TOGETHER) as pool:
-        list(pool.map(one, [(name, kind) for kind in KINDS[1::-1] for name in folders]))
+        list(pool.map(one, [(name, kind) for kind in KINDS[::-1] for name in folders]))
 
 
 def _peers(name: str, kind: str, folder: Path) -> dict[str, float]:
@@ -277,7 +253,7 @@ def _measured(name: str, folder: Path) -> Row:
     """Return the figures of a network by type: those of both libraries."""
     import torch
 
-    peers = each(CASES[name].kinds, lambda kind: _peers(name, kind, folder))
+    peers = each(CASES[name]["kinds"], lambda kind: _peers(name, kind, folder))
     torch.cuda.empty_cache()
     there = [kind for kind, times in peers.items() if "failed" not in times]
     found = said_by(__file__, "own", folder, ",".join(there), seconds=TIMEOUT)
