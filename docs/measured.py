@@ -417,7 +417,7 @@ def _networks_on_gpus() -> list[str]:
 
 
 def _files() -> list[str]:
-    """Return the tables of `onnx_files.py`."""
+    """Return the tables of `onnx_networks.py --files`."""
     parts = []
     for path in sorted(RESULTS.glob("files-*.json")):
         found = json.loads(path.read_text())
