@@ -44,14 +44,7 @@ TABLES = {
 
 
 def measure(given: argparse.Namespace, kind: str, words: list[str], processes: int) -> None:
-    """Measure the cells of a table until each has the times of so many processes.
-
-    Args:
-        given: the command line, with the time of its end and the tables that are compiled.
-        kind: the name of the table.
-        words: the options of the bench.
-        processes: how many.
-    """
+    """Measure the cells of a table, by options of the bench, until each has so many processes."""
     file, whole = results_of(given, kind)
     names = slowest(given, whole) if kind == "compiled" else names_of(words)
     missing = [name for name in names if name not in whole.failed]

@@ -154,10 +154,7 @@ def steps(folder: Path, own: Path, count: int) -> Row:
 def speeds(folder: Path, own: Path, source: Path) -> Row:
     """Return the tokens a second of three programs, and the times of a prompt of two.
 
-    Args:
-        folder: what dml_jax reads.
-        own: what ONNX Runtime GenAI reads.
-        source: what transformers reads.
+    dml_jax reads `folder`, ONNX Runtime GenAI `own`, and transformers `source`.
     """
     import onnxruntime_genai
     import torch

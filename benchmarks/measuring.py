@@ -44,12 +44,7 @@ def restart_with_kept_pages() -> None:
 
 
 def parser(text: str | None, rows: str) -> argparse.ArgumentParser:
-    """Return the command line of a benchmark.
-
-    Args:
-        text: what it says of itself.
-        rows: what its rows are.
-    """
+    """Return the command line of a benchmark, with a text about it and a word for its rows."""
     made = argparse.ArgumentParser(description=text)
     made.add_argument("results", type=Path, help="the file, whose other rows stay")
     again = f"{rows} that are measured again; by default those that the file lacks"
@@ -61,11 +56,7 @@ def parser(text: str | None, rows: str) -> argparse.ArgumentParser:
 def measure(given: argparse.Namespace, /, **tables: Mapping[str, Callable[[], Row]]) -> int:
     """Measure rows, print each one, and write it to the file; return how many are not right.
 
-    A row that fails is a line, and the next one is measured.
-
-    Args:
-        given: the command line, as `parser` reads it.
-        tables: of each table a call for each row, in their order.
+    A row that fails is a line, and the next one is measured. Each table has a call for each row.
     """
     begin, wrong = time.monotonic(), 0
     known = [name for every in tables.values() for name in every]
@@ -178,14 +169,9 @@ def run(command: Callable[[], int | None], *functions: Callable[..., Any]) -> No
 
 
 def said_by(*words: Any, seconds: float, python: Any = sys.executable) -> Row:
-    """Return the last line of JSON that a program of Python prints.
+    """Return the last line of JSON that a program of Python prints, of some words of a command.
 
-    Args:
-        words: of its command line.
-        seconds: after these it is ended.
-        python: the interpreter.
-
-    Raises `RuntimeError` with what else it says at last if it prints none in time.
+    Raises `RuntimeError` with what it says at last if it prints none within so many seconds.
     """
     command = [str(word) for word in (python, *words)]
     try:
