@@ -44,7 +44,6 @@ BYTES = 24 << 30  # of its addresses
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 DIFFERENTIATED = ("blazeface", "orientation", "silero_vad", "attacut")
-BOUNDS = {"piper_joe": {"frames": 200}}  # of sizes that data decides
 BATCH = 3
 Arrays = Mapping[str, Any]
 
@@ -65,6 +64,7 @@ class Source(NamedTuple):
     feeds: Mapping[str, Any]
     constants: tuple[str, ...] = ()  # inputs whose values are fixed at load
     fallback: bool = False  # whether nodes beyond DirectML are computed too
+    bounds: Mapping[str, int] = {}  # of sizes that data decides
     tolerance: float = 2e-3  # of each output's largest absolute value
     what: str = ""  # empty for a network that is not of the hundred
     license: str = ""  # that the package states
@@ -144,13 +144,14 @@ def _page(random: np.random.Generator, shape: list[int]) -> np.ndarray:
     return page
 
 
-def loaded(source: Source, path: Path, feeds: Arrays, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a network of `load_onnx` with options, and those of `feeds` that are its inputs."""
+def loaded(source: Source, path: Path, feeds: Arrays) -> tuple[Any, dict[str, Any]]:
+    """Return a network of `load_onnx`, and those of `feeds` that are its inputs."""
     constants = {name: feeds[name] for name in source.constants}
     inputs = {name: array for name, array in feeds.items() if name not in constants}
     shapes = {name: array.shape for name, array in inputs.items()}
-    given = {"fallback": source.fallback, "constants": constants, **options}
-    return load_onnx(path, shapes, **given), inputs
+    fallback = source.fallback or bool(source.bounds)
+    options: Any = {"fallback": fallback, "constants": constants, "bounds": source.bounds}
+    return load_onnx(path, shapes, **options), inputs
 
 
 def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arrays], Any, int]:
@@ -240,14 +241,6 @@ def profiled(name: str, row: Row) -> Row:
     return {**row, "kernels": {kind: round(part, 3) for kind, part in found.items()}}
 
 
-def network_of(name: str) -> tuple[Any, dict[str, Any], Arrays]:
-    """Return a network, its inputs, and the inputs of its file."""
-    source, bounds = NETWORKS[name], BOUNDS.get(name, {})
-    path, _, feeds = opened(source)
-    options = {"bounds": bounds, "fallback": source.fallback or bool(bounds)}
-    return *loaded(source, path, feeds, **options), feeds
-
-
 def other_weights(weights: Arrays) -> dict[str, np.ndarray]:
     """Return weights that differ: floats by a percent, one in a hundred bytes by its last bit.
 
@@ -279,7 +272,8 @@ def largest(results: Sequence[Any], others: Sequence[Any]) -> float:
 
 def saved(name: str) -> Row:
     """Return the largest error of a network with other weights, beside its file."""
-    network, inputs, feeds = network_of(name)
+    path, _, feeds = opened(NETWORKS[name])
+    network, inputs = loaded(NETWORKS[name], path, feeds)
     constants = NETWORKS[name].constants
     weights = other_weights({n: w for n, w in network.weights.items() if n not in constants})
     arguments = {**network.weights, **weights}, inputs
@@ -297,7 +291,8 @@ def saved(name: str) -> Row:
 
 def exported(name: str) -> Row:
     """Return the errors of a gradient and of a batch, beside their files."""
-    network, inputs, _ = network_of(name)
+    path, _, feeds = opened(NETWORKS[name])
+    network, inputs = loaded(NETWORKS[name], path, feeds)
 
     def loss(weights: Any, inputs: Any) -> Any:
         results = network.apply({**network.weights, **weights}, inputs)
