@@ -84,6 +84,9 @@ def check_inference(proto: onnx.NodeProto) -> None:
         case "LayerNormalization" if "axis" in given:
             name, value = "axis", given["axis"].i
             is_right, rule = abs(value) < 2**31, "be in [-rank, rank - 1]"
+        case "RoiAlign" if "sampling_ratio" in given:
+            name, value = "sampling_ratio", given["sampling_ratio"].i
+            is_right, rule = 0 <= value <= 1024, "be in [0, 1024]"
         case "Einsum" if "equation" in given:
             name, value = "equation", given["equation"].s.decode(errors="replace")
             is_right = bool(_EQUATION.fullmatch(value))
