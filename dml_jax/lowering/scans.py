@@ -20,7 +20,7 @@ Places = Callable[[jax.Array, int], jax.Array]
 # of half as many elements, and a step is one of all pieces.
 FEW_LINES = 8
 # Elements of a piece from which a search for the first pieces of a line gains: of a CPU, of a GPU.
-LEAST_PIECE, GPU_PIECE = 24, 8
+LEAST_PIECE, GPU_PIECE = 24, 4
 
 
 def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
