@@ -76,6 +76,11 @@ def shrunk(taps: int) -> Any:
     return used("Resample3", [1, 16, 256, 2048], antialiased=True, **fields)
 
 
+def largest(size: int) -> Any:
+    """Return a TOP_K of lines that are searched in pieces of `size` elements."""
+    return used("TopK", [4, 8 * size * size], axis=1, k=8)
+
+
 WINDOWS: dict[str, Any] = {"strides": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
 SUM = {"axis": 0, "axis_direction": "INCREASING", "has_exclusive_sum": False}
 CONSTANTS = {
@@ -102,7 +107,8 @@ CONSTANTS = {
         "scans", lambda n: used("CumulativeSummation", [4096, 32], **SUM), "cpu", False
     ),
     "_UNROLLED": Constant("resampling", shrunk),
-    "LEAST_PIECE": Constant("scans", lambda n: used("TopK", [4, 8 * n * n], axis=1, k=8)),
+    "LEAST_PIECE": Constant("scans", largest),
+    "GPU_PIECE": Constant("scans", largest, "cuda"),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
     "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),
     "PIECES": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", 4096), "cuda", False),
