@@ -1,4 +1,4 @@
-"""Real networks beside ONNX Runtime: what runs, how near, how fast, what is missing.
+"""Networks and operators beside ONNX Runtime: what runs, how near, how fast, what is missing.
 
 `python benchmarks/onnx_networks.py results.json [NAME ...]` measures the networks of
 `networks.json` that are timed, or those that are named, and writes the results after each one.
@@ -11,6 +11,9 @@ libraries alternate. On one core (`taskset -c 0 python ...`) times are processor
 - `--files` gives each timed network other weights and saves it, and exports the gradient by all
   weights, and a batch by `jax.vmap`, of some. ONNX Runtime computes each file, and the results are
   compared with JAX's. Programs of saved networks are compiled quickly, since each runs once.
+- `--operators` measures models of one node, those of `onnx_operators.json`; a name is a cell, or
+  its node, such as Conv. The program starts itself again with the environment variables that
+  docs/performance.md has for calls that allocate.
 """
 
 import json
@@ -30,7 +33,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-from measuring import Row, difference, kept, measure, milliseconds, parser, run, said_by
+from measuring import (
+    Row,
+    difference,
+    kept,
+    measure,
+    milliseconds,
+    parser,
+    restart_with_kept_pages,
+    run,
+    said_by,
+)
 
 from dml_jax import load_onnx
 from dml_jax.bench.peers import session_of
@@ -118,20 +131,28 @@ def opened(source: Source) -> tuple[Path, Any, dict[str, np.ndarray]]:
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
             feed = source.feeds.get(value.name, [d.dim_value or 1 for d in kind.shape.dim])
             feed = feed if isinstance(feed, dict) else {"shape": feed}
-            arrays[value.name] = _array(random, feed, dtype)
+            arrays[value.name] = array(random, feed, dtype)
     return path, graph, arrays
 
 
-def _array(random: np.random.Generator, feed: Mapping[str, Any], dtype: np.dtype) -> np.ndarray:
-    if "value" in feed:
-        return np.array(feed["value"], dtype)
-    if feed.get("ones"):
-        return np.ones(feed["shape"], dtype)
-    if feed.get("letters"):
-        return _page(random, feed["shape"]).astype(dtype)
-    if "ints" in feed or dtype.kind in "iu":
-        return random.integers(feed.get("low", 0), feed.get("ints", 2), feed["shape"]).astype(dtype)
-    return np.asarray(random.standard_normal(feed["shape"]) * feed.get("scale", 1), dtype)
+def array(random: np.random.Generator, spec: Arrays, dtype: Any = np.float32) -> np.ndarray:
+    """Return the array that a file describes: a value, ones, integers or normal numbers."""
+    dtype = np.dtype(spec.get("dtype", dtype))
+    if "value" in spec:
+        return np.array(spec["value"], dtype)
+    shape: Any = spec["shape"]
+    if spec.get("ones"):
+        return np.ones(shape, dtype)
+    if spec.get("letters"):
+        return _page(random, shape).astype(dtype)
+    if spec.get("permutation"):
+        return random.permutation(np.prod(shape)).reshape(shape)
+    if "ints" in spec or dtype.kind in "iu":
+        sizes = [shape[0], *[1] * len(shape[1:])] if spec.get("rows") else shape
+        found = random.integers(spec.get("low", 0), spec.get("ints", 2), sizes).astype(dtype)
+        return np.broadcast_to(found, shape).copy()
+    x = random.standard_normal(shape) * spec.get("scale", 1)
+    return np.asarray(np.abs(x) + 1 if spec.get("positive") else x, dtype)
 
 
 def _page(random: np.random.Generator, shape: list[int]) -> np.ndarray:
@@ -316,14 +337,58 @@ def exported(name: str) -> Row:
     return row
 
 
+def cells() -> dict[str, partial[Row]]:
+    """Return a call for each cell of onnx_operators.json, named by its arrays and attributes."""
+    found, random = {}, np.random.default_rng(0)
+    for known in json.loads(LIST.with_name("onnx_operators.json").read_text()):
+        cell = {"weights": (), "attributes": {}, "outputs": 1, **known}
+        words = [cell["op"]]
+        for kind in ("inputs", "weights"):
+            specs = cell[kind]
+            cell[kind] = [None if spec is None else array(random, spec) for spec in specs]
+            for spec, x in zip(specs, cell[kind], strict=True):
+                if x is not None:
+                    shape = str(spec.get("value", [*x.shape])).replace(" ", "")
+                    words.append(f"{x.dtype}{shape}" if kind == "inputs" else shape)
+        words += (f"{key}={value}" for key, value in cell["attributes"].items())
+        found[" ".join(words)] = partial(of_operator, **cell)
+    return found
+
+
+def of_operator(
+    group: str, op: str, inputs: Any, weights: Any, attributes: Arrays, outputs: int
+) -> Row:
+    """Return the error and the times of a node with weights in the model, beside ONNX Runtime's."""
+    from onnx_models import model_of, node
+
+    feeds = {f"x{i}": x for i, x in enumerate(inputs)}
+    names = [*feeds, *(f"w{i}" if w is not None else "-" for i, w in enumerate(weights))]
+    held = {f"w{i}": w for i, w in enumerate(weights) if w is not None}
+    results = [f"y{i}" for i in range(outputs)]
+    made = node(op, " ".join(names), " ".join(results), **attributes)
+    types = {name: (x.dtype, x.shape) for name, x in feeds.items()}
+    model = model_of([made], types, results, held)
+    network, session = load_onnx(model), session_of(model.SerializeToString())
+    on_device = jax.device_put(feeds)
+    error = difference(network(on_device)["y0"], session.run(None, feeds)[0])
+    own, peer = milliseconds(
+        lambda: jax.block_until_ready(network(on_device)), lambda: session.run(None, feeds)
+    )
+    return {"group": group, "error": error, "ms": own, "peer_ms": peer}
+
+
 def main() -> int:
     """Measure networks; return how many do not run, or have other answers."""
     made = parser(__doc__, "networks")
     made.add_argument("--all", action="store_true", help="the whole list, also what is missing")
     made.add_argument("--profile", action="store_true", help="add kinds of kernels to rows")
     made.add_argument("--files", action="store_true", help="networks that are written as files")
+    made.add_argument("--operators", action="store_true", help="models of one node")
     given = made.parse_intermixed_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if given.operators:
+        restart_with_kept_pages()
+        return measure(given, cells=cells())
     jax.config.update("jax_enable_x64", True)  # as the command line does
     if given.files:
         tables = {saved: TIMED, exported: DIFFERENTIATED}

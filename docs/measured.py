@@ -254,7 +254,7 @@ def _limits() -> list[str]:
 
 
 def _beside_onnx_runtime() -> list[str]:
-    """Return the tables of `onnx_operators.py`."""
+    """Return the tables of `onnx_networks.py --operators`."""
     parts = []
     for known, cells in kept("onnx-operators"):
         speeds = {name: c["peer_ms"] / c["ms"] for name, c in cells.items()}
