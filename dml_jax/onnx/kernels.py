@@ -1,7 +1,8 @@
 """Which of XLA's kernels compute a network: options of the compiler, by a rule.
 
-XLA's CPU has products and convolutions of YNNPACK, and those of Eigen. The rule is what the networks
-of `benchmarks/networks.json` are fastest with on two cores. It needs no measurement at load.
+XLA's CPU has products and convolutions of YNNPACK, and those of Eigen. The rule is what the
+networks of `benchmarks/networks.json` are fastest with on two cores. It needs no measurement at
+load.
 """
 
 import math
