@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.bench.functions import Gradient, Transformed
+from dml_jax.bench.functions import Transformed
 from dml_jax.graph import Graph
 from dml_jax.operator import Operator
 
@@ -50,10 +50,8 @@ def operations(function: Any) -> float:
         case Graph():
             own = (getattr(node, "operator", None) for _, node in function.all_nodes)
             return sum(operations(op) for op in own if op is not None)
-        case Gradient():
-            return 2 * operations(function.operator)
         case Transformed():
-            return operations(function.operator) * getattr(function, "size", 1)
+            return function.work * operations(function.operator)
     return float(getattr(function, "operations", 0.0))
 
 

@@ -8,7 +8,7 @@ import re
 import statistics
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -35,8 +35,7 @@ class Row:
         name: the operator, its variant, and the type and sizes of the largest tensor.
         family: the group of the operator.
         data_type, sizes: of the largest tensor.
-        bytes_in, bytes_out: of all inputs, and of all outputs.
-        bytes: what a call must move; mostly the sum of both.
+        bytes: what a call must move.
         operations: the arithmetic operations of a call.
         count: how often the cell stands in a network.
         copy_bytes: what the plain copy moves that was timed beside.
@@ -53,8 +52,6 @@ class Row:
     family: str
     data_type: str
     sizes: list[int]
-    bytes_in: int
-    bytes_out: int
     bytes: int
     operations: float
     count: int = 1
@@ -68,7 +65,7 @@ class Row:
     @classmethod
     def of(cls, cell: Cell, operations: float) -> "Row":
         """Return the row of a cell, without times."""
-        named = ("name", "operator", "variant", "family", "bytes_in", "bytes_out", "bytes", "count")
+        named = ("name", "operator", "variant", "family", "bytes", "count")
         known: dict[str, Any] = {name: getattr(cell, name) for name in named}
         known |= {"data_type": type_name(cell.tensor), "sizes": [*map(int, cell.tensor.sizes)]}
         return cls(**known, operations=operations)
@@ -83,8 +80,8 @@ class Row:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Row":
         """Return the row that `to_json` gave."""
-        empty = {"variant": "", "family": "", "bytes_in": 0, "bytes_out": 0, "bytes": 0}
-        return cls(**{**empty, "operations": 0.0, **value})
+        empty: dict[str, Any] = {"variant": "", "family": "", "bytes": 0, "operations": 0.0}
+        return cls(**empty | {f.name: value[f.name] for f in fields(cls) if f.name in value})
 
     def add(self, other: "Row") -> None:
         """Add the times that another process measured of the same cell."""
