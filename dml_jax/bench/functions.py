@@ -121,23 +121,21 @@ def gradient(operator: Any) -> Transformed | None:
 
 def mapped(operator: Any, size: int) -> Transformed:
     """Return the operator under `jax.vmap`, over a new first axis of `size` elements."""
-    ends = [
-        [ArrayType(t.dtype, (size, *t.sizes)) for t in some]
-        for some in (operator.inputs, operator.outputs)
-    ]
-    return Transformed(operator, *ends, jax.vmap, size)
+    ends = operator.inputs, operator.outputs
+    inputs, outputs = ([ArrayType(t.dtype, (size, *t.sizes)) for t in some] for some in ends)
+    return Transformed(operator, inputs, outputs, jax.vmap, size)
 
 
 def narrow(operator: Any) -> Transformed:
     """Return the operator of FLOAT32 on arrays of bfloat16, as networks compute them."""
-    ends = [
-        [ArrayType(BFLOAT16, t.sizes) if t.dtype == np.float32 else t for t in some]
-        for some in (operator.inputs, operator.outputs)
-    ]
+
+    def changed(tensor: Edge) -> Edge:
+        return ArrayType(BFLOAT16, tensor.sizes) if tensor.dtype == np.float32 else tensor
 
     def of(function: Callable[..., Any]) -> Callable[..., Any]:
         if function is not operator:  # an expression computes in the type that it is given
             return function
         return lambda *arrays: tuple(computed(OperatorNode(operator), arrays))
 
-    return Transformed(operator, *ends, of)
+    inputs, outputs = ([*map(changed, some)] for some in (operator.inputs, operator.outputs))
+    return Transformed(operator, inputs, outputs, of)

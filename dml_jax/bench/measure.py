@@ -152,11 +152,10 @@ def time(function: Callable[..., Any], *arrays: Any, seconds: float = 0.3) -> Ro
     """
     placed = [jnp.asarray(array) for array in arrays]
     device = next(iter(placed[0].devices())) if placed else jax.devices()[0]
-    ends = [
-        [ArrayType(x.dtype, x.shape) for x in some]
-        for some in (placed, jax.tree.leaves(jax.eval_shape(function, *placed)))
-    ]
+    results = jax.tree.leaves(jax.eval_shape(function, *placed))
+    inputs, outputs = ([ArrayType(x.dtype, x.shape) for x in some] for some in (placed, results))
+    plain = Plain(
+        lambda *xs: jax.tree.leaves(function(*xs)), inputs, outputs, placed, operations(function)
+    )
     name = getattr(function, "__name__", type(function).__name__)
-    work = operations(function)
-    plain = Plain(lambda *xs: jax.tree.leaves(function(*xs)), *ends, placed, work)
     return Bench(device, seconds, WAYS[1:]).row(Cell(name, "", plain))

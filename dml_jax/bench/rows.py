@@ -7,7 +7,7 @@ import platform as machine
 import re
 import statistics
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
@@ -132,9 +132,20 @@ class Row:
         return math.expm1(float(stdtrit(len(logs) - 1, 0.975)) * error)
 
     @property
+    def whole(self) -> float:
+        """Return the time that all cells like it take in a network, in seconds."""
+        return self.count * self.time()
+
+    @property
     def rate(self) -> float:
-        """Return the bytes a second."""
-        return self.bytes / self.time()
+        """Return the bytes a second; 0 of limits that are no rate of memory."""
+        other = self.family == "limits" and self.operator in ("launch", "product")
+        return 0.0 if other else self.bytes / self.time()
+
+    @property
+    def work(self) -> float:
+        """Return the operations a second."""
+        return self.operations / self.time()
 
     @property
     def copy(self) -> float:
@@ -235,34 +246,27 @@ class Results:
             rows = [Row.from_json(cell) for cell in value["cells"]]
             known = {k: value.get(k, {}) for k in ("environment", "options", "failed")}
         except OSError as error:
-            text = error.strerror or str(error)
-            raise DmlError(
-                [Fault("", f"the file '{path}'", "be readable", Unquoted(text))]
-            ) from None
+            rule, said = "be readable", error.strerror or str(error)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-            rule = "be a file of `dml-jax bench -o x.json` of this version"
-            raise DmlError(
-                [Fault("", f"the file '{path}'", rule, Unquoted("another file"))]
-            ) from None
-        return cls(rows={r.name: r for r in rows}, **known, interrupted="interrupted" in value)
+            rule, said = "be a file of `dml-jax bench -o x.json` of this version", "another file"
+        else:
+            found = {row.name: row for row in rows}
+            return cls(rows=found, **known, interrupted="interrupted" in value)
+        raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(said))])
 
 
-def copies(rows: Iterable[Row], of: Any = statistics.median) -> dict[str, float]:
-    """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
-    return _by_type(((row.data_type, row.copy) for row in rows), of)
+def by_type(
+    rows: Iterable[Row], key: str, of: Callable[[list[float]], float] = statistics.median
+) -> dict[str, float]:
+    """Return a rate of each type, in GB/s or GFLOP/s: the median over the cells, or their `of`.
 
-
-def peaks(rows: Iterable[Row]) -> dict[str, float]:
-    """Return the GFLOP/s of a product of each type that has one: the median over the cells."""
-    return _by_type(((row.data_type, row.peak) for row in rows), statistics.median)
-
-
-def _by_type(rates: Iterable[tuple[str, float]], of: Any) -> dict[str, float]:
+    `key` is copy or peak.
+    """
     found: dict[str, list[float]] = {}
-    for name, rate in rates:
-        if rate:
-            found.setdefault(name, []).append(rate / 1e9)
-    return {name: of(values) for name, values in found.items()}
+    for row in rows:
+        if rate := getattr(row, key):
+            found.setdefault(row.data_type, []).append(rate / 1e9)
+    return {name: of(rates) for name, rates in found.items()}
 
 
 def environment(device: Any) -> dict[str, Any]:
