@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from dml_jax.bench.cells import Cell
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import Plain
 from dml_jax.bench.memory import Data
-from dml_jax.bench.shares import called, computations
+from dml_jax.bench.shares import computations, within
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.graph.parts import ArrayType
 from dml_jax.operator.callable import Bindable
@@ -116,21 +116,14 @@ def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:
     bodies, entry = computations(text)
     known = {f"/{name}/": name for name in names}
     anywhere = re.compile("|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"\Z.")
-
-    def nodes(lines: Iterable[str], seen: frozenset[str]) -> set[str]:
-        found: set[str] = set()
-        for line in lines:
-            for path in re.findall(r'op_name="([^"]*)"', line):
-                if outermost := anywhere.search(f"/{path}/"):
-                    found.add(known[outermost[0]])
-            for name in set(called(line)) - seen:
-                found |= nodes(bodies.get(name, {}).values(), seen | {name})
-        return found
-
     place = dict.fromkeys(names, "")
     for kernel, line in bodies.get(entry, {}).items():
-        if not re.search(r" (parameter|constant|bitcast|tuple|get-tuple-element)\(", line):
-            place |= dict.fromkeys(nodes([line], frozenset()), kernel)
+        if re.search(r" (parameter|constant|bitcast|tuple|get-tuple-element)\(", line):
+            continue
+        for inner in within(line, bodies):
+            paths = (f"/{path}/" for path in re.findall(r'op_name="([^"]*)"', inner))
+            nodes = (known[one[0]] for one in map(anywhere.search, paths) if one)
+            place |= dict.fromkeys(nodes, kernel)
     found: dict[str, list[str]] = {}
     for name, kernel in place.items():
         found.setdefault(kernel, []).append(name)

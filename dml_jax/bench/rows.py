@@ -231,9 +231,8 @@ class Results:
     def save(self, path: Path) -> None:
         """Write the file whole or not at all, with a line for each cell."""
         value = self.to_json()
-        cells = ",\n".join(json.dumps(cell) for cell in value.pop("cells"))
-        head = json.dumps(value, indent=1)[:-2]
-        text = f'{head},\n "cells": [\n{cells}\n]}}\n'
+        cells = ",\n".join(map(json.dumps, value.pop("cells")))
+        text = f'{json.dumps(value, indent=1)[:-2]},\n "cells": [\n{cells}\n]}}\n'
         write_whole(path, lambda file: file.write(text.encode()))
 
     @classmethod
@@ -271,11 +270,14 @@ def by_type(
 
 def environment(device: Any) -> dict[str, Any]:
     """Return what figures depend on beside the code: the machine, the versions, the flags."""
+    read = ("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_")
+    facts = Path("/proc/cpuinfo")
+    cpu = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
     return {
         "device": device.device_kind,
         "platform": device.platform,
         "platform_version": device.client.platform_version.splitlines()[0],
-        "cpu": _cpu(),
+        "cpu": cpu[1] if cpu else machine.processor() or machine.machine(),
         "cores": cores(),
         "last_cache_bytes": last_cache_bytes(),
         "os": machine.platform(),
@@ -284,20 +286,10 @@ def environment(device: Any) -> dict[str, Any]:
         "commit": _commit(),
         "jax": jax.__version__,
         "jaxlib": metadata.version("jaxlib"),
-        "flags": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
-        },
+        "flags": {k: v for k, v in sorted(os.environ.items()) if k.startswith(read)},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **_clocks(device),
+        **(_clocks(device) if device.platform in ("gpu", "cuda") else {}),
     }
-
-
-def _cpu() -> str:
-    facts = Path("/proc/cpuinfo")
-    known = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
-    return known[1] if known else machine.processor() or machine.machine()
 
 
 def _commit() -> str:
@@ -312,21 +304,19 @@ def _commit() -> str:
 
 def _clocks(device: Any) -> dict[str, Any]:
     """Return clocks, power and throttling of an NVIDIA device, where nvidia-ml-py is installed."""
-    if device.platform not in ("gpu", "cuda"):
-        return {}
     try:
-        import pynvml  # pyright: ignore[reportMissingImports]
+        import pynvml as nvml  # pyright: ignore[reportMissingImports]
 
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
-        slowed = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-        idle = pynvml.nvmlClocksThrottleReasonGpuIdle | pynvml.nvmlClocksThrottleReasonNone
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
+        slowed = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+        idle = nvml.nvmlClocksThrottleReasonGpuIdle | nvml.nvmlClocksThrottleReasonNone
         return {
-            "clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "most_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "memory_clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
-            "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-            "celsius": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "clock_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "most_clock_mhz": nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+            "watts": nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+            "celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "throttled": bool(slowed & ~idle),
         }
     except Exception:  # without the package or its rights there are no clocks
