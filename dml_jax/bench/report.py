@@ -101,21 +101,14 @@ def rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     _, *others = (max(map(len, column)) for column in zip(head, *rows, strict=True))
     least = FOLDED + sum(others) + 2 * len(others)
     table = Table(box=None, header_style="bold", pad_edge=False, min_width=least)
-    for number, name in enumerate(head):
-        left = name in ("Operator", "Largest tensor", "Cell")
-        table.add_column(
-            name,
-            justify="left" if left else "right",
-            no_wrap=number > 0,
-            overflow="fold",
-            min_width=FOLDED if number == 0 else None,
-        )
+    table.add_column(head[0], overflow="fold", min_width=FOLDED)
+    for name in head[1:]:
+        side: Any = "left" if name == "Largest tensor" else "right"
+        table.add_column(name, justify=side, no_wrap=True)
     for row in rows:
-        share = next((t for n, t in zip(head, row, strict=True) if n.startswith("Of ")), "1")
-        value = float(share or 1)
-        style = "" if value >= 0.8 else "yellow" if value >= 0.4 else "red"
-        style = {"slower": "red", "faster": "green"}.get(row[-1], style)
-        table.add_row(*row, style=style)
+        share = next((t for n, t in zip(head, row, strict=True) if n.startswith("Of ")), "") or "1"
+        style = "" if float(share) >= 0.8 else "yellow" if float(share) >= 0.4 else "red"
+        table.add_row(*row, style={"slower": "red", "faster": "green"}.get(row[-1], style))
     return table
 
 
@@ -268,17 +261,15 @@ def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
     axes = figure.subplots()
     drawn = [row for row in rows if row.operations and row.operator != PROGRAM]
     rates, top = by_type(rows, "copy"), by_type(rows, "peak")
-    ends = [row.intensity for row in drawn] + [top[n] / rates[n] for n in top if n in rates]
-    low, high = min(ends, default=1) / 3, max(ends, default=1) * 3
+    ends = [*(row.intensity for row in drawn), *(top[name] / rates[name] for name in top)]
+    low, high = min(ends) / 3, max(ends) * 3
     for name, rate in rates.items():
-        words, points = f"{name}: copy {shown(rate)} GB/s", [low, high]
-        if name in top:
-            ridge = top[name] / rate
-            words += f", product {shown(top[name])} GFLOP/s, ridge {shown(ridge)} FLOP/B"
-            points = [low, ridge, high]
-        elif top:  # no roof is known beyond
-            points = [low, min(high, max(low, max(top.values()) / rate))]
-        roof = [min(x * rate, top.get(name, float("inf"))) for x in points]
+        words, most = f"{name}: copy {shown(rate)} GB/s", top.get(name, max(top.values()))
+        points = [low, ridge := most / rate]
+        if name in top:  # else no roof is known beyond
+            words += f", product {shown(most)} GFLOP/s, ridge {shown(ridge)} FLOP/B"
+            points.append(high)
+        roof = [min(x * rate, most) for x in points]
         axes.plot(points, roof, color=COLOURS[name], label=words)
     for row in drawn:
         _dot(axes, row.intensity, row.work / 1e9, row, alpha=0.7)
