@@ -123,20 +123,27 @@ def contender(
     held = [
         tuple(jnp.zeros(t.sizes, t.dtype, device=where(t.sizes)) for t in outputs) for _ in inputs
     ]
-    # XLA writes to the donated memory because it is an argument, though nothing reads it.
-    every = jax.jit(lambda _, xs: _each_set(function, xs), donate_argnums=0, keep_unused=True)
-    program = every.lower(held[:at_once], list(inputs[:at_once])).compile()
+    if outputs or at_once > 1:
+        # XLA writes to the donated memory because it is an argument, though nothing reads it.
+        every = jax.jit(lambda _, xs: _each_set(function, xs), donate_argnums=0, keep_unused=True)
+        program = every.lower(held[:at_once], list(inputs[:at_once])).compile()
+
+        def call(index: int) -> Any:
+            start = index * at_once % len(inputs)
+            chosen = slice(start, start + at_once)
+            results = program(held[chosen], list(inputs[chosen]))
+            if outputs:
+                held[chosen] = results
+            return results
+    else:  # without lists, which would make the call longer
+        program = jax.jit(lambda *xs: as_tuple(function(*xs))).lower(*inputs[0]).compile()
+
+        def call(index: int) -> Any:
+            return [program(*inputs[index % len(inputs)])]
+
     needed = program.memory_analysis()
     if needed is not None and not is_queued(device):
         check_memory(needed.temp_size_in_bytes)
-
-    def call(index: int) -> list[Arrays]:
-        chosen = slice(start := index * at_once % len(inputs), start + at_once)
-        results = program(held[chosen], list(inputs[chosen]))
-        if outputs:
-            held[chosen] = results
-        return results
-
     return jax_contender(call, device, sets=at_once)
 
 
