@@ -32,12 +32,9 @@ class Row:
     """A cell, and its times by contender: `donated`, `allocated`, `copy`, and the peers.
 
     Attributes:
-        name: the operator, its variant, and the type and sizes of the largest tensor.
-        family: the group of the operator.
+        name, operator, variant, family, count: those of the `Cell`.
         data_type, sizes: of the largest tensor.
-        bytes: what a call must move.
-        operations: the arithmetic operations of a call.
-        count: how often the cell stands in a network.
+        bytes, operations: what a call must move, and its arithmetic operations.
         copy_bytes: what the plain copy moves that was timed beside.
         peak: the operations a second of a product of the type; 0 without one.
         seconds: for each contender the median of each process.
