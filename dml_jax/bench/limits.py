@@ -124,7 +124,7 @@ def _of_collectives(devices: Sequence[Any]) -> Iterator[Cell]:
     kinds = {"all-reduce": lambda x: lax.psum(x, "d"), "all-gather": gather}
     for (what, function), size in ((kind, size) for kind in kinds.items() for size in COMBINED):
         x = ArrayType(F32, (count * size // 4,))
-        # What each device has to send: of a gathering its part, of a sum twice of what it has not.
+        # What each device sends to each other one: its array, or of a sum twice a part of it.
         y, sent = ArrayType(F32, (size // 4,)), math.ceil(2 * size * (count - 1) / count)
         if what == "all-gather":
             y, sent = x, size * (count - 1)

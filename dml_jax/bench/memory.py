@@ -116,7 +116,7 @@ def contender(
         function: takes and returns arrays.
         inputs: the sets of data.
         device: the first device.
-        outputs: the results, if the caller donates memory for them; else a call allocates it.
+        outputs: the results, if the caller donates memory for them; else a call allocates them.
         place: the sharding of the donated memory.
     """
     at_once, where = len(inputs) if is_queued(device) else 1, place or (lambda sizes: device)

@@ -306,7 +306,7 @@ def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
         axes.set_xlim(0, 1.15 * max(values, default=1))
         axes.set_title(title, fontsize=9)
         axes.invert_yaxis()
-    axes, sizes = places["below"], set[float]()
+    axes = places["below"]
     for kind in ("cache", "all-reduce", "all-gather"):
         drawn = {float(row.variant.split(" ")[0]): row for row in rows if row.operator == kind}
         if drawn:
@@ -314,11 +314,9 @@ def _draw_limits(figure: Any, rows: Sequence[Row]) -> None:
             for kib, row in drawn.items():
                 _dot(axes, kib, row.rate / 1e9, row, s=16, color=line.get_color())
             axes.legend(fontsize=7)
-            sizes |= {*drawn}
-    axes.set(xscale="log", ylim=(0, None))
+    axes.set_xscale("log", base=4)
+    axes.xaxis.set_major_formatter(lambda n, _: f"{n:g} KiB" if n < 1024 else f"{n / 1024:g} MiB")
+    axes.tick_params("x", labelsize=7)
+    axes.set_ylim(0)
     axes.set_title("GB/s, by the size of the array", fontsize=9)
-    ticks = sorted(sizes)[::2]
-    words = [f"{n / 1024:g} MiB" if n >= 1024 else f"{n:g} KiB" for n in ticks]
-    axes.set_xticks(ticks, words, fontsize=7)
-    axes.minorticks_off()
     axes.grid(lw=0.3)

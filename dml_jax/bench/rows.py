@@ -209,10 +209,9 @@ class Results:
 
     def add(self, row: Row) -> None:
         """Add a row, or the times of another process to it."""
-        if row.name in self.rows:
-            self.rows[row.name].add(row)
-        else:
-            self.rows[row.name] = row
+        known = self.rows.setdefault(row.name, row)
+        if known is not row:
+            known.add(row)
 
     def processes(self, name: str) -> int:
         """Return how many processes measured a cell."""
