@@ -125,6 +125,7 @@ CONSTANTS = {
     "FEW_LINES": Constant("scans", lambda n: summed([4096, 32]), "cpu", False),
     "_UNROLLED": Constant("resampling", shrunk),
     "LEAST_PIECE": Constant("scans", largest),
+    "GPU_PIECE": Constant("scans", largest, "cuda"),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
     "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),
     "PIECES": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", 4096), "cuda", False),
