@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("soon")
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper, parser  # noqa: E402
 from onnx_models import (  # noqa: E402
     floats,
     model_of,
@@ -79,6 +79,23 @@ def test_weights_are_arguments():
     gradient = jax.grad(lambda w: network.apply(w, {"x": x})["y"].sum())(network.weights)
     assert gradient["w"].shape == (4, 3)
     assert not jax.make_jaxpr(network.apply)(network.weights, {"x": x}).consts
+
+
+def test_constants_of_one_number_are_no_weights():
+    """PyTorch exports what attention masks with as Constants [-inf]; AdamW would make NaN of it."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+        masked (float[2, 2] x, bool[2, 2] mask) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
+            z = MatMul(x, w)
+            none = Constant <value = float[1] {-inf}> ()
+            scores = Where(mask, z, none)
+            y = Softmax(scores)
+        }""")
+    network = load_onnx(model)
+    assert set(network.weights) == {"w"}
+    x, mask = np.ones((2, 2), np.float32), np.tril(np.ones((2, 2), bool))
+    expected = np.exp([[4, -np.inf], [4, 6]])
+    expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(network(x, mask)["y"], expected, rtol=1e-5)
 
 
 def test_inputs_of_another_shape_or_name_are_refused():

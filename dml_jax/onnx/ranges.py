@@ -84,6 +84,11 @@ def along(node: Node, index: int) -> Bounds:
     return 0, node.shape()[node.axis()] - 1
 
 
+def places(node: Node, index: int) -> Bounds:
+    """Return the bounds of places along any dimension of the inputs."""
+    return 0, max((size for t in _given(node) for size in t.shape), default=1)
+
+
 def total(node: Node, index: int) -> Bounds:
     """Return the bounds of sums of elements of the first input."""
     low, high = bounds_of(node.tensor(0))

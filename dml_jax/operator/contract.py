@@ -78,6 +78,13 @@ def with_rank(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(sizes)) + tuple(sizes)
 
 
+def per_channel(sizes: Mapping[str, tuple[int, ...] | None], *fields: str) -> Fitted:
+    """Return how arrays of one number for each channel get the input's rank."""
+    x, known = sizes["input_tensor"] or (), {name: sizes.get(name) or () for name in fields}
+    rest = (1,) * len(x[2:])
+    return Fitted({n: (1, *own, *rest) for n, own in known.items() if len(own) == 1 < len(x)})
+
+
 def tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:
     """Yield (path, field, tensor) of each tensor in the value of a field."""
     if f.tensor is None or value is None:
