@@ -81,6 +81,29 @@ def test_weights_are_arguments():
     assert not jax.make_jaxpr(network.apply)(network.weights, {"x": x}).consts
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"free_dimensions": [2]}, "free_dimensions to be a dict, {'NAME': VALUE}, got [2]"),
+        ({"free_dimensions": {"x": 2.5}}, "free_dimensions['x'] to be a whole number, got 2.5"),
+        ({"input_shapes": {"x": 2}}, "input_shapes['x'] to be a list of whole numbers"),
+        ({"input_shapes": {"x": ["2", 4]}}, "input_shapes['x'] to be a list of whole numbers"),
+        ({"bounds": 5}, "bounds to be a dict"),
+        ({"constants": "x"}, "constants to be a dict"),
+    ],
+)
+def test_options_by_name_are_dicts_of_whole_sizes(options: dict[str, Any], message: str):
+    with pytest.raises(DmlError) as refused:
+        load_onnx(dense()[0], **options)
+    assert message in str(refused.value)
+
+
+def test_a_file_of_another_name_is_named(tmp_path: Path):
+    (tmp_path / "network.onnx").write_bytes(dense()[0].SerializeToString())
+    with pytest.raises(DmlError, match=r"did you mean 'network\.onnx'"):
+        load_onnx(tmp_path / "network.onx")
+
+
 def test_constants_of_one_number_are_no_weights():
     """PyTorch exports what attention masks with as Constants [-inf]; AdamW would make NaN of it."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>

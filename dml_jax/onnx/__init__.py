@@ -78,12 +78,19 @@ def load_onnx(
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
-    from dml_jax.onnx.options import NetworkOptions
+    from dml_jax.onnx.options import NetworkOptions, check_named
 
+    given = {
+        "free_dimensions": free_dimensions or {},
+        "input_shapes": input_shapes or {},
+        "constants": constants or {},
+        "bounds": bounds or {},
+    }
+    check_named(given)
     folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
-        *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
-        bounds=bounds or {},
+        *(given["free_dimensions"], {}, given["input_shapes"], given["constants"]),
+        bounds=given["bounds"],
         turns=turns,
         fallback=fallback,
         rewrites=rewrites,

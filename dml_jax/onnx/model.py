@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, nearest, with_article
+from dml_jax.files import similar_file
 from dml_jax.onnx.dimensions import names_in, size_of
 from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
@@ -287,8 +288,8 @@ def parsed(model: Any, is_whole: bool = True) -> tuple[onnx.ModelProto, Folder]:
             with contents(path) as (data, places):
                 proto, found = _proto(data, where, is_whole)
         except OSError as error:
-            value = Unquoted(error.strerror or error)
-            raise DmlError([Fault("", where, "be a file that can be read", value)]) from None
+            value, rule = Unquoted(error.strerror or error), "be a file that can be read"
+            raise DmlError([Fault("", where, f"{rule}{similar_file(path)}", value)]) from None
         return proto, replace(folder, large=replace(places, places=found))
     if not isinstance(model, (bytes, bytearray, memoryview)):
         rule = "be a path, bytes or a ModelProto"

@@ -20,6 +20,7 @@ __all__ = [
     "Rule",
     "operator_from_json",
     "operator_type",
+    "per_channel",
     "rule",
     "with_rank",
 ]
