@@ -3,7 +3,7 @@
 import contextlib
 import json
 import random
-import threading
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -204,11 +204,11 @@ def test_constants_that_take_long_are_given_up(monkeypatch: pytest.MonkeyPatch):
             y = Expand (x, f)
         }"""
     )
-    start = time.process_time()
-    with pytest.raises(DmlError):
+    start, traced = time.process_time(), sys.gettrace()
+    with pytest.raises(DmlError, match=r"it takes more than 0\.2 s"):
         load_onnx(model)
     assert time.process_time() - start < 10
-    assert threading.active_count() < 50
+    assert sys.gettrace() is traced
 
 
 @linux

@@ -159,8 +159,8 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the one number of heads."""
         count, other = (arguments.pop(name) for name in cls.arguments)
-        is_known = other is not None and isinstance(count, (int, np.integer))
-        if is_known and not np.array_equal(other, count):
+        is_counted = isinstance(count, (int, np.integer))  # a descriptor refuses an array
+        if is_counted and other is not None and not np.array_equal(other, count):
             text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
             raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
         return {**arguments, "head_count": count}
