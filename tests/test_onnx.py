@@ -152,6 +152,18 @@ def test_quantized_weights_stay_narrow():
 
 
 @pytest.mark.usefixtures("no_x64")
+def test_a_loss_of_labels_needs_no_64_bits():
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+        loss (float[3, 4] scores, int64[3] labels) => (float y) {
+            y = SoftmaxCrossEntropyLoss <ignore_index = 1> (scores, labels)
+        }""")
+    scores, labels = RANDOM.randn(3, 4).astype(np.float32), np.array([0, 3, 1])
+    logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    expected = -(logs[0, 0] + logs[1, 3]) / 2
+    np.testing.assert_allclose(load_onnx(model)(scores, labels)["y"], expected, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("no_x64")
 def test_an_output_that_is_a_large_integer_is_not_cut():
     nodes = [node("Add", "large large", "y"), node("Relu", "x", "z")]
     large = {"large": np.array([2**40, 3])}
