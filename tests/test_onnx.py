@@ -127,6 +127,9 @@ def test_inputs_of_another_shape_or_name_are_refused():
         network(np.ones((3, 4), np.float32))
     with pytest.raises(DmlError, match="name an input"):
         network({"X": np.ones((2, 4), np.float32)})
+    for is_wide in (False, True):
+        with jax.enable_x64(is_wide), pytest.raises(DmlError, match="got float64"):
+            network(np.ones((2, 4)))
     with pytest.raises(DmlError, match="the weight 'b' to be given"):
         network.apply({"w": network.weights["w"]}, {"x": np.ones((2, 4), np.float32)})
 
