@@ -55,7 +55,7 @@ _difference = folded(lambda a, b: (a[0] - b[1], a[1] - b[0]))
 multiplied, power = folded(lambda a, b: _of(x * y for x in a for y in b)), folded(_power)
 
 
-def subtracted(node: Node, index: int) -> Bounds:
+def subtracted(node: Node, index: int) -> Bounds | None:
     """Return the bounds of differences: a tensor less itself is 0, which ONNX's losses read."""
     return (0, 0) if node.inputs[0] is node.inputs[1] else _difference(node, index)
 
