@@ -80,17 +80,12 @@ def load_onnx(
     """
     from dml_jax.onnx.options import NetworkOptions, check_named
 
-    given = {
-        "free_dimensions": free_dimensions or {},
-        "input_shapes": input_shapes or {},
-        "constants": constants or {},
-        "bounds": bounds or {},
-    }
-    check_named(given)
+    sizes = {"free_dimensions": free_dimensions or {}, "input_shapes": input_shapes or {}}
+    check_named({**sizes, "constants": constants or {}, "bounds": bounds or {}})
     folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
-        *(given["free_dimensions"], {}, given["input_shapes"], given["constants"]),
-        bounds=given["bounds"],
+        *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),
+        bounds=bounds or {},
         turns=turns,
         fallback=fallback,
         rewrites=rewrites,
