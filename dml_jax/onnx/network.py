@@ -220,7 +220,10 @@ class Network(Bindable):
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
-        """Return the weights that are floating-point numbers."""
+        """Return the weights that are floating-point numbers.
+
+        A file does not tell parameters from other arrays, such as masks: leave these out by name.
+        """
         return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
 
     def weights_as(self, dtype: Any) -> dict[str, jax.Array]:

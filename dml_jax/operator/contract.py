@@ -347,9 +347,8 @@ class Contract:
             solved_types |= solve_types(self.records, view, c_names, NEWEST, chosen)
         made: dict[str, TensorDesc] = {}
         for f in wanted:
-            is_open = f in free or not (
-                one_type and free
-            )  # one type is for outputs that may choose
+            # One type is for the outputs that may choose.
+            is_open = f in free or not (one_type and free)
             kind = types.get(f.name) if is_open else None
             if kind is None and f.c_name in solved_types:
                 kind = TensorDataType.of(solved_types[f.c_name])
