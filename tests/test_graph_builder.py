@@ -49,6 +49,13 @@ def test_the_builder_leaves_out_what_no_output_needs():
     assert builder.build(low)(jnp.full((2, 2), 3, jnp.float32)).tolist() == [[1, 1], [1, 1]]
 
 
+def test_no_cure_of_an_expression_is_one_of_arrays():
+    x = GraphBuilder().input_tensor("x", TensorDesc("INT32", [2, 3]))
+    with pytest.raises(DmlError) as refused:
+        functional.gemm(x, x)
+    assert refused.value.faults and "x." not in str(refused.value)
+
+
 def test_a_graph_takes_its_arrays_by_name():
     builder, desc = GraphBuilder(), TensorDesc("FLOAT32", [2])
     a, b = builder.input_tensor("a", desc), builder.input_tensor("b", desc)

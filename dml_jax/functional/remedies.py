@@ -95,7 +95,7 @@ def cured(
 
     Args:
         faults: the faults of the descriptor.
-        inputs: the types that each array may have, by its path.
+        inputs: the types that each array may have, by its path; without expressions.
         rank: the rank of the first array, up to which axes may count from the end.
     """
     for fault in faults:
