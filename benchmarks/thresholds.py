@@ -24,8 +24,8 @@ import jax
 import dml_jax
 from dml_jax import lowering
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.functions import Gradient
-from dml_jax.bench.memory import WAYS, Data, jax_contenders, programs, sets_moving
+from dml_jax.bench.functions import gradient
+from dml_jax.bench.memory import Data, contender, sets_moving
 from dml_jax.bench.timing import interleaved
 from dml_jax.errors import nearest
 
@@ -125,13 +125,14 @@ CONSTANTS = {
     "FEW_LINES": Constant("scans", lambda n: summed([4096, 32]), "cpu", False),
     "_UNROLLED": Constant("resampling", shrunk),
     "LEAST_PIECE": Constant("scans", largest),
+    "GPU_PIECE": Constant("scans", largest, "cuda"),
     "AT_ONCE": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", n), "cuda"),
     "ODD_ROW": Constant("reduce.gpu", lambda n: rows("SUM", n | 1), "cuda"),
     "PIECES": Constant("reduce.gpu", lambda n: rows("LOG_SUM_EXP", 4096), "cuda", False),
     "MANY": Constant(
         "reduce.gpu", lambda n: reduced("ARGMAX", [ELEMENTS // 64, 64], [0]), "cuda", False
     ),
-    "LONGEST": Constant("reduce.derivatives", lambda n: Gradient(rows("LOG_SUM_EXP", n)), "cuda"),
+    "LONGEST": Constant("reduce.derivatives", lambda n: gradient(rows("LOG_SUM_EXP", n)), "cuda"),
 }
 
 
@@ -156,8 +157,7 @@ def ratio(name: str, use: Any, values: tuple[float, float]) -> float:
     inputs, contenders = data.sets(use, sets), {}
     for value in dict.fromkeys(values):
         with forced(name, value):
-            made = programs(use, use.inputs, use.outputs, device, sets, WAYS[:1])
-        contenders[str(value)] = jax_contenders(made, inputs, use.outputs, data)["donated"]
+            contenders[str(value)] = contender(use, inputs, device, use.outputs)
     times = interleaved(contenders, sets, samples=25, seconds=0.5, give_up=math.inf)
     first, second = (times[str(value)] for value in values)
     return (first.processor or first.median) / (second.processor or second.median)

@@ -30,7 +30,6 @@ FLOAT32 = [
 # Units in the last place: more than 4 where XLA's functions for CPUs are worse.
 UNITS = {
     "ELEMENT_WISE_SINH": 2,
-    "ACTIVATION_SWISH": 2,
     "ELEMENT_WISE_TANH": 5,
     "ELEMENT_WISE_ACOSH": 5,
     "ELEMENT_WISE_ERF": 6,

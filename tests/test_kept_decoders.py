@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
+import jax
 from click.testing import CliRunner
 from language_folders import Reference, write_folder
 
@@ -16,6 +17,9 @@ import dml_jax.genai as og
 from dml_jax.cli import cli
 from dml_jax.genai import decoder
 
+ON_A_CPU = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="programs of decoders are kept on a CPU alone"
+)
 PROMPT = [5, 77, 130, 201, 9]
 
 
@@ -42,6 +46,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return counted
 
 
+@ON_A_CPU
 @pytest.mark.parametrize("options", [{}, {"bits": 4}, {"kind": np.float16}])
 def test_another_start_loads_no_network(options: Any, loads: list[Any], tmp_path: Path):
     folder = write_folder(tmp_path / "model", **options)
@@ -73,6 +78,7 @@ def test_weights_that_are_gone_are_said_in_a_line(tmp_path: Path):
         og.Model(folder, cache=programs)
 
 
+@ON_A_CPU
 def test_the_command_keeps_programs_unless_told_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from dml_jax.bench.functions import Gradient, Mapped, Narrow, byte_count, shown
+from dml_jax.bench.functions import byte_count, gradient, mapped, narrow, type_name
 from dml_jax.description import fields
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
@@ -54,7 +53,8 @@ class Cell:
     @property
     def name(self) -> str:
         """Return the label with the type and sizes of the largest tensor."""
-        return f"{self.label} {shown(self.tensor)}"
+        sizes = ",".join(map(str, self.tensor.sizes))
+        return f"{self.label} {type_name(self.tensor)}[{sizes}]"
 
     @property
     def tensor(self) -> Edge:
@@ -62,20 +62,10 @@ class Cell:
         return max((*self.function.inputs, *self.function.outputs), key=byte_count)
 
     @property
-    def bytes_in(self) -> int:
-        """Return the bytes of all inputs: each element is read at least once."""
-        return sum(map(byte_count, self.function.inputs))
-
-    @property
-    def bytes_out(self) -> int:
-        """Return the bytes of all outputs: each element is written once."""
-        return sum(map(byte_count, self.function.outputs))
-
-    @property
     def bytes(self) -> int:
-        """Return the bytes that must move."""
+        """Return the bytes that must move: each element of inputs and outputs once."""
         moved = getattr(self.function, "moved", None)
-        return self.bytes_in + self.bytes_out if moved is None else moved
+        return moved or byte_count(*self.function.inputs, *self.function.outputs)
 
 
 @dataclass(frozen=True)
@@ -123,67 +113,57 @@ class Choice:
         return found
 
     def _of(self, cls: type[Operator]) -> Iterator[Cell]:
+        kind = [f"vmap {self.batch}"] * (self.batch > 0) + ["gradient"] * self.gradient
         for data_type in (self.types or _types(cls))[: self.most_types]:
-            narrow = data_type == "BFLOAT16"  # DirectML has no such type
-            own = "FLOAT32" if narrow else data_type
+            own = "FLOAT32" if data_type == "BFLOAT16" else data_type  # DirectML has no such type
+            width = max(TensorDataType.of(own).element_size, 1)
             for mebibytes in [0.0] if self.sizes else self.mebibytes or MEBIBYTES:
-                uses = cls.typical(_count(mebibytes, own), own)
-                if self.sizes:
-                    uses = _of_sizes(uses, own, self.sizes)
+                uses = cls.typical(max(int(mebibytes * MIB) // width, 1), own)
+                uses = _of_sizes(uses, own, self.sizes) if self.sizes else uses
                 for label, use in _labelled(uses)[: self.variants]:
-                    yield from self._transformed(
-                        Cell(cls.short_name, label, use, 1, cls.family), narrow
-                    )
-
-    def _transformed(self, cell: Cell, narrow: bool) -> Iterator[Cell]:
-        op = cell.function
-        with suppress(DmlError):  # an operator of integers has no gradient
-            function: Any = Narrow(op) if narrow else op
-            function = Gradient(function) if self.gradient else function
-            function = Mapped(function, self.batch) if self.batch else function
-            words = f"gradient {cell.variant}" if self.gradient else cell.variant
-            words = f"vmap {self.batch} {words}" if self.batch else words
-            yield replace(cell, function=function, variant=words.strip())
+                    function: Any = use if own == data_type else narrow(use)
+                    function = gradient(function) if self.gradient else function
+                    if function is not None:  # an operator of integers has no gradient
+                        function = mapped(function, self.batch) if self.batch else function
+                        words = " ".join(filter(None, [*kind, label]))
+                        yield Cell(cls.short_name, words, function, 1, cls.family)
 
 
 def _of_sizes(
     uses: Sequence[Operator], data_type: str, sizes: Mapping[str, Sequence[int]]
 ) -> list[Operator]:
     """Return the uses that take `sizes`. Raises `DmlError` if there are some, and none does."""
-    found, refusal = [], None
+    found, refusals = [], []
     for use in uses:
         try:
             found.append(_sized(use, data_type, sizes))
         except DmlError as error:
-            refusal = refusal or error
-    if refusal is not None and not found:
-        raise refusal
+            refusals.append(error)
+    if refusals and not found:
+        raise refusals[0]
     return found
 
 
 def _sized(use: Operator, data_type: str, sizes: Mapping[str, Sequence[int]]) -> Operator:
     """Return a use like `use` of other sizes. Raises `DmlError` if there is none."""
     cls = type(use)
+    attributes = {f.name: getattr(use, f.name) for f in cls.fields if not f.tensor}
+    inputs = {f.name: getattr(use, f.name) for f in cls.fields if f.tensor and not f.tensor.output}
     if "" in sizes:
         first = tuple(sizes[""])
         with sized(first):
-            same = [op for op in cls.typical(math.prod(first), data_type) if _is_like(op, use)]
-        if same and same[0].inputs and tuple(same[0].inputs[0].sizes) == first:
-            return same[0]
-        sizes = {next(f.name for f in cls.fields if f.tensor and not f.tensor.output): first}
-    inputs = {f.name: getattr(use, f.name) for f in cls.fields if f.tensor and not f.tensor.output}
+            for op in cls.typical(math.prod(first), data_type):
+                is_like = all(getattr(op, name) == value for name, value in attributes.items())
+                if is_like and op.inputs and tuple(op.inputs[0].sizes) == first:
+                    return op
+        sizes = {next(iter(inputs)): first}
     for name, one in sizes.items():
         key = name if name in inputs else f"{name}_tensor"
         if inputs.get(key) is None:
             known = ", ".join(n.removesuffix("_tensor") for n, t in inputs.items() if t is not None)
             raise DmlError([Fault(cls.c_name, "--sizes", f"name an input of {known}", name)])
         inputs[key] = TensorDesc(inputs[key].data_type, one)
-    attributes = {f.name: getattr(use, f.name) for f in cls.fields if not f.tensor}
     return cls.infer(**{n: t for n, t in inputs.items() if t is not None}, **attributes)
-
-
-def _is_like(op: Operator, use: Operator) -> bool:
-    return all(getattr(op, f.name) == getattr(use, f.name) for f in op.fields if not f.tensor)
 
 
 def cells(*arguments: Any, **options: Any) -> list[Cell]:
@@ -196,10 +176,6 @@ def _types(cls: type[Operator]) -> Sequence[str]:
     every = [t.name for t in TensorDataType if t.element_size]
     taken = [t for t in (*TYPES, *every) if cls.typical(1, t)]
     return [t for t in TYPES if t in taken] or taken[:1]
-
-
-def _count(mebibytes: float, data_type: str) -> int:
-    return max(int(mebibytes * MIB) // max(TensorDataType.of(data_type).element_size, 1), 1)
 
 
 def _labelled(uses: Sequence[Operator]) -> list[tuple[str, Operator]]:

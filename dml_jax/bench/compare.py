@@ -10,10 +10,10 @@ called changed.
 """
 
 import math
-import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from dml_jax.bench.rows import Results, Row
 from dml_jax.errors import DmlError, Fault, Unquoted
@@ -22,6 +22,9 @@ LEVEL = 0.01  # of tables of equal runs may have a cell that is called changed
 LEAST = 0.03  # a smaller change is called the same
 SAME = 0.10  # a cell is the same if its change is surely smaller
 PROCESSES = 5  # the fewest of a run
+
+Measures = tuple[list[list[np.ndarray]], float]
+"""The measures of both rows, as logarithms, and what their copies differ by."""
 
 
 @dataclass(frozen=True)
@@ -54,79 +57,59 @@ def compare(old: Results, new: Results) -> list[Verdict]:
     if min(counts) < PROCESSES:
         rule = f"have the times of {PROCESSES} processes of each cell (--processes, --resume)"
         raise DmlError([Fault("", "a run", rule, min(counts))])
-    pairs = [(old.rows[name], new.rows[name]) for name in names]
-    noises: list[list[float]] = [[], []]
-    for a, b in pairs:
-        for kept, measures in zip(noises, _pairs(a, b), strict=False):
-            kept += map(statistics.stdev, measures[0])
-    usual = [statistics.median(kept) for kept in noises if kept]
-    found = [_verdict(a, b, len(names), usual) for a, b in pairs]
+    measures = {name: _measures(old.rows[name], new.rows[name]) for name in names}
+    noises: dict[str, list[float]] = {}
+    for kind, (pairs, _) in (one for known in measures.values() for one in known.items()):
+        noises.setdefault(kind, []).extend(float(np.std(x, ddof=1)) for x in pairs[0])
+    usual = {kind: float(np.median(known)) for kind, known in noises.items()}
+    found = [_verdict(name, known, usual, len(names)) for name, known in measures.items()]
     return sorted(found, key=lambda v: -v.ratio)
 
 
-def _pairs(a: Row, b: Row) -> list[list[tuple[Any, Any]]]:
-    """Return the pairs of measures, each of both rows, as logarithms: by time, and by processor."""
-    found = []
+def _measures(a: Row, b: Row) -> dict[str, Measures]:
+    """Return the measures by kind of seconds: the time, and the time over the copy's."""
+    found: dict[str, Measures] = {}
     for kind in ("seconds", "processor"):
         times = [getattr(row, kind) for row in (a, b)]
-        if all(one.get(row.way) for row, one in zip((a, b), times, strict=True)):
-            own = [_logs(one[row.way]) for row, one in zip((a, b), times, strict=True)]
-            measures = [tuple(own)]
-            if all(one.get("copy") for one in times):
-                copies = [_logs(one["copy"]) for one in times]
-                relative = [
-                    [x - y for x, y in zip(*pair, strict=False)]
-                    for pair in zip(own, copies, strict=True)
-                ]
-                measures += [tuple(relative), tuple(copies)]
-            found.append(measures)
+        own = [np.log(one.get(row.way, ())) for row, one in zip((a, b), times, strict=True)]
+        copies = [np.log(one.get("copy", ())) for one in times]
+        if all(map(len, (*own, *copies))):
+            relative = [x[: len(y)] - y[: len(x)] for x, y in zip(own, copies, strict=True)]
+            drift = abs(float(np.median(copies[1]) - np.median(copies[0])))
+            found[kind] = [own, relative], drift
+        elif all(map(len, own)):
+            found[kind] = [own], 0.0
     return found
 
 
-def _logs(values: Sequence[float]) -> list[float]:
-    return [math.log(x) for x in values]
-
-
-def _difference(a: Sequence[float], b: Sequence[float], usual: float) -> tuple[float, float, int]:
-    """Return the difference of two means, its standard error, and the degrees of freedom.
-
-    The noise of a cell is at least half of what is usual in the table: a few processes may agree
-    by chance.
-    """
-    freedom = len(a) + len(b) - 2
-    squares = sum(statistics.variance(x) * (len(x) - 1) for x in (a, b))
-    noise = max(math.sqrt(squares / freedom), usual / 2)
-    error = noise * math.sqrt(1 / len(a) + 1 / len(b))
-    return statistics.fmean(b) - statistics.fmean(a), error, freedom
-
-
-def _verdict(a: Row, b: Row, cells: int, usual: Sequence[float]) -> Verdict:
+def _verdict(
+    name: str, measures: Mapping[str, Measures], usual: Mapping[str, float], cells: int
+) -> Verdict:
     from scipy.special import stdtrit
 
-    pairs, narrow, verdicts = _pairs(a, b), [], set()
-    for measures, noise in zip(pairs, usual, strict=False):
-        drift, signs = 0.0, set()
-        if len(measures) == 3:
-            before, after = map(statistics.median, measures.pop())
-            drift = abs(after - before)
-        for x, y in measures:
-            change, error, freedom = _difference(x, y, noise)
-            level = LEVEL / cells / len(pairs)
+    intervals, verdicts = list[tuple[float, float]](), set[str]()
+    for kind, (pairs, drift) in measures.items():
+        signs = set[float]()
+        for x, y in pairs:
+            freedom = len(x) + len(y) - 2
+            noise = math.sqrt((np.var(x) * len(x) + np.var(y) * len(y)) / freedom)
+            # A few processes may agree by chance: the noise is at least half of the usual one.
+            error = max(noise, usual[kind] / 2) * math.sqrt(1 / len(x) + 1 / len(y))
+            level = LEVEL / cells / len(measures)
             strict, plain = (float(stdtrit(freedom, 1 - p / 2)) for p in (level, 0.05))
+            change = float(np.mean(y) - np.mean(x))
             sure = abs(change) > max(strict * error + drift / 2, LEAST)
             signs.add(math.copysign(1, change) if sure else 0)
-            narrow.append((change - plain * error, change, change + plain * error))
+            intervals.append((plain * error, change))
         verdicts |= {"slower"} if signs == {1} else {"faster"} if signs == {-1} else set()
-    low, middle, high = min(narrow, key=lambda n: n[2] - n[0])
-    if len(verdicts) == 1:
-        verdict = verdicts.pop()
-    else:
-        verdict = "same" if max(abs(low), abs(high)) < math.log1p(SAME) else "undecided"
-    ratio, least, most = map(math.exp, (middle, low, high))
-    return Verdict(a.name, ratio, least, most, verdict)
+    half, change = min(intervals, key=lambda interval: interval[0])
+    is_same = abs(change) + half < math.log1p(SAME)
+    verdict = verdicts.pop() if len(verdicts) == 1 else "same" if is_same else "undecided"
+    ratio, low, high = map(math.exp, (change, change - half, change + half))
+    return Verdict(name, ratio, low, high, verdict)
 
 
-def table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[Any]]]:
+def table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a comparison."""
     head = ["Cell", "new / old", "95% interval", "verdict"]
     rows = [[v.name, f"{v.ratio:.3f}", f"{v.low:.3f} to {v.high:.3f}", v.verdict] for v in verdicts]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.bench.functions import Gradient, Transformed
+from dml_jax.bench.functions import Transformed
 from dml_jax.graph import Graph
 from dml_jax.operator import Operator
 
@@ -50,10 +50,8 @@ def operations(function: Any) -> float:
         case Graph():
             own = (getattr(node, "operator", None) for _, node in function.all_nodes)
             return sum(operations(op) for op in own if op is not None)
-        case Gradient():
-            return 2 * operations(function.operator)
         case Transformed():
-            return operations(function.operator) * getattr(function, "size", 1)
+            return function.work * operations(function.operator)
     return float(getattr(function, "operations", 0.0))
 
 
@@ -71,10 +69,8 @@ def _of_operator(op: Any) -> float:
             bias = count if getattr(op, "bias_tensor", None) else 0
             return 2 * ends * math.prod(op.filter_tensor.sizes[1:]) + bias + fused
         case "recurrent":
-            (_, steps, batch, width), (_, directions, rows, _) = (
-                op.input_tensor.sizes,
-                op.weight_tensor.sizes,
-            )
+            _, steps, batch, width = op.input_tensor.sizes
+            _, directions, rows, _ = op.weight_tensor.sizes
             return 2 * directions * steps * batch * rows * (width + op.recurrence_tensor.sizes[3])
         case "attention":
             return _of_attention(op)
@@ -98,23 +94,15 @@ def _of_attention(op: Any) -> float:
     """Return the operations of the products of queries and keys, and of weights and values."""
     heads = op.query_head_count
     *_, batch, queries, width = op.output_tensor.sizes
-    of_value = width // heads
-    if op.query_tensor is not None:
-        of_key = op.query_tensor.sizes[-1] // heads
-    else:
-        stacked = op.stacked_query_key_tensor or op.stacked_query_key_value_tensor
-        of_key = stacked.sizes[-1]
-    if op.key_tensor is not None:
-        keys = op.key_tensor.sizes[-2]
-    elif op.stacked_key_value_tensor is not None:
-        keys = op.stacked_key_value_tensor.sizes[-4]
-    else:
-        keys = queries
+    query, key, both = op.query_tensor, op.key_tensor, op.stacked_key_value_tensor
+    stacked = op.stacked_query_key_tensor or op.stacked_query_key_value_tensor
+    of_key = stacked.sizes[-1] if query is None else query.sizes[-1] // heads
+    keys = key.sizes[-2] if key is not None else both.sizes[-4] if both is not None else queries
     if getattr(op, "past_sequence_lengths_tensor", None) is not None:
         keys = op.present_size
     elif op.past_key_tensor is not None:
         keys += op.past_key_tensor.sizes[-2]
-    return 2 * batch * heads * queries * keys * (of_key + of_value)
+    return 2 * batch * heads * queries * keys * (of_key + width // heads)
 
 
 def _of_windows(op: Any) -> float:

@@ -4,6 +4,7 @@ import html
 import io
 import json
 import re
+from collections.abc import Sequence
 
 from dml_jax.bench.report import chart, header, legend, shown_time, summary, tabled
 from dml_jax.bench.rows import Results
@@ -34,12 +35,15 @@ pre {{ white-space: pre-wrap }} :root {{ color-scheme: light dark }}
 <details><summary>Environment and options</summary><pre>{known}</pre></details>
 <script>
 document.querySelectorAll("th").forEach((th, k) => th.addEventListener("click", () => {{
-  const body = document.querySelector("tbody");
+  const body = document.querySelector("tbody"), units = {{ms: 1e-3, us: 1e-6}};
   const down = th.dataset.down = th.dataset.down === "1" ? "0" : "1";
-  const key = row => row.cells[k].dataset.value ?? row.cells[k].textContent;
+  const key = row => {{
+    const text = row.cells[k].textContent, words = text.replaceAll(",", "").split(" ");
+    return text && parseFloat(words[0]) * (units[words[1]] ?? 1) || text;
+  }};
   const order = (a, b) => {{
     const [x, y] = [key(a), key(b)];
-    return (isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y) * (down === "1" ? -1 : 1);
+    return (isNaN(x - y) ? `${{x}}`.localeCompare(y) : x - y) * (down === "1" ? -1 : 1);
   }};
   [...body.rows].sort(order).forEach(row => body.append(row));
 }}));
@@ -56,23 +60,16 @@ def page(results: Results, title: str, verbose: bool = False) -> str:
         title=html.escape(title),
         head=html.escape("\n".join([title, *header(results, "").splitlines()[1:]])),
         chart=_chart(results, verbose),
-        names="".join(f"<th>{html.escape(name)}</th>" for name in head),
-        rows="\n".join(f"<tr>{''.join(map(_td, text))}</tr>" for text in texts),
+        names=_cells("th", head),
+        rows="\n".join(f"<tr>{_cells('td', text)}</tr>" for text in texts),
         legend=html.escape(legend(head)),
         summary=html.escape(summary(rows)),
         known=html.escape(json.dumps(known, indent=1)),
     )
 
 
-def _td(text: str) -> str:
-    """Return a cell of the table, with the number by which it is sorted."""
-    number = text.split(" ")[0].replace(",", "").rstrip("%")
-    factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6}.get(text.partition(" ")[2].partition(" ")[0], 1.0)
-    try:
-        value = f' data-value="{float(number) * factor}"'
-    except ValueError:
-        value = ""
-    return f"<td{value}>{html.escape(text)}</td>"
+def _cells(kind: str, texts: Sequence[str]) -> str:
+    return "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in texts)
 
 
 def _chart(results: Results, verbose: bool) -> str:

@@ -3,20 +3,22 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.bench.functions import FLOATS, Bounds, drawn
+from dml_jax.bench.functions import FLOATS, Bounds, as_tuple, byte_count, drawn
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
 from dml_jax.graph.parts import Edge
 from dml_jax.host import last_cache_bytes
 from dml_jax.memory.available import host_bytes
 
 Arrays = tuple[jax.Array, ...]
+Place = Callable[[Sequence[int]], Any] | None
+"""Gives the sharding of an array of some sizes; without it all arrays are on one device."""
 
 WAYS = ("donated", "allocated")  # how a call gets memory for its outputs
 ROTATED, MOST_SETS = 2**28, 64  # bytes of all sets of data, and the number of sets, on a CPU
@@ -71,18 +73,18 @@ class Data:
         low, high = bounds if fits else INTEGERS
         return jax.random.randint(key, shape, low, high + 1).astype(dtype)
 
-    def sets(self, function: Any, count: int, place: Any = None) -> list[Arrays]:
+    def sets(self, function: Any, count: int, place: Place = None) -> list[Arrays]:
         """Draw the inputs of `count` sets, each in the range that an operator's `domain` says.
 
-        `place` gives the sharding of an array of some sizes; None leaves all on the device.
+        Raises `MemoryError` if the host has no memory for them and for as many outputs.
         """
-        if getattr(function, "arrays", None) is not None:
-            where = place or (lambda sizes: self.device)
-            return [tuple(jax.device_put(x, where(x.shape)) for x in function.arrays)] * count
+        arrays, where = getattr(function, "arrays", None), place or (lambda sizes: self.device)
+        if arrays is not None:
+            return [tuple(jax.device_put(x, where(x.shape)) for x in arrays)] * count
+        if not is_queued(self.device):
+            check_memory(byte_count(*function.inputs, *function.outputs) * count)
         made = [tuple(self.array(*one) for one in drawn(function)) for _ in range(count)]
-        if place is not None:
-            made = [tuple(jax.device_put(x, place(x.shape)) for x in xs) for xs in made]
-        return jax.block_until_ready(made)
+        return [tuple(jax.device_put(x, where(x.shape)) for x in xs) for xs in made]
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -90,60 +92,62 @@ def _cut(long: jax.Array, start: int, sizes: tuple[int, ...]) -> jax.Array:
     return lax.dynamic_slice_in_dim(long, start, math.prod(sizes)).reshape(sizes)
 
 
-class Programs(NamedTuple):
-    """A function compiled for ways of a call: `donated` does `sets` sets of data, others one."""
-
-    donated: Any
-    allocated: Any
-    sets: int
-
-
-def programs(
-    function: Callable[..., Any],
-    inputs: Sequence[Edge],
-    outputs: Sequence[Edge],
-    device: Any,
-    sets: int,
-    ways: Sequence[str] = WAYS,
-    place: Any = None,
-) -> Programs:
-    """Compile a function of arrays for some ways of a call; the others are None.
-
-    Where calls are queued, one call of the donated program does all sets: a short kernel would end
-    before the next call arrives. `place` gives the sharding of an array of some sizes; without it
-    all arrays are on the device.
-    """
-    sets = sets if is_queued(device) else 1
-    place = place or (lambda sizes: jax.sharding.SingleDeviceSharding(device))
-
-    def shape(t: Edge) -> Any:
-        return jax.ShapeDtypeStruct(tuple(t.sizes), t.dtype, sharding=place(tuple(t.sizes)))
-
-    xs, outs = (tuple(map(shape, ts)) for ts in (inputs, outputs))
-    donated = allocated = None
-    if "donated" in ways:
-        # XLA writes to the donated memory because it is an argument, though nothing reads it.
-        every = jax.jit(lambda _, xs: each_set(function, xs), donate_argnums=0, keep_unused=True)
-        donated = every.lower([outs] * sets, [xs] * sets).compile()
-    if "allocated" in ways:
-        allocated = jax.jit(lambda *xs: function(*xs)).lower(*xs).compile()
-    return Programs(donated, allocated, sets)
-
-
-def check_memory(made: Programs, data: int) -> None:
-    """Raise `MemoryError` if the host has not the bytes of the data and of the programs.
-
-    The system would end the process, where a GPU raises an error.
-    """
-    found = [p.memory_analysis() for p in (made.donated, made.allocated) if p is not None]
-    needed = data + max((one.temp_size_in_bytes for one in found if one is not None), default=0)
+def check_memory(needed: int) -> None:
+    """Raise `MemoryError` if the host has not so many bytes: the system would end the process."""
     free = host_bytes()
     if free is not None and needed > free:
         sizes = (f"{size / 2**30:.1f} GiB" for size in (needed, free))
         raise MemoryError("{} of memory are needed, and {} are free".format(*sizes))
 
 
-def each_set(function: Callable[..., Any], inputs: Sequence[Arrays]) -> list[Any]:
+def contender(
+    function: Callable[..., Any],
+    inputs: Sequence[Arrays],
+    device: Any,
+    outputs: Sequence[Edge] = (),
+    place: Place = None,
+) -> Contender:
+    """Return the contender of a compiled function, whose call returns the results of each set.
+
+    Where calls are queued, one call does all sets: a short kernel would end before the next call
+    arrives.
+
+    Args:
+        function: takes and returns arrays.
+        inputs: the sets of data.
+        device: the first device.
+        outputs: the results, if the caller donates memory for them; else a call allocates them.
+        place: the sharding of the donated memory.
+    """
+    at_once, where = len(inputs) if is_queued(device) else 1, place or (lambda sizes: device)
+    held = [
+        tuple(jnp.zeros(t.sizes, t.dtype, device=where(t.sizes)) for t in outputs) for _ in inputs
+    ]
+    if outputs or at_once > 1:
+        # XLA writes to the donated memory because it is an argument, though nothing reads it.
+        every = jax.jit(lambda _, xs: _each_set(function, xs), donate_argnums=0, keep_unused=True)
+        program = every.lower(held[:at_once], list(inputs[:at_once])).compile()
+
+        def call(index: int) -> Any:
+            start = index * at_once % len(inputs)
+            chosen = slice(start, start + at_once)
+            results = program(held[chosen], list(inputs[chosen]))
+            if outputs:
+                held[chosen] = results
+            return results
+    else:  # without lists, which would make the call longer
+        program = jax.jit(lambda *xs: as_tuple(function(*xs))).lower(*inputs[0]).compile()
+
+        def call(index: int) -> Any:
+            return [program(*inputs[index % len(inputs)])]
+
+    needed = program.memory_analysis()
+    if needed is not None and not is_queued(device):
+        check_memory(needed.temp_size_in_bytes)
+    return jax_contender(call, device, sets=at_once)
+
+
+def _each_set(function: Callable[..., Any], inputs: Sequence[Arrays]) -> list[Any]:
     """Call a function with one set after the other; XLA has no reason to merge the calls."""
     made: list[Any] = []
     for xs in inputs:
@@ -151,48 +155,3 @@ def each_set(function: Callable[..., Any], inputs: Sequence[Arrays]) -> list[Any
             xs, made[-1] = lax.optimization_barrier((xs, made[-1]))
         made.append(as_tuple(function(*xs)))
     return made
-
-
-def as_tuple(results: Any) -> tuple[Any, ...]:
-    """Return several results as a tuple, and one as a tuple of one."""
-    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
-
-
-def jax_contenders(
-    compiled: Programs,
-    inputs: Sequence[Arrays],
-    outputs: Sequence[Edge],
-    data: Data,
-    place: Any = None,
-) -> dict[str, Contender]:
-    """Return the contenders of compiled programs over sets of inputs, by way."""
-
-    def zeros(t: Edge) -> jax.Array:
-        where = data.device if place is None else place(tuple(t.sizes))
-        return jnp.zeros(tuple(t.sizes), t.dtype, device=where)
-
-    found: dict[str, Contender] = {}
-    if compiled.donated is not None:
-        held = [tuple(map(zeros, outputs)) for _ in inputs]
-
-        def donated(index: int) -> Any:
-            start = index * compiled.sets % len(inputs)
-            chosen = slice(start, start + compiled.sets)
-            held[chosen] = compiled.donated(held[chosen], list(inputs[chosen]))
-            return held[chosen]
-
-        found["donated"] = jax_contender(donated, data.device, sets=compiled.sets)
-    if compiled.allocated is not None:
-
-        def allocated(index: int) -> Any:
-            return compiled.allocated(*inputs[index % len(inputs)])
-
-        found["allocated"] = jax_contender(allocated, data.device)
-    return found
-
-
-def all_at_once(function: Callable[..., Any], inputs: Sequence[Arrays], device: Any) -> Contender:
-    """Return the contender of one program of all sets of data, which allocates its outputs."""
-    every = list(inputs)
-    program = jax.jit(lambda sets: each_set(function, sets)).lower(every).compile()
-    return jax_contender(lambda index: program(every), device, sets=len(every))

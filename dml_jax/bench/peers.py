@@ -1,13 +1,14 @@
 """Other libraries that compute what a cell computes, each on the same arrays.
 
 A peer takes a cell and its sets of data, and gives a contender whose calls allocate their outputs,
-with the answer for the first set. Its threads sleep while another contender is timed.
+and the answer for the first set. Its threads sleep while another contender is timed.
 """
 
 import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.functions import Transformed
-from dml_jax.bench.memory import Arrays, all_at_once, as_tuple
-from dml_jax.bench.timing import Contender, Mark, is_queued, jax_contender
+from dml_jax.bench.functions import Transformed, as_tuple
+from dml_jax.bench.memory import Arrays, contender
+from dml_jax.bench.timing import Contender, Mark
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
 from dml_jax.graph import Graph
@@ -28,7 +29,8 @@ from dml_jax.operator import Operator
 SETTLING = 3e-3  # seconds for which OpenMP's threads spin after a call
 TOLERANCE = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-9}
 
-Peer = Callable[[Cell, Sequence[Arrays]], tuple[Contender, Any]]
+Inputs = Sequence[Arrays]
+Found = tuple[Contender, Any]
 
 
 class UnsupportedError(Exception):
@@ -75,28 +77,21 @@ def _precision() -> str:
     return jax.config.jax_default_matmul_precision or "highest"  # pyright: ignore
 
 
-def _jnp(device: Any, cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+def _jnp(device: Any, cell: Cell, inputs: Inputs) -> Found:
     """Compute plain `jax.numpy` expressions in a `jax.jit`."""
-    function = made_of(cell.function, expression)
     with jax.default_matmul_precision(_precision()):
-        program = jax.jit(lambda *xs: function(*xs)).lower(*inputs[0]).compile()
-        results = program(*inputs[0])
-        if is_queued(device):
-            return all_at_once(function, inputs, device), results
-    return jax_contender(lambda index: program(*inputs[index % len(inputs)]), device), results
+        made = contender(made_of(cell.function, expression), inputs, device)
+    return made, made.call(0)[0]
 
 
-def _like_numpy(
-    library: str, device: Any, cell: Cell, inputs: Sequence[Arrays]
-) -> tuple[Contender, Any]:
+def _like_numpy(library: str, device: Any, cell: Cell, inputs: Inputs) -> Found:
     """Compute the expressions of NumPy or CuPy."""
     if isinstance(cell.function, Transformed):
         raise UnsupportedError(cell.name)
     xp = importlib.import_module(library)
     function = made_of(cell.function, lambda op: expression(op, xp))
     views = [tuple(map(xp.asarray if xp is np else xp.from_dlpack, xs)) for xs in inputs]
-    call = _calling(function, views, mark=None if xp is np else cuda_mark(xp))
-    return call, function(*views[0])
+    return _calling(function, views, mark=None if xp is np else cuda_mark(xp))
 
 
 def cuda_mark(library: Any) -> Callable[[], Mark]:
@@ -111,19 +106,17 @@ def cuda_mark(library: Any) -> Callable[[], Mark]:
     return mark
 
 
-def _calling(function: Any, sets: Sequence[Any], **options: Any) -> Contender:
-    """Return the contender of eager calls; the results are kept until the next one."""
-    held: list[Any] = [None]
+def _calling(function: Any, sets: Sequence[Any], **options: Any) -> Found:
+    """Return the contender of eager calls, whose results are kept until the next one."""
+    held = [function(*sets[0])]
 
     def call(index: int) -> None:
         held[0] = function(*sets[index % len(sets)])
 
-    return Contender(call, **options)
+    return Contender(call, **options), held[0]
 
 
-def _torch(
-    compiling: bool, device: Any, cell: Cell, inputs: Sequence[Arrays]
-) -> tuple[Contender, Any]:
+def _torch(compiling: bool, device: Any, cell: Cell, inputs: Inputs) -> Found:
     """Compute PyTorch's functions, which the tests of a checkout name."""
     torch: Any = importlib.import_module("torch")
     on_cpu, functions = device.platform == "cpu", _functions_of_pytorch()
@@ -138,23 +131,19 @@ def _torch(
     if compiling:
         torch._dynamo.reset()
         function = torch.compile(function, dynamic=False)
-    results = [y.detach().cpu().numpy() for y in as_tuple(function(*views[0]))]
+    how: dict[str, Any] = {"settle": SETTLING} if on_cpu else {"mark": cuda_mark(torch)}
+    found, results = _calling(function, views, **how)
+    answer = [y.detach().cpu().numpy() for y in as_tuple(results)]
     if on_cpu:
-        return _calling(function, views, settle=SETTLING), results
-    return _captured(torch, function, views), results
-
-
-def _captured(torch: Any, function: Any, views: Sequence[Any]) -> Contender:
-    """Return the contender of all sets in one CUDA graph, or of calls where none captures them."""
-    graph, made = torch.cuda.CUDAGraph(), []
+        return found, answer
+    graph, made = torch.cuda.CUDAGraph(), []  # one graph of all sets; it writes to `made`
     try:
         with torch.cuda.graph(graph):
             made.extend(function(*xs) for xs in views)
     except RuntimeError:  # a function that waits for the device
         torch.cuda.synchronize()
-        return _calling(function, views, mark=cuda_mark(torch))
-    held = graph, made  # the graph writes to these results
-    return Contender(lambda _: held[0].replay(), mark=cuda_mark(torch), sets=len(views))
+        return found, answer
+    return replace(found, call=lambda _: (graph.replay(), made), sets=len(views)), answer
 
 
 @functools.cache
@@ -189,7 +178,7 @@ def session_of(model: Any, optimized: bool = True, spins: bool = True) -> Any:
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _onnxruntime(device: Any, cell: Cell, inputs: Sequence[Arrays]) -> tuple[Contender, Any]:
+def _onnxruntime(device: Any, cell: Cell, inputs: Inputs) -> Found:
     """Compute networks by ONNX Runtime's CPU provider."""
     network = getattr(cell.function, "network", None)
     if network is None:
@@ -198,11 +187,10 @@ def _onnxruntime(device: Any, cell: Cell, inputs: Sequence[Arrays]) -> tuple[Con
     shapes = {one.name: one.shape for one in session.get_inputs()}
     pairs = zip(cell.function.names, map(np.asarray, inputs[0]), strict=False)
     feeds = {n: x if shapes[n] else x.reshape(()) for n, x in pairs}
-    results = session.run(None, feeds)
-    return Contender(lambda index: session.run(None, feeds)), results
+    return Contender(lambda index: session.run(None, feeds)), session.run(None, feeds)
 
 
-PEERS: dict[str, Callable[[Any, Cell, Sequence[Arrays]], tuple[Contender, Any]]] = {
+PEERS: dict[str, Callable[[Any, Cell, Inputs], Found]] = {
     "jnp": _jnp,
     "numpy": functools.partial(_like_numpy, "numpy"),
     "cupy": functools.partial(_like_numpy, "cupy"),
@@ -220,7 +208,7 @@ def check_peer(name: str) -> None:
         raise DmlError([Fault("", "--peers", rule, name)])
 
 
-def peer_named(name: str, device: Any) -> Peer:
+def peer_named(name: str, device: Any) -> Callable[[Cell, Inputs], Found]:
     """Return the peer of a name on a device. Raises `DmlError` if the machine has it not."""
     check_peer(name)
     package = PACKAGES.get(name, name)
@@ -243,21 +231,11 @@ def difference(ours: Sequence[Any], theirs: Any, operator: str = "") -> str:
     for index, (a, b) in enumerate((jnp.asarray(a), jnp.asarray(b)) for a, b in pairs):
         if a.size != b.size:
             return f"output {index} has sizes {list(b.shape)}, not {list(a.shape)}"
-        if operator in RANDOM:
-            continue
-        equal, share = _equal(a, b, TOLERANCE.get(a.dtype.name, 1e-6))
-        if not equal:
-            return f"output {index} differs in {1 - float(share):.1%} of its elements"
+        kind, limit = jnp.promote_types(a.dtype, b.dtype), TOLERANCE.get(a.dtype.name, 1e-6)
+        a, b = a.astype(kind), b.reshape(a.shape).astype(kind)
+        near = (
+            jnp.isclose(b, a, limit, limit, True) if jnp.issubdtype(kind, jnp.floating) else a == b
+        )
+        if operator not in RANDOM and not near.all():
+            return f"output {index} differs in {1 - float(near.mean()):.1%} of its elements"
     return ""
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def _equal(a: jax.Array, b: jax.Array, limit: float) -> tuple[jax.Array, jax.Array]:
-    """Return whether all elements are as near as `limit`, and the share of these."""
-    kind = jnp.promote_types(a.dtype, b.dtype)
-    a, b = a.astype(kind), b.reshape(a.shape).astype(kind)
-    equal = a == b
-    if jnp.issubdtype(kind, jnp.floating):
-        equal |= jnp.abs(a - b) <= limit * (1 + jnp.abs(a))
-        equal |= jnp.isnan(a) & jnp.isnan(b)
-    return equal.all(), jnp.mean(equal)

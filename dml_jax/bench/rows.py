@@ -7,8 +7,8 @@ import platform as machine
 import re
 import statistics
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -32,13 +32,9 @@ class Row:
     """A cell, and its times by contender: `donated`, `allocated`, `copy`, and the peers.
 
     Attributes:
-        name: the operator, its variant, and the type and sizes of the largest tensor.
-        family: the group of the operator.
+        name, operator, variant, family, count: those of the `Cell`.
         data_type, sizes: of the largest tensor.
-        bytes_in, bytes_out: of all inputs, and of all outputs.
-        bytes: what a call must move; mostly the sum of both.
-        operations: the arithmetic operations of a call.
-        count: how often the cell stands in a network.
+        bytes, operations: what a call must move, and its arithmetic operations.
         copy_bytes: what the plain copy moves that was timed beside.
         peak: the operations a second of a product of the type; 0 without one.
         seconds: for each contender the median of each process.
@@ -53,8 +49,6 @@ class Row:
     family: str
     data_type: str
     sizes: list[int]
-    bytes_in: int
-    bytes_out: int
     bytes: int
     operations: float
     count: int = 1
@@ -68,7 +62,7 @@ class Row:
     @classmethod
     def of(cls, cell: Cell, operations: float) -> "Row":
         """Return the row of a cell, without times."""
-        named = ("name", "operator", "variant", "family", "bytes_in", "bytes_out", "bytes", "count")
+        named = ("name", "operator", "variant", "family", "bytes", "count")
         known: dict[str, Any] = {name: getattr(cell, name) for name in named}
         known |= {"data_type": type_name(cell.tensor), "sizes": [*map(int, cell.tensor.sizes)]}
         return cls(**known, operations=operations)
@@ -83,8 +77,8 @@ class Row:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Row":
         """Return the row that `to_json` gave."""
-        empty = {"variant": "", "family": "", "bytes_in": 0, "bytes_out": 0, "bytes": 0}
-        return cls(**{**empty, "operations": 0.0, **value})
+        empty: dict[str, Any] = {"variant": "", "family": "", "bytes": 0, "operations": 0.0}
+        return cls(**empty | {f.name: value[f.name] for f in fields(cls) if f.name in value})
 
     def add(self, other: "Row") -> None:
         """Add the times that another process measured of the same cell."""
@@ -135,9 +129,20 @@ class Row:
         return math.expm1(float(stdtrit(len(logs) - 1, 0.975)) * error)
 
     @property
+    def whole(self) -> float:
+        """Return the time that all cells like it take in a network, in seconds."""
+        return self.count * self.time()
+
+    @property
     def rate(self) -> float:
-        """Return the bytes a second."""
-        return self.bytes / self.time()
+        """Return the bytes a second; 0 of limits that are no rate of memory."""
+        other = self.family == "limits" and self.operator in ("launch", "product")
+        return 0.0 if other else self.bytes / self.time()
+
+    @property
+    def work(self) -> float:
+        """Return the operations a second."""
+        return self.operations / self.time()
 
     @property
     def copy(self) -> float:
@@ -204,10 +209,9 @@ class Results:
 
     def add(self, row: Row) -> None:
         """Add a row, or the times of another process to it."""
-        if row.name in self.rows:
-            self.rows[row.name].add(row)
-        else:
-            self.rows[row.name] = row
+        known = self.rows.setdefault(row.name, row)
+        if known is not row:
+            known.add(row)
 
     def processes(self, name: str) -> int:
         """Return how many processes measured a cell."""
@@ -223,9 +227,8 @@ class Results:
     def save(self, path: Path) -> None:
         """Write the file whole or not at all, with a line for each cell."""
         value = self.to_json()
-        cells = ",\n".join(json.dumps(cell) for cell in value.pop("cells"))
-        head = json.dumps(value, indent=1)[:-2]
-        text = f'{head},\n "cells": [\n{cells}\n]}}\n'
+        cells = ",\n".join(map(json.dumps, value.pop("cells")))
+        text = f'{json.dumps(value, indent=1)[:-2]},\n "cells": [\n{cells}\n]}}\n'
         write_whole(path, lambda file: file.write(text.encode()))
 
     @classmethod
@@ -238,43 +241,39 @@ class Results:
             rows = [Row.from_json(cell) for cell in value["cells"]]
             known = {k: value.get(k, {}) for k in ("environment", "options", "failed")}
         except OSError as error:
-            text = error.strerror or str(error)
-            raise DmlError(
-                [Fault("", f"the file '{path}'", "be readable", Unquoted(text))]
-            ) from None
+            rule, said = "be readable", error.strerror or str(error)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-            rule = "be a file of `dml-jax bench -o x.json` of this version"
-            raise DmlError(
-                [Fault("", f"the file '{path}'", rule, Unquoted("another file"))]
-            ) from None
-        return cls(rows={r.name: r for r in rows}, **known, interrupted="interrupted" in value)
+            rule, said = "be a file of `dml-jax bench -o x.json` of this version", "another file"
+        else:
+            found = {row.name: row for row in rows}
+            return cls(rows=found, **known, interrupted="interrupted" in value)
+        raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(said))])
 
 
-def copies(rows: Iterable[Row], of: Any = statistics.median) -> dict[str, float]:
-    """Return the GB/s of a plain copy of each type: the median over the cells, or their `of`."""
-    return _by_type(((row.data_type, row.copy) for row in rows), of)
+def by_type(
+    rows: Iterable[Row], key: str, of: Callable[[list[float]], float] = statistics.median
+) -> dict[str, float]:
+    """Return a rate of each type, in GB/s or GFLOP/s: the median over the cells, or their `of`.
 
-
-def peaks(rows: Iterable[Row]) -> dict[str, float]:
-    """Return the GFLOP/s of a product of each type that has one: the median over the cells."""
-    return _by_type(((row.data_type, row.peak) for row in rows), statistics.median)
-
-
-def _by_type(rates: Iterable[tuple[str, float]], of: Any) -> dict[str, float]:
+    `key` is copy or peak.
+    """
     found: dict[str, list[float]] = {}
-    for name, rate in rates:
-        if rate:
-            found.setdefault(name, []).append(rate / 1e9)
-    return {name: of(values) for name, values in found.items()}
+    for row in rows:
+        if rate := getattr(row, key):
+            found.setdefault(row.data_type, []).append(rate / 1e9)
+    return {name: of(rates) for name, rates in found.items()}
 
 
 def environment(device: Any) -> dict[str, Any]:
     """Return what figures depend on beside the code: the machine, the versions, the flags."""
+    read = ("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_")
+    facts = Path("/proc/cpuinfo")
+    cpu = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
     return {
         "device": device.device_kind,
         "platform": device.platform,
         "platform_version": device.client.platform_version.splitlines()[0],
-        "cpu": _cpu(),
+        "cpu": cpu[1] if cpu else machine.processor() or machine.machine(),
         "cores": cores(),
         "last_cache_bytes": last_cache_bytes(),
         "os": machine.platform(),
@@ -283,20 +282,10 @@ def environment(device: Any) -> dict[str, Any]:
         "commit": _commit(),
         "jax": jax.__version__,
         "jaxlib": metadata.version("jaxlib"),
-        "flags": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("XLA_", "JAX_", "MALLOC_", "GLIBC_", "OMP_", "LIBTPU_"))
-        },
+        "flags": {k: v for k, v in sorted(os.environ.items()) if k.startswith(read)},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **_clocks(device),
+        **(_clocks(device) if device.platform in ("gpu", "cuda") else {}),
     }
-
-
-def _cpu() -> str:
-    facts = Path("/proc/cpuinfo")
-    known = re.search(r"model name\s*: (.*)", facts.read_text() if facts.exists() else "")
-    return known[1] if known else machine.processor() or machine.machine()
 
 
 def _commit() -> str:
@@ -311,21 +300,19 @@ def _commit() -> str:
 
 def _clocks(device: Any) -> dict[str, Any]:
     """Return clocks, power and throttling of an NVIDIA device, where nvidia-ml-py is installed."""
-    if device.platform not in ("gpu", "cuda"):
-        return {}
     try:
-        import pynvml  # pyright: ignore[reportMissingImports]
+        import pynvml as nvml  # pyright: ignore[reportMissingImports]
 
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
-        slowed = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-        idle = pynvml.nvmlClocksThrottleReasonGpuIdle | pynvml.nvmlClocksThrottleReasonNone
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
+        slowed = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+        idle = nvml.nvmlClocksThrottleReasonGpuIdle | nvml.nvmlClocksThrottleReasonNone
         return {
-            "clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "most_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "memory_clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
-            "watts": pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-            "celsius": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "clock_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "most_clock_mhz": nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+            "watts": nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+            "celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "throttled": bool(slowed & ~idle),
         }
     except Exception:  # without the package or its rights there are no clocks

@@ -16,7 +16,6 @@ from dml_jax.bench.measure import Bench
 from dml_jax.bench.rows import Results, Row
 from dml_jax.errors import UNSAID, DmlError, Fault, Sentence
 
-PROCESSES = 5  # of a run that is kept
 MOST_PROCESSES = 25  # of a cell that is measured until its interval is narrow
 WRONG_USAGE = 2  # the status of a command whose words are wrong
 
@@ -127,19 +126,15 @@ def _is_done(row: Row, processes: int, narrow: float) -> bool:
 
 def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield what a child process says; then its status and last line, if it ends with an error."""
-    with tempfile.TemporaryFile("w+") as errors:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, **pipes, stderr=errors, text=True) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
+    with tempfile.TemporaryFile("w+") as known, tempfile.TemporaryFile("w+") as errors:
+        known.write(json.dumps([*skipped]))
+        known.seek(0)
+        pipes: dict[str, Any] = {"stdin": known, "stdout": subprocess.PIPE, "stderr": errors}
+        with subprocess.Popen(command, **pipes, text=True) as process:
             try:
-                process.stdin.write(json.dumps([*skipped]))
-                process.stdin.close()
-                for line in filter(lambda line: line.startswith("{"), process.stdout):
-                    ((kind, value),) = json.loads(line).items()
-                    yield kind, value
-            except BrokenPipeError:
-                pass
+                for line in process.stdout or ():
+                    if line.startswith("{"):
+                        yield from json.loads(line).items()
             except BaseException:  # interrupted, or the reader has had enough
                 process.kill()
                 raise

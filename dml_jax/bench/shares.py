@@ -3,7 +3,7 @@
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,27 +44,28 @@ def computations(text: str) -> tuple[dict[str, dict[str, str]], str]:
     return found, entry
 
 
-def called(line: str) -> list[str]:
-    """Return the names of the computations that an instruction calls."""
+def within(
+    line: str, bodies: Mapping[str, Mapping[str, str]], seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Yield an instruction, and after it those of the computations that it calls."""
+    yield line
     names = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
     for some in re.findall(r"branch_computations=\{([^}]*)\}", line):
         names += re.findall(r"[\w.\-]+", some)
-    return names
+    for name in {*names} - seen:
+        for inner in bodies.get(name, {}).values():
+            yield from within(inner, bodies, seen | {name})
 
 
 def kinds_of(text: str) -> dict[str, str]:
     """Return the kind of each instruction of an optimised program (HLO) by its name."""
     bodies, _ = computations(text)
-    definitions = {name: line for body in bodies.values() for name, line in body.items()}
-
-    def words(lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            plain = re.sub(r"\{[^{}]*\}", "", line)
-            yield from re.findall(r"[\])] ?([a-z][\w\-]*)\(", plain)[:1]
-            for name in called(line):
-                yield from words(bodies.get(name, {}).values())
-
-    return {name: _kind([*words([line])]) for name, line in definitions.items()}
+    found: dict[str, str] = {}
+    for name, line in (one for body in bodies.values() for one in body.items()):
+        plain = (re.sub(r"\{[^{}]*\}", "", inner) for inner in within(line, bodies))
+        words = (re.findall(r"[\])] ?([a-z][\w\-]*)\(", one)[:1] for one in plain)
+        found[name] = _kind([word for some in words for word in some])
+    return found
 
 
 def _kind(words: Sequence[str]) -> str:
@@ -130,14 +131,13 @@ def shares_of(call: Callable[[], Any], text: str) -> dict[str, float]:
     call()
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0  # which takes longer than a small program
-    first = tempfile.TemporaryDirectory()  # of a trace that takes memory, and is not counted
-    with first as folder, jax.profiler.trace(folder, profiler_options=options):
-        for _ in range(CALLS):
-            call()
-    with tempfile.TemporaryDirectory() as folder:
-        with jax.profiler.trace(folder, profiler_options=options):
-            start = time.perf_counter_ns()
-            for _ in range(CALLS):
-                call()
-            nanoseconds = time.perf_counter_ns() - start
-        return shares(spans(Path(folder)), kinds_of(text), nanoseconds)
+    found, nanoseconds = list[Span](), 0
+    for _ in range(2):  # the first trace takes memory, and is not counted
+        with tempfile.TemporaryDirectory() as folder:
+            with jax.profiler.trace(folder, profiler_options=options):
+                start = time.perf_counter_ns()
+                for _ in range(CALLS):
+                    call()
+                nanoseconds = time.perf_counter_ns() - start
+            found = spans(Path(folder))
+    return shares(found, kinds_of(text), nanoseconds)

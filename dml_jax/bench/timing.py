@@ -15,11 +15,10 @@ import numpy as np
 
 
 class Sample(NamedTuple):
-    """Seconds of some calls; the part of them until the last one was queued; processor seconds."""
+    """Seconds of some calls, and the seconds of all cores; these are 0 where calls are queued."""
 
     took: float
-    queued: float | None
-    processor: float
+    processor: float = 0.0
 
 
 class Mark(NamedTuple):
@@ -33,7 +32,7 @@ class Mark(NamedTuple):
 class Contender:
     """A call to be timed, which does or queues the work on the set of data of a number."""
 
-    call: Callable[[int], object]
+    call: Callable[[int], Any]
     wait: Callable[[], object] = lambda: None  # returns when the last call is done
     mark: Callable[[], Mark] | None = None  # marks the end of the queue, where calls are queued
     settle: float = 0.0  # seconds for which threads stay busy after a call
@@ -58,8 +57,7 @@ class Contender:
             for index in itertools.islice(sets, calls):
                 self.call(index)
                 self.wait()
-            took = time.perf_counter() - start
-            return Sample(took, None, time.process_time() - used)
+            return Sample(time.perf_counter() - start, time.process_time() - used)
         begun = self.mark()
         start = time.perf_counter()
         self.call(next(sets))  # keeps the device busy while the host learns of the mark
@@ -68,31 +66,26 @@ class Contender:
             start = time.perf_counter()
         for index in itertools.islice(sets, calls - 1):
             self.call(index)
-        done = self.mark()
-        queued = time.perf_counter() - start
-        done.wait()
+        self.mark().wait()
         took = time.perf_counter() - start
         self.wait()  # releases the results, and raises what went wrong
-        return Sample(took, queued / took, 0.0)
+        return Sample(took)
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: the median, the quartiles around it, the least, and how they were taken.
+    """Seconds of a call: quartiles, the least, and the median of the seconds of all cores.
 
-    If `queueing`, the part of a sample in which calls were still queued, is near 1, the device
-    waited for the host. It is None where calls are not queued. `processor` is the median of the
-    seconds of all cores, which other programs disturb less; 0 where calls are queued.
+    Other programs disturb `processor` less; it is 0 where calls are queued.
     """
 
-    median: float
     low: float
+    median: float
     high: float
+    best: float
+    processor: float
     samples: int
     calls: int
-    queueing: float | None
-    processor: float
-    best: float
 
 
 def interleaved(
@@ -124,8 +117,7 @@ def interleaved(
     taken: dict[str, list[Sample]] = {name: [] for name in contenders}
     calls = {n: _calls_of_a_sample(c, turns, sample_seconds) for n, c in contenders.items()}
     order, dice = list(contenders), random.Random(0)
-    begin, used = time.perf_counter(), time.process_time()
-    collecting = gc.isenabled()
+    begin, used, collecting = time.perf_counter(), time.process_time(), gc.isenabled()
     gc.disable()
     try:
         for turn in range(samples):
@@ -133,16 +125,15 @@ def interleaved(
             if turn >= least and min(spent, max(time.process_time() - used, spent / 4)) > seconds:
                 break
             fastest = {n: min(s.took for s in of) for n, of in taken.items() if of}
-            best = min((t for name, t in fastest.items() if name not in keep), default=0.0)
+            limit = give_up * min((t for n, t in fastest.items() if n not in keep), default=0.0)
             dice.shuffle(order)
             for name in order:
-                slower = fastest.get(name, 0.0) / best if best else 0.0
-                if turn >= least and slower > give_up and name not in keep:
+                if turn >= least and name not in keep and fastest[name] > limit:
                     continue
-                contender, count = contenders[name], calls[name]
-                found, each = contender.sample(turns, count), count * contender.sets
-                taken[name].append(Sample(found.took / each, found.queued, found.processor / each))
-                time.sleep(contender.settle)
+                found = contenders[name].sample(turns, calls[name])
+                each = calls[name] * contenders[name].sets
+                taken[name].append(Sample(found.took / each, found.processor / each))
+                time.sleep(contenders[name].settle)
     finally:
         if collecting:
             gc.enable()
@@ -160,12 +151,10 @@ def _calls_of_a_sample(contender: Contender, turns: Iterator[int], seconds: floa
 
 
 def _summary(taken: Sequence[Sample], calls: int) -> Times:
-    low, median, high = np.percentile([sample.took for sample in taken], [25, 50, 75])
-    queued = [sample.queued for sample in taken if sample.queued is not None]
-    waits = float(np.median(queued)) if queued else None
-    used = float(np.median([sample.processor for sample in taken]))
-    best = min(sample.took for sample in taken)
-    return Times(float(median), float(low), float(high), len(taken), calls, waits, used, best)
+    took, processor = zip(*taken, strict=True)
+    low, median, high = map(float, np.percentile(took, [25, 50, 75]))
+    used = float(np.median(processor))
+    return Times(low, median, high, min(took), used, len(taken), calls)
 
 
 def is_queued(device: Any) -> bool:
@@ -194,8 +183,9 @@ def jax_contender(function: Callable[[int], Any], *devices: Any, sets: int = 1) 
     """Return the contender of a function that returns arrays, which are kept until it is called."""
     held: list[Any] = [None]
 
-    def call(index: int) -> None:
+    def call(index: int) -> Any:
         held[0] = function(index)
+        return held[0]
 
     def wait() -> None:
         jax.block_until_ready(held[0])

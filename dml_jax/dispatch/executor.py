@@ -283,7 +283,7 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
 
 def check_temporary(function: Bindable, needed: int, device: Device, where: str) -> None:
     """Refuse a dispatch of a function whose temporary memory, of `needed` bytes, does not fit."""
-    free = available.host_bytes() if device.platform == "cpu" else available.device_bytes(device)
+    free = available.free_bytes(device)
     if free is not None and needed > free:
         rule = f"fit into the {free} bytes that are free"
         value = Unquoted(f"{needed} bytes")

@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.genai.exports import whole
 from dml_jax.genai.folder import FITTING, Folder
-from dml_jax.memory.available import host_bytes
+from dml_jax.memory.available import free_bytes
 from dml_jax.onnx import load_network
 from dml_jax.onnx.dividing import Division, divided
 from dml_jax.onnx.network import Network
@@ -368,10 +368,12 @@ class Decoder:
 
 
 def zeros(count: int, shape: Sequence[int], dtype: Any, place: Any = None) -> list[jax.Array]:
-    """Return equal arrays of zeros. Raises `DmlError` where they do not fit in a CPU's memory."""
-    size, free = count * math.prod(shape) * np.dtype(dtype).itemsize, host_bytes()
-    if jax.default_backend() == "cpu" and free is not None and size > free:
-        rule = f"take at most the {free} bytes that are free (max_length, batch_size)"
+    """Return equal arrays of zeros. Raises `DmlError` where they do not fit in memory."""
+    size = count * math.prod(shape) * np.dtype(dtype).itemsize
+    devices = [*place.device_set] if place is not None else jax.devices()[:1]
+    free, shares = free_bytes(devices[0]), 1 if devices[0].platform == "cpu" else len(devices)
+    if free is not None and size > free * shares:
+        rule = f"take at most the {free * shares} bytes that are free (max_length, batch_size)"
         raise DmlError([Fault("", "the cache", rule, size)])
     return [jnp.zeros(shape, dtype, device=place) for _ in range(count)]
 

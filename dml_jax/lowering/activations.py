@@ -8,7 +8,6 @@ from jax import lax
 from dml_jax.lowering import clamp, element_wise
 from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import is_float
-from dml_jax.lowering.quantization import divide
 
 
 def linear(x: jax.Array, alpha: float, beta: float) -> jax.Array:
@@ -151,20 +150,16 @@ def _swish_slope(y: jax.Array) -> jax.Array:
 def swish(x: jax.Array, sigmoid_input_scale: float) -> jax.Array:
     """Return `x / (1 + exp(-scale * x))`.
 
-    With `2^n * (1 + rest)` for the exponential, and k = max(n, 0), the divisor is
-    `2^k * (2^-k + 2^(n - k) * (1 + rest))`, where no factor overflows.
+    The exponential is of a number below 0, and of a greater one where it would be no normal float.
     """
     scaled = sigmoid_input_scale * x
     if x.dtype != np.float32:  # XLA's exponential of FLOAT64 has all digits
         return x * lax.logistic(scaled)
-    n, c, s = element_wise.exponential_parts(lax.clamp(np.float32(-300), -scaled, np.float32(300)))
-    k = jnp.maximum(n, 0)
-    least = element_wise.power_of_two(-jnp.abs(n))
-    rest = element_wise.power_of_two(n - k) * (c + s)
-    divisor = jnp.where(least > 2**-12, 1 + least + rest, 1 + (least + rest))
-    half = k >> 1
-    halved = divide(x * element_wise.power_of_two(-half), divisor)
-    return halved * element_wise.power_of_two(half - k)
+    size = jnp.abs(scaled)
+    is_far = size > 64
+    e = lax.exp(jnp.where(is_far, np.float32(16), np.float32(0)) - size)
+    below = x * e * jnp.where(is_far, np.exp(np.float32(-16)), np.float32(1))
+    return jnp.where(scaled >= 0, x, below) / (1 + e)
 
 
 # Coefficients of u, u^2, ... in `0.5 * erfc(a / sqrt(2)) * exp(a^2 / 2)`, u = 1 / (1 + 7/16 * a):

@@ -521,11 +521,15 @@ def by_product(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
     return y.reshape(x.shape[0], w.shape[0], *counts)
 
 
-def _products(a: jax.Array, b: jax.Array, exact: lax.Precision | None = None) -> jax.Array:
+def _products(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return the matrix products of the last two dimensions."""
+    return lax.dot_general(a, b, _of_last(a), precision=precision())
+
+
+def _of_last(a: jax.Array) -> Any:
+    """Return the dimensions of a product of the last two, of as many as `a` has."""
     batch = tuple(range(a.ndim - 2))
-    contracted = ((a.ndim - 1,), (a.ndim - 2,))
-    return lax.dot_general(a, b, (contracted, (batch, batch)), precision=exact or precision())
+    return ((a.ndim - 1,), (a.ndim - 2,)), (batch, batch)
 
 
 def integer_convolution(
@@ -561,10 +565,10 @@ def integer_convolution(
 
 
 def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
-    """Return the correlation of INT32 of 9 bits, as products of FLOAT32 matrices.
+    """Return the correlation of INT32 of 9 bits, as products of BFLOAT16 matrices, which hold them.
 
-    Each product has so few terms that its sum is exact. (A GPU has no convolution of integers, and
-    that of a CPU is slow.)
+    Each product has so few terms that its FLOAT32 sum is exact. (A GPU has no convolution of
+    integers, and that of a CPU is slow.)
     """
     terms = math.prod(w.shape[1:])
     parts = -(-terms // EXACT_PRODUCTS)
@@ -572,7 +576,7 @@ def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -
 
     def apart(matrix: jax.Array, axis: int) -> jax.Array:
         edges = [(0, rest if d == axis else 0, 0) for d in range(matrix.ndim)]
-        padded = lax.pad(matrix.astype(np.float32), np.float32(0), edges)
+        padded = lax.pad(matrix.astype(jnp.bfloat16), jnp.bfloat16(0), edges)
         length = padded.shape[axis] // parts
         return padded.reshape(*padded.shape[:axis], parts, length, *padded.shape[axis + 1 :])
 
@@ -580,7 +584,8 @@ def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -
     columns = apart(columns.reshape(x.shape[0], groups, terms, columns.shape[2]), 2)
     rows = jnp.swapaxes(apart(w.reshape(groups, -1, terms), 2), 1, 2)  # {groups, parts, P, terms}
     rows = jnp.broadcast_to(rows, (x.shape[0], *rows.shape))
-    sums = _products(rows, columns, lax.Precision.HIGHEST).astype(np.int32).sum(2, dtype=np.int32)
+    sums = lax.dot_general(rows, columns, _of_last(rows), preferred_element_type=np.float32)
+    sums = sums.astype(np.int32).sum(2, dtype=np.int32)
     return sums.reshape(x.shape[0], w.shape[0], *window.counts(x.shape[2:]))
 
 

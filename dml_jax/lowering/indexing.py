@@ -34,14 +34,20 @@ def _places(indices: jax.Array, sizes: Sequence[int], clamp: bool = True) -> jax
     return lax.convert_element_type(places, UINT32)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4, 5))
 def _read(
-    x: jax.Array, places: jax.Array, dims: Dims, batching: Dims = (), offsets: Dims = ()
+    x: jax.Array,
+    places: jax.Array,
+    dims: Dims,
+    batching: Dims = (),
+    offsets: Dims = (),
+    is_apart: bool = False,
 ) -> jax.Array:
     """Return the elements of `x` at `places`, whose last axis names `dims`.
 
     `batching` are the dimensions that `x` and `places` share, `offsets` the dimensions of the
-    result for the others of `x`.
+    result for the others of `x`. Places that are apart, no two the same, may lie beyond `x`: they
+    read 0, and a gradient is written without a sum.
     """
     numbers = lax.GatherDimensionNumbers(
         offset_dims=offsets,
@@ -51,14 +57,16 @@ def _read(
         start_indices_batching_dims=batching,
     )
     sizes = [1 if d in dims + batching else n for d, n in enumerate(x.shape)]
-    return lax.gather(x, places, numbers, sizes, mode="promise_in_bounds")
+    mode = "fill" if is_apart else "promise_in_bounds"
+    return lax.gather(x, places, numbers, sizes, unique_indices=is_apart, mode=mode, fill_value=0)
 
 
 @_read.defjvp
-def _(dims: Dims, batching: Dims, offsets: Dims, primals, tangents):
+def _(dims: Dims, batching: Dims, offsets: Dims, is_apart: bool, primals, tangents):
     (x, places), (dx, _) = primals, tangents
-    dy = _read(wide(dx), places, dims, batching, offsets)  # its transpose is a sum
-    y = _read(x, places, dims, batching, offsets)
+    how = (places, dims, batching, offsets, is_apart)
+    dy = _read(wide(dx), *how)  # its transpose is a sum
+    y = _read(x, *how)
     return y, lax.convert_element_type(dy, x.dtype)
 
 
@@ -115,13 +123,15 @@ def scatter_elements(x: jax.Array, indices: jax.Array, updates: jax.Array, axis:
     places = _places(indices[..., None], [x.shape[axis]], clamp=False)
     numbers = lax.broadcasted_iota(UINT32, indices.shape, axis)
     writers = _last_writers(places, numbers, x.shape, (axis,), others)
-    written = _read(updates, _from_zero(writers), (axis,), others)
+    written = _read(updates, _apart(writers), (axis,), others, (), True)
     return lax.select(writers > 0, written, x)
 
 
-def _from_zero(writers: jax.Array) -> jax.Array:
-    one = UINT32.type(1)
-    return lax.expand_dims(jnp.maximum(writers, one) - one, [writers.ndim])
+def _apart(writers: jax.Array) -> jax.Array:
+    """Return the number of the update of each place, and beyond all updates where none writes."""
+    beyond = lax.iota(UINT32, writers.size).reshape(writers.shape) + UINT32.type(2**31)
+    number = lax.select(writers > 0, writers - UINT32.type(1), beyond)
+    return lax.expand_dims(number, [writers.ndim])
 
 
 def scatter_nd(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
@@ -133,7 +143,7 @@ def scatter_nd(x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Arra
     dims = tuple(range(count))
     writers = _last_writers(places, numbers, x.shape[:count], dims)
     slices = updates.reshape(total, *x.shape[count:])
-    written = _read(slices, _from_zero(writers), (0,), (), tuple(range(count, x.ndim)))
+    written = _read(slices, _apart(writers), (0,), (), tuple(range(count, x.ndim)), True)
     return lax.select(lax.broadcast_in_dim(writers > 0, x.shape, dims), written, x)
 
 

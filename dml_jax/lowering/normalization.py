@@ -178,7 +178,7 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
 
 def _total(x: jax.Array, axis: int, power: int) -> jax.Array:
     """Return the sum of magnitudes (`power` 1) or of squares (2) over `axis`."""
-    return summed(x * lax.sign(x) if power == 1 else jnp.square(x), [axis])
+    return summed(jnp.abs(x) if power == 1 else jnp.square(x), [axis])
 
 
 def _step(of: jax.Array, limit: float) -> jax.Array:

@@ -19,8 +19,8 @@ Places = Callable[[jax.Array, int], jax.Array]
 # A CPU takes a step along an axis for all lines at once. Fewer lines than this are cut into pieces
 # of half as many elements, and a step is one of all pieces.
 FEW_LINES = 8
-# Elements of a piece from which a search for the first pieces of a line gains.
-LEAST_PIECE = 24
+# Elements of a piece from which a search for the first pieces of a line gains: of a CPU, of a GPU.
+LEAST_PIECE, GPU_PIECE = 24, 4
 
 
 def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
@@ -173,6 +173,6 @@ def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
         return _by_pieces(keys, k, LEAST_PIECE, _by_floats)
 
     def cuda(keys: jax.Array) -> jax.Array:
-        return _by_pieces(keys, k, LEAST_PIECE, _by_sort)
+        return _by_pieces(keys, k, GPU_PIECE, _by_sort)
 
     return placed(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda)

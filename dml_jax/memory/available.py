@@ -16,6 +16,11 @@ def device_bytes(device: Device) -> int | None:
     return None if limit is None else limit - stats.get("bytes_in_use", 0)
 
 
+def free_bytes(device: Device) -> int | None:
+    """Return the bytes that are free for arrays on `device`: those of the host if it is a CPU."""
+    return host_bytes() if device.platform == "cpu" else device_bytes(device)
+
+
 def host_bytes() -> int | None:
     """Return the bytes that the machine, the containers and the limits leave to this process."""
     sources = (_machine, _containers, _limits)

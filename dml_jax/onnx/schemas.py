@@ -84,6 +84,9 @@ def check_inference(proto: onnx.NodeProto) -> None:
         case "LayerNormalization" if "axis" in given:
             name, value = "axis", given["axis"].i
             is_right, rule = abs(value) < 2**31, "be in [-rank, rank - 1]"
+        case "RoiAlign" if "sampling_ratio" in given:
+            name, value = "sampling_ratio", given["sampling_ratio"].i
+            is_right, rule = 0 <= value <= 1024, "be in [0, 1024]"
         case "Einsum" if "equation" in given:
             name, value = "equation", given["equation"].s.decode(errors="replace")
             is_right = bool(_EQUATION.fullmatch(value))
@@ -193,10 +196,27 @@ def output_types(
 
 def _takes_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> bool:
     """Return whether an op type has a row for the elements of each input."""
-    formal = [*schema.inputs, *[*schema.inputs][-1:] * len(inputs)]  # the last one may repeat
-    names = onnx.TensorProto.DataType.Name
-    return all(
-        any(f"tensor({names(tensor.type.element).lower()})" in kind for kind in one.types)
-        for one, tensor in zip(formal, inputs, strict=False)
-        if tensor is not None
-    )
+    return not _refused_types(schema, [tensor and tensor.type for tensor in inputs])
+
+
+def check_types(schema: defs.OpSchema | None, types: Sequence[Any]) -> None:
+    """Raise `DmlError` where an input is a tensor of elements that an op type does not take.
+
+    Args:
+        schema: the schema of its version; None for an op type that ONNX does not define.
+        types: the `Type` of each input; anything else for one that is left out or no tensor.
+    """
+    raise_if(_refused_types(schema, types) if schema is not None else ())
+
+
+def _refused_types(schema: defs.OpSchema, types: Sequence[Any]) -> list[Fault]:
+    formal = [*schema.inputs, *[*schema.inputs][-1:] * len(types)]  # the last one may repeat
+    faults = []
+    for one, found in zip(formal, types, strict=False):
+        if not isinstance(found, Type):
+            continue
+        name = onnx.TensorProto.DataType.Name(found.element)
+        if not any(f"tensor({name.lower()})" in kind for kind in one.types):
+            rule = f"be {' or '.join(sorted(one.types))}"
+            faults.append(Fault("", one.name, rule, Unquoted(name)))
+    return faults

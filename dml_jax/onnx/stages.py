@@ -35,7 +35,7 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import check_inference, schema_of
+from dml_jax.onnx.schemas import check_inference, check_types, schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
@@ -435,6 +435,8 @@ class Stage:
         try:
             for inner in within(node):
                 check_inference(inner)
+            _, schema = schema_of(domain_of(node.domain), node.op_type, self.source.opsets)
+            check_types(schema, [type_of(feeds.get(name)) for name in node.input])
             results = by_reference(node, feeds, self.source.opsets)
         except Exception as error:  # whatever its NumPy code comes upon
             faults = [*self.refused.get(_key(node), ())]

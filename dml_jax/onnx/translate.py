@@ -28,6 +28,7 @@ from dml_jax.onnx.schemas import (
     check_attributes,
     check_inference,
     check_lists,
+    check_types,
     output_types,
     schema_of,
 )
@@ -166,6 +167,8 @@ class Translation(NetworkBuilder):
             check_attributes(proto, schema)
             check_inference(proto)
             check_lists(record, schema, inputs)
+            if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
+                check_types(schema, [x and x.type for x in inputs])
         inputs, none = [*inputs], [None] * len(proto.output)
         node = Node(proto, record, version, schema, inputs, none, self.builder, opsets)
         node.bounds = self.bounds

@@ -62,6 +62,7 @@ class _Aligning(Operator):
         output_pixel_offset: what is subtracted from the number of a sample. Choice: finite.
         out_of_bounds_input_value: the value of samples outside.
         minimum_samples_per_output: the smallest number of samples along each axis, at least 1.
+            Choice: at most 1024, or an output would take hours.
         maximum_samples_per_output: the largest number of samples along each axis.
         align_regions_to_corners: whether the first and the last sample lie on the corners of the
             region: the distance of samples is `(x2 - x1) / max(n * width - 1, 1)` then, as
