@@ -98,6 +98,19 @@ def test_options_by_name_are_dicts_of_whole_sizes(options: dict[str, Any], messa
     assert message in str(refused.value)
 
 
+def test_every_name_without_a_size_is_said_once():
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+        g (float[batch, time] a, float[batch, more] b) => (float[n, m] y) {
+            y = Concat <axis = 1> (a, b)
+        }""")
+    with pytest.raises(DmlError) as refused:
+        load_onnx(model)
+    names = ["batch", "time", "more"]
+    assert [fault.value for fault in refused.value.faults] == [f"'{name}'" for name in names]
+    cures = zip(names, str(refused.value).splitlines(), strict=True)
+    assert all(f"free_dimensions={{'{name}': ...}}" in line for name, line in cures)
+
+
 def test_a_file_of_another_name_is_named(tmp_path: Path):
     (tmp_path / "network.onnx").write_bytes(dense()[0].SerializeToString())
     with pytest.raises(DmlError, match=r"did you mean 'network\.onnx'"):

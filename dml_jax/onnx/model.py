@@ -369,17 +369,17 @@ def _type(
                 expect(sizes[k] == d.dim_value, where, rule, sizes[k])
         _expect_agreement(expect, value.name, dims, sizes, free)
     else:
-        sizes = []
+        found = [d.dim_value if is_fixed(d) else size_of(d.dim_param, free) for d in dims]
         for k, d in enumerate(dims):
-            if is_fixed(d):
-                sizes.append(d.dim_value)
-            elif (size := size_of(d.dim_param, free)) is not None:
-                sizes.append(size)
-            else:
+            shown = Unquoted(f"'{d.dim_param}'" if d.dim_param else "any")
+            is_said = bool(d.dim_param) and shown in [str(f.value) for f in expect.faults]
+            if found[k] is None and not is_said:
                 name = f"free_dimensions={{'{d.dim_param}': ...}} or " if d.dim_param else ""
                 rule = f"have a fixed dimension {k} ({name}input_shapes={{'{value.name}': [...]}})"
-                expect(False, where, rule, Unquoted(f"'{d.dim_param}'" if d.dim_param else "any"))
-                return None
+                expect(False, where, rule, shown)
+        sizes = [size for size in found if size is not None]
+        if len(sizes) < len(found):
+            return None
     for k, size in enumerate(sizes):
         if not expect(size >= 0, where, f"have a size of at least 0 in dimension {k}", size):
             return None
