@@ -82,7 +82,10 @@ wrong: Any = dml_jax  # for calls that a type checker refuses, too
         (lambda: wrong.tile(X, [1, 2]), "RepeatsCount to be 4"),
         (lambda: wrong.clip(X, np.nan, 1), "Min to not be NaN"),
         (lambda: wrong.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9"),
-        (lambda: wrong.space_to_depth(X[0], 2), "InputTensor.DimensionCount to be 4, got 3"),
+        (
+            lambda: wrong.space_to_depth(X[0], 2),
+            "InputTensor.DimensionCount to be 4 (x[None] has this rank), got 3",
+        ),
         (lambda: wrong.reduce(X, "SUMM"), "REDUCE: expected Function to be one of ARGMAX"),
         (lambda: wrong.reduce(X, "SUMM"), "did you mean 'SUM'"),
         (

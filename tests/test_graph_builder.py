@@ -49,6 +49,25 @@ def test_the_builder_leaves_out_what_no_output_needs():
     assert builder.build(low)(jnp.full((2, 2), 3, jnp.float32)).tolist() == [[1, 1], [1, 1]]
 
 
+def test_no_cure_of_an_expression_is_one_of_arrays():
+    x = GraphBuilder().input_tensor("x", TensorDesc("INT32", [2, 3]))
+    with pytest.raises(DmlError) as refused:
+        functional.gemm(x, x)
+    assert refused.value.faults and "x." not in str(refused.value)
+
+
+def test_a_graph_takes_its_arrays_by_name():
+    builder, desc = GraphBuilder(), TensorDesc("FLOAT32", [2])
+    a, b = builder.input_tensor("a", desc), builder.input_tensor("b", desc)
+    graph = builder.build({"y": a - b})
+    x, y = jnp.array([3, 5], jnp.float32), jnp.array([1, 7], jnp.float32)
+    for made in (graph(x, y), graph(b=y, a=x), graph(x, b=y), jax.jit(graph)(b=y, a=x)):
+        assert made.tolist() == [2, -2]
+    for arrays, named in (((), {"a": x}), ((x,), {"a": x}), ((x, y), {"c": x})):
+        with pytest.raises(DmlError, match="expected the named arrays to be"):
+            graph(*arrays, **named)
+
+
 def test_a_tensor_policy_lays_out_the_outputs_of_operators():
     wide = tensor(2, 3, 2, 2)
     builder = GraphBuilder(TensorPolicy.INTERLEAVED_CHANNEL)

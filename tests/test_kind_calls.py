@@ -109,8 +109,27 @@ def test_normalization():
     expected = (N - mean) / np.sqrt(variance + 1e-5)
     result = dml_jax.mean_variance_normalization(X)  # the axes of ONNX
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
-    batch = dml_jax.batch_normalization(X, jnp.asarray(mean), jnp.asarray(variance), 1.0, 0.0)
-    np.testing.assert_allclose(batch, expected, rtol=1e-4, atol=1e-5)
+    for own in ((mean, variance), (mean.ravel(), variance.ravel())):
+        batch = dml_jax.batch_normalization(X, *map(jnp.asarray, own), 1.0, 0.0)
+        np.testing.assert_allclose(batch, expected, rtol=1e-4, atol=1e-5)
+    ones = jnp.ones(3, jnp.float32)
+    trained = dml_jax.batch_normalization_training(X, ones, ones * 0)
+    np.testing.assert_allclose(trained[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_ranks_and_sizes_are_said_with_their_cure():
+    with pytest.raises(
+        DmlError, match=r"to be in \[4, 5\] \(x\[None, None\] has this rank\), got 2"
+    ):
+        dml_jax.max_pooling(X[0, 0], 2, 2)
+    np.testing.assert_array_equal(
+        dml_jax.max_pooling(X[0, 0][None, None], 2, 2).values[0, 0],
+        N[0, 0].reshape(2, 2, 3, 2).max((1, 3)),
+    )
+    with pytest.raises(DmlError) as refused:
+        dml_jax.add(X, X[0, 0, 0, :5])
+    (fault,) = refused.value.faults
+    assert (fault.field, fault.value) == ("BTensor.Sizes[3]", 5)
 
 
 def test_sizes_follow_from_scales():

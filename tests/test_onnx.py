@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("soon")
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper, parser  # noqa: E402
 from onnx_models import (  # noqa: E402
     floats,
     model_of,
@@ -81,12 +81,68 @@ def test_weights_are_arguments():
     assert not jax.make_jaxpr(network.apply)(network.weights, {"x": x}).consts
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"free_dimensions": [2]}, "free_dimensions to be a dict, {'NAME': VALUE}, got [2]"),
+        ({"free_dimensions": {"x": 2.5}}, "free_dimensions['x'] to be a whole number, got 2.5"),
+        ({"input_shapes": {"x": 2}}, "input_shapes['x'] to be a list of whole numbers"),
+        ({"input_shapes": {"x": ["2", 4]}}, "input_shapes['x'] to be a list of whole numbers"),
+        ({"bounds": 5}, "bounds to be a dict"),
+        ({"constants": "x"}, "constants to be a dict"),
+    ],
+)
+def test_options_by_name_are_dicts_of_whole_sizes(options: dict[str, Any], message: str):
+    with pytest.raises(DmlError) as refused:
+        load_onnx(dense()[0], **options)
+    assert message in str(refused.value)
+
+
+def test_every_name_without_a_size_is_said_once():
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+        g (float[batch, time] a, float[batch, more] b) => (float[n, m] y) {
+            y = Concat <axis = 1> (a, b)
+        }""")
+    with pytest.raises(DmlError) as refused:
+        load_onnx(model)
+    names = ["batch", "time", "more"]
+    assert [fault.value for fault in refused.value.faults] == [f"'{name}'" for name in names]
+    cures = zip(names, str(refused.value).splitlines(), strict=True)
+    assert all(f"free_dimensions={{'{name}': ...}}" in line for name, line in cures)
+
+
+def test_a_file_of_another_name_is_named(tmp_path: Path):
+    (tmp_path / "network.onnx").write_bytes(dense()[0].SerializeToString())
+    with pytest.raises(DmlError, match=r"did you mean 'network\.onnx'"):
+        load_onnx(tmp_path / "network.onx")
+
+
+def test_constants_of_one_number_are_no_weights():
+    """PyTorch exports what attention masks with as Constants [-inf]; AdamW would make NaN of it."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+        masked (float[2, 2] x, bool[2, 2] mask) => (float[2, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
+            z = MatMul(x, w)
+            none = Constant <value = float[1] {-inf}> ()
+            scores = Where(mask, z, none)
+            y = Softmax(scores)
+        }""")
+    network = load_onnx(model)
+    assert set(network.weights) == {"w"}
+    x, mask = np.ones((2, 2), np.float32), np.tril(np.ones((2, 2), bool))
+    expected = np.exp([[4, -np.inf], [4, 6]])
+    expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(network(x, mask)["y"], expected, rtol=1e-5)
+
+
 def test_inputs_of_another_shape_or_name_are_refused():
     network = load_onnx(dense()[0], {"x": (2, 4)})
     with pytest.raises(DmlError, match=r"the input 'x' to be float32\[2, 4\]"):
         network(np.ones((3, 4), np.float32))
     with pytest.raises(DmlError, match="name an input"):
         network({"X": np.ones((2, 4), np.float32)})
+    for is_wide in (False, True):
+        with jax.enable_x64(is_wide), pytest.raises(DmlError, match="got float64"):
+            network(np.ones((2, 4)))
     with pytest.raises(DmlError, match="the weight 'b' to be given"):
         network.apply({"w": network.weights["w"]}, {"x": np.ones((2, 4), np.float32)})
 
@@ -109,6 +165,18 @@ def test_quantized_weights_stay_narrow():
     result = network(x)
     np.testing.assert_allclose(result["z"], x @ (w * np.float32(0.5)), rtol=1e-5)
     np.testing.assert_allclose(result["g"], (w * np.float32(0.5)).T)
+
+
+@pytest.mark.usefixtures("no_x64")
+def test_a_loss_of_labels_needs_no_64_bits():
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
+        loss (float[3, 4] scores, int64[3] labels) => (float y) {
+            y = SoftmaxCrossEntropyLoss <ignore_index = 1> (scores, labels)
+        }""")
+    scores, labels = RANDOM.randn(3, 4).astype(np.float32), np.array([0, 3, 1])
+    logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    expected = -(logs[0, 0] + logs[1, 3]) / 2
+    np.testing.assert_allclose(load_onnx(model)(scores, labels)["y"], expected, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("no_x64")

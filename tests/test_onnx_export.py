@@ -255,6 +255,13 @@ def test_what_has_no_nodes_is_named():
         export(lambda key: jax.random.normal(key, (3,)), jax.random.key(0))
     with pytest.raises(DmlError, match="the primitive 'cholesky' of JAX has no nodes of ONNX"):
         export(jnp.linalg.cholesky, jnp.eye(3))
+    with pytest.raises(DmlError, match="expected what to be a graph, an operator, a network"):
+        export("network.onnx")
+    with pytest.raises(DmlError, match="the type <U1 has no nodes of ONNX"):
+        export(lambda x: x, "a")
+    for dtype in (jnp.float32, jnp.complex64):  # ONNX has complex tensors, and no Add of them
+        with pytest.raises(DmlError, match="the type complex64 has no nodes of ONNX"):
+            export(lambda x: x.astype(jnp.complex64) + x.astype(jnp.complex64), jnp.ones(3, dtype))
 
 
 def test_models_are_valid_for_others():

@@ -31,6 +31,8 @@ wrong: Any = dml_jax
         ("load", "dml_jax.load_model"),
         ("resize", "dml_jax.resample"),
         ("bind", "dml_jax.compile(operator).bind"),
+        ("reshape", "(jax.numpy.reshape)"),
+        ("squeeze", "(jax.numpy.squeeze)"),
     ],
 )
 def test_names_that_other_libraries_have(name: str, hint: str):
@@ -58,6 +60,8 @@ def test_an_argument_given_twice():
     x = np.ones((1, 4, 16), np.float32)
     with pytest.raises(TypeError, match="order is scale, mask_filter_value, query_head_count"):
         wrong.multihead_attention(x, x, x, query_head_count=2)
+    with pytest.raises(DmlError, match="expected Scale to be a number"):
+        wrong.multihead_attention(x, x, x, 2)
 
 
 @pytest.mark.parametrize("module", ["onnxruntime", "pydirectml"])

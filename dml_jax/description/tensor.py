@@ -38,8 +38,6 @@ UINT_MAX = 2**32 - 1
 MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
 
 _STRUCT = "DML_BUFFER_TENSOR_DESC"
-
-
 _SIZE_OF = "DMLCalcBufferTensorSize"
 
 
@@ -94,6 +92,59 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+def _integers(expect: Expect, field: str, values: Any) -> Sizes | None:
+    """Return a list of integers as a tuple; None, and a fault, for another value."""
+    try:
+        if type(values) is not tuple:
+            values = items_of(values, " of integers")
+        if bool not in map(type, values):
+            return tuple(map(operator.index, values))
+    except DmlError as error:
+        expect.faults += error.moved(_STRUCT, field)
+        return None
+    except TypeError:
+        pass
+    expect(False, field, f"be a list of integers{_symbols(values)}", values)
+    return None
+
+
+def _expect_uints(expect: Expect, field: str, values: Sizes, least: int) -> None:
+    for d, value in enumerate(values[:DIMENSION_COUNT_MAX]):
+        if not least <= value <= UINT_MAX:
+            expect(False, f"{field}[{d}]", f"be in [{least}, {UINT_MAX}]", value)
+
+
+def _total(expect: Expect, sizes: Sizes, strides: Sizes | None, bits: int, given: Any) -> Any:
+    """Return the bytes of a tensor: the least, or those that are given; `expect` checks them."""
+    elements = span(sizes, strides)
+    least = round_up(_bytes_of(elements, bits), 4)
+    rule = f"hold at most {UINT_MAX} elements, padding included"
+    count = math.prod(sizes)  # more than the span where strides of 0 repeat elements
+    if max(count, elements) > UINT_MAX:
+        field = "Sizes" if count > UINT_MAX else "Strides"
+        expect(False, field, rule, max(count, elements))
+    elif given is None:
+        return least
+    elif expect(is_uint(given), "TotalTensorSizeInBytes", "be a UINT64", given):
+        given = operator.index(given)
+        most = round_up(_bytes_of(UINT_MAX, bits), 4)
+        expect(given <= most, "TotalTensorSizeInBytes", rule, given)
+        rule = f"be at least {least} (the last element's end, rounded up to 4)"
+        expect(given >= least, "TotalTensorSizeInBytes", rule, given)
+    return given
+
+
+def _alignment(expect: Expect, given: Any, element_size: int) -> Any:
+    """Return the alignment of a tensor's first byte, which `expect` checks."""
+    rule = "be a UINT, 0 or a power of two"
+    if element_size:
+        rule += f" of at least {element_size} bytes (an element)"
+    is_power = is_uint(given) and given & (given - 1) == 0
+    is_good = is_power and (given == 0 or element_size <= given <= UINT_MAX)
+    expect(is_good, "GuaranteedBaseOffsetAlignment", rule, given)
+    return operator.index(given) if is_good else given
+
+
 class Placeholder:
     """Base of symbolic values: an operator that is called with one adds a node to a graph."""
 
@@ -138,20 +189,6 @@ class TensorDesc:
     ):
         expect = Expect(_STRUCT)
 
-        def integers(field: str, values: Any) -> Sizes | None:
-            try:
-                if type(values) is not tuple:
-                    values = items_of(values, " of integers")
-                if bool not in map(type, values):
-                    return tuple(map(operator.index, values))
-            except DmlError as error:
-                expect.faults += error.moved(_STRUCT, field)
-                return None
-            except TypeError:
-                pass
-            expect(False, field, f"be a list of integers{_symbols(values)}", values)
-            return None
-
         try:
             if type(data_type) is not TensorDataType:
                 data_type = TensorDataType.of(data_type)
@@ -166,51 +203,23 @@ class TensorDesc:
         except DmlError as error:
             expect.faults += error.moved(_STRUCT, "Flags")
 
-        shape = integers("Sizes", sizes)
+        shape = _integers(expect, "Sizes", sizes)
         if shape is not None:
             rank = len(shape)
             if rank < 1 or (rank > DIMENSION_COUNT_MAX and not beyond.is_allowed()):
                 expect(False, "DimensionCount", "be in [1, 8]", rank)
-            for d, size in enumerate(shape[:DIMENSION_COUNT_MAX]):
-                if not 1 <= size <= UINT_MAX:
-                    expect(False, f"Sizes[{d}]", f"be in [1, {UINT_MAX}]", size)
+            _expect_uints(expect, "Sizes", shape, 1)
         if strides is not None:
-            strides = integers("Strides", strides)
+            strides = _integers(expect, "Strides", strides)
             if strides is not None and shape is not None and len(strides) != len(shape):
                 rule = f"have {len(shape)} elements, as Sizes has"
                 expect(False, "Strides", rule, list(strides))
-            for d, stride in enumerate((strides or ())[:DIMENSION_COUNT_MAX]):
-                if not 0 <= stride <= UINT_MAX:
-                    expect(False, f"Strides[{d}]", f"be in [0, {UINT_MAX}]", stride)
-
-        element_size, bits = data_type.element_size, data_type.bits
+            _expect_uints(expect, "Strides", strides or (), 0)
+        total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
         if not expect.faults and shape is not None:
-            elements = span(shape, strides)
-            least = round_up(_bytes_of(elements, bits), 4)
-            total = least if total_tensor_size_in_bytes is None else total_tensor_size_in_bytes
-            rule = f"hold at most {UINT_MAX} elements, padding included"
-            count = math.prod(shape)  # more than the span where strides of 0 repeat elements
-            if max(count, elements) > UINT_MAX:
-                field = "Sizes" if count > UINT_MAX else "Strides"
-                expect(False, field, rule, max(count, elements))
-            elif total is least:
-                pass  # the default
-            elif expect(is_uint(total), "TotalTensorSizeInBytes", "be a UINT64", total):
-                total = operator.index(total)
-                most = round_up(_bytes_of(UINT_MAX, bits), 4)
-                expect(total <= most, "TotalTensorSizeInBytes", rule, total)
-                rule = f"be at least {least} (the last element's end, rounded up to 4)"
-                expect(total >= least, "TotalTensorSizeInBytes", rule, total)
-            total_tensor_size_in_bytes = total
-        alignment = guaranteed_base_offset_alignment
+            total = _total(expect, shape, strides, data_type.bits, total)
         if type(alignment) is not int or alignment != 0:
-            rule = "be a UINT, 0 or a power of two"
-            if element_size:
-                rule += f" of at least {element_size} bytes (an element)"
-            good = is_uint(alignment) and alignment & (alignment - 1) == 0
-            good = good and (alignment == 0 or element_size <= alignment <= UINT_MAX)
-            if expect(good, "GuaranteedBaseOffsetAlignment", rule, alignment):
-                alignment = operator.index(alignment)
+            alignment = _alignment(expect, alignment, data_type.element_size)
         if expect.faults:
             expect.check()
 
@@ -219,7 +228,7 @@ class TensorDesc:
         put(self, "sizes", shape)
         put(self, "strides", strides)
         put(self, "flags", flags)
-        put(self, "total_tensor_size_in_bytes", total_tensor_size_in_bytes)
+        put(self, "total_tensor_size_in_bytes", total)
         put(self, "guaranteed_base_offset_alignment", alignment)
 
     @classmethod

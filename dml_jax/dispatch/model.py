@@ -240,6 +240,31 @@ def parse_model(
         ) from None
 
 
+def _sections(
+    value: Any, title: str, faults: list[Fault]
+) -> tuple[Mapping[str, Any], Mapping[str, Any], list[Any]]:
+    """Return the resources, the dispatchables and the commands of a model, as they are written.
+
+    `faults` takes what is wrong beside them. Raises `DmlError` where one of them is missing.
+    """
+    if not isinstance(value, Mapping):
+        raise DmlError([Fault("", "", "be an object", value, (title,))])
+    if "Nodes" in value:
+        rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
+        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), (title,))])
+    resources, dispatchables, commands = None, None, None
+    known = ("resources", "dispatchables", "commands")
+    with collecting(faults), Reader(value, known, title) as fields:
+        resources = fields.take("resources", as_object)
+        dispatchables = fields.take("dispatchables", as_object)
+        commands = fields.take("commands", list_of(lambda item: item))
+    if resources is None or dispatchables is None or commands is None:
+        raise DmlError(faults)
+    for key, items in zip(known, (resources, dispatchables, commands), strict=True):
+        expect_few(f"the number of {key}", len(items), context=(title,))
+    return resources, dispatchables, commands
+
+
 def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) -> Model:
     faults: list[Fault] = []
 
@@ -252,21 +277,7 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
                 parsed[name] = parse(name, item)
         return parsed
 
-    if not isinstance(value, Mapping):
-        raise DmlError([Fault("", "", "be an object", value, (title,))])
-    if "Nodes" in value:
-        rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
-        raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), (title,))])
-    resource_items, dispatchable_items, command_items = None, None, None
-    known = ("resources", "dispatchables", "commands")
-    with collecting(faults), Reader(value, known, title) as fields:
-        resource_items = fields.take("resources", as_object)
-        dispatchable_items = fields.take("dispatchables", as_object)
-        command_items = fields.take("commands", list_of(lambda item: item))
-    if resource_items is None or dispatchable_items is None or command_items is None:
-        raise DmlError(faults)
-    for key, items in zip(known, (resource_items, dispatchable_items, command_items), strict=True):
-        expect_few(f"the number of {key}", len(items), context=(title,))
+    resource_items, dispatchable_items, command_items = _sections(value, title, faults)
     resources = each(resource_items, lambda name, item: parse_resource(name, item, folder))
     dispatchables = each(
         dispatchable_items, lambda name, item: parse_dispatchable(name, item, folder, options)

@@ -933,13 +933,13 @@ def batch_normalization(
     Args:
         input: The tensor to normalize.
         mean: Of the input's type and number of dimensions; each size is the input's, or 1,
-            which repeats the element.
+            which repeats the element. Functions also take {C}.
         variance: Of the input's type and number of dimensions; each size is the input's, or 1,
-            which repeats the element.
+            which repeats the element. Functions also take {C}.
         scale: Of the input's type and number of dimensions; each size is the input's, or 1,
-            which repeats the element.
+            which repeats the element. Functions also take {C}.
         bias: Of the input's type and number of dimensions; each size is the input's, or 1,
-            which repeats the element.
+            which repeats the element. Functions also take {C}.
         spatial: Has no effect. Below feature level 4_0, false needs a mean and a variance for
             each element of the last two dimensions.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
@@ -968,8 +968,11 @@ def batch_normalization_grad(
         input: The input of the normalization.
         input_gradient: The gradient of the normalization's output, of the input's sizes.
         mean: Of equal sizes; each size is the input's, or 1, which repeats the element.
+            Functions also take {C}.
         variance: Of equal sizes; each size is the input's, or 1, which repeats the element.
+            Functions also take {C}.
         scale: Of equal sizes; each size is the input's, or 1, which repeats the element.
+            Functions also take {C}.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
 
     Returns a named tuple of gradient, scale_gradient, bias_gradient.
@@ -994,8 +997,8 @@ def batch_normalization_training(
 
     Args:
         input: The tensor to normalize.
-        scale: Of equal sizes; each size is the input's, or 1.
-        bias: Of equal sizes; each size is the input's, or 1.
+        scale: Of equal sizes; each size is the input's, or 1. Functions also take {C}.
+        bias: Of equal sizes; each size is the input's, or 1. Functions also take {C}.
         fused_add: What is added before the activation, of the input's sizes.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
@@ -1025,8 +1028,11 @@ def batch_normalization_training_grad(
         input: The input of the normalization.
         input_gradient: The gradient of the normalization's output, of the input's sizes.
         mean: Of equal sizes; each size is the input's, or 1, which repeats the element.
+            Functions also take {C}.
         variance: Of equal sizes; each size is the input's, or 1, which repeats the element.
+            Functions also take {C}.
         scale: Of equal sizes; each size is the input's, or 1, which repeats the element.
+            Functions also take {C}.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
 
     Returns a named tuple of gradient, scale_gradient, bias_gradient.

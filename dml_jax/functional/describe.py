@@ -45,7 +45,8 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
         path: {t.name for t in operator.contract.types_of(f.name)}
         for f in operator.fields
         if f.name in inputs
-        for path, _ in paths_of(f, inputs[f.name])
+        for path, array in paths_of(f, inputs[f.name])
+        if not isinstance(array, Expression)  # which has no methods of arrays
     }
     lists = operator.contract.spatial_lists
     try:

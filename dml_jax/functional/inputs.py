@@ -15,7 +15,7 @@ from dml_jax.errors import DmlError, Fault, items_of, moving
 from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.operator import Fitted, Operator
+from dml_jax.operator import Fitted, Operator, with_rank
 
 
 def split_inputs(
@@ -176,8 +176,12 @@ def broadcast_targets(
             continue
         try:
             targets |= dict.fromkeys(shapes, np.broadcast_shapes(*shapes.values()))
-        except ValueError:
-            continue  # the descriptor says which sizes disagree
+        except ValueError:  # the descriptor says which sizes disagree, but for those of 1
+            rank = max(map(len, shapes.values()))
+            ranked = {n: with_rank(own, rank) for n, own in shapes.items()}
+            most = [max(sizes) for sizes in zip(*ranked.values(), strict=True)]
+            for name, own in ranked.items():
+                targets[name] = tuple(m if k == 1 else k for k, m in zip(own, most, strict=True))
     return targets
 
 

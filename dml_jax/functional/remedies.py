@@ -1,5 +1,6 @@
 """What helps against the mistakes of a function's caller: faults with a cure, and hints."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from dml_jax.operator import Operator
 from dml_jax.operator.contract import is_of_axis
 
 _ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
+_RANKS = re.compile(r"be (?:in \[)?(\d+)(?:, \d+\])?")
 _SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"
 _INSTEAD = {"learning_rate": " (for a schedule, use learning_rate=1 and scale the change)"}
 
@@ -93,7 +95,7 @@ def cured(
 
     Args:
         faults: the faults of the descriptor.
-        inputs: the types that each array may have, by its path.
+        inputs: the types that each array may have, by its path; without expressions.
         rank: the rank of the first array, up to which axes may count from the end.
     """
     for fault in faults:
@@ -105,6 +107,9 @@ def cured(
             rule = _of_type(fault, str(fault.value), inputs[root])
         elif is_input and aspect == "DimensionCount" and fault.value == 0:
             rule += " (x.reshape(1) has rank 1)"
+        elif is_input and aspect == "DimensionCount" and (least := _RANKS.fullmatch(rule)):
+            missing = ["None"] * (int(least[1]) - int(str(fault.value)))
+            rule += f" (x[{', '.join(missing)}] has this rank)" if missing else ""
         elif fault.field == "FilterTensor.Sizes[1]":
             rule += " (images are NCHW)"
         yield replace(fault, rule=rule)

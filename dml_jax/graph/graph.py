@@ -62,8 +62,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     A graph may also have functions of arrays among its nodes (`FunctionNode`), which DML_GRAPH_DESC
     lacks: `dml_jax.graph.cut` gives the graphs between them.
 
-    `graph(x, ...)` takes one array for each graph input. It returns the graph output, or a tuple
-    of several. It is one program; each node is a scope with the node's name.
+    `graph(x, ...)` takes one array for each graph input, also by name. It returns the graph output,
+    or a tuple of several. It is one program; each node is a scope with the node's name.
 
     Edges carry bytes: the tensors at both ends have one TotalTensorSizeInBytes, and may differ in
     type, sizes and strides. Equal tensors cost nothing; others are read as the bytes say. Bytes
@@ -237,6 +237,17 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def output_views(self) -> Mapping[int, tuple[TensorDesc, TensorDesc]]:
         """The graph outputs that read bytes as another tensor than was written, as in `views`."""
         return self.__dict__["_wiring"].output_views
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Compute the output, or a tuple of several, of arrays in their order, then by name.
+
+        Raises `DmlError` where shapes, types or names are not those of the inputs.
+        """
+        names = (self.input_names or ())[len(arrays) :] if named else ()
+        if {*names} != named.keys():
+            rule = f"be {', '.join(names) or 'none'}"
+            raise DmlError([Fault(self.c_name, "the named arrays", rule, [*named])])
+        return super().__call__(*arrays, *(named[name] for name in names))
 
     @functools.cached_property
     def constants(self) -> Sequence[np.ndarray]:

@@ -78,8 +78,10 @@ def load_onnx(
 
     Raises `DmlError` with everything that is in the way: each node that cannot be had, and why.
     """
-    from dml_jax.onnx.options import NetworkOptions
+    from dml_jax.onnx.options import NetworkOptions, check_named
 
+    sizes = {"free_dimensions": free_dimensions or {}, "input_shapes": input_shapes or {}}
+    check_named({**sizes, "constants": constants or {}, "bounds": bounds or {}})
     folder = cache_folder() if cache is True else Path(cache) if cache else None
     options = NetworkOptions(
         *(free_dimensions or {}, {}, input_shapes or {}, constants or {}),

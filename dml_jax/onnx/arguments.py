@@ -79,10 +79,18 @@ def bounds_of(name: str, kind: Type) -> tuple[int, int] | None:
 
 
 def unchanged(name: str, array: Any, kind: Type | None) -> Any:
-    """Return an array that JAX takes as it is. Raises `DmlError` where it would be cut."""
+    """Return an array that JAX takes as it is; numbers of Python have the type of the input.
+
+    Raises `DmlError` where it would be cut.
+    """
     if isinstance(array, jax.Array) or has_x64():
         return array
-    array = np.asarray(array)
+    given, array = array, np.asarray(array)
+    if array.dtype == np.float64 and (kind is None or kind.is_floating):
+        if kind is not None and not hasattr(given, "dtype"):
+            return array.astype(kind.dtype)
+        rule = "have no 64 bits (x.astype('float32') converts)"
+        raise DmlError([Fault("", f"the input '{name}'", rule, shown_array(array))])
     bounds = kind and bounds_of(name, kind)
     if bounds and array.size and (array.min() < bounds[0] or array.max() > bounds[1]):
         rule = f"have elements in [{bounds[0]}, {bounds[1]}] {WITHOUT_X64}"

@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 from jax import dtypes
 
+from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
@@ -65,6 +66,9 @@ def export(what: Any, *shapes: Any) -> onnx.ModelProto:
         return _graph(what)
     if isinstance(what, Operator):
         return _operator(what)
+    if not callable(what):
+        rule = "be a graph, an operator, a network (of load_onnx) or a function"
+        raise DmlError([Fault("export", "what", rule, what)])
     return _function(what, shapes)
 
 
@@ -87,7 +91,7 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
 def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
     """Return the shape and type of an argument. Raises `DmlError` for keys of random numbers."""
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
-    if jnp.issubdtype(dtype, dtypes.extended):
+    if jnp.issubdtype(dtype, dtypes.extended) or dtype.kind in "OSU":
         raise unwritten(f"the type {dtype}")
     return jax.ShapeDtypeStruct(np.shape(x), dtypes.canonicalize_dtype(dtype))
 

@@ -1,12 +1,10 @@
 """Functions that ONNX defines op types by, and what is computed at load."""
 
-import ctypes
 import functools
-import gc
-import threading
+import sys
+import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from copy import deepcopy
 from typing import Any
 
@@ -181,33 +179,21 @@ def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets
 
 
 def _within_time(function: Callable[[], Any]) -> Any:
-    """Return what a function of Python's loops gives. Raises `TimeoutError` where it takes long."""
-    future = Future[Any]()
+    """Return what a function of Python's loops gives. Raises `TimeoutError` where it takes long.
 
-    def work() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
+    Each line of ONNX's code asks for the time, as a debugger would stop there.
+    """
+    end, before = time.monotonic() + _SECONDS_MAX, sys.gettrace()
 
-    worker, collects = threading.Thread(target=work, daemon=True), gc.isenabled()
-    gc.disable()  # a callback of the collector would lose the error that ends the thread
-    worker.start()
+    def trace(frame: Any, *_: Any) -> Any:
+        if not frame.f_globals.get("__name__", "").startswith("onnx."):
+            return None  # a callback of the garbage collector, say, would lose the error
+        if time.monotonic() > end:
+            raise TimeoutError(f"it takes more than {_SECONDS_MAX} s")
+        return trace
+
+    sys.settrace(trace)
     try:
-        return future.result(_SECONDS_MAX)
-    except TimeoutError:
-        _end(worker)
-        raise TimeoutError(f"it takes more than {_SECONDS_MAX} s") from None
+        return function()
     finally:
-        if collects:
-            gc.enable()
-
-
-def _end(worker: threading.Thread) -> None:
-    """End a thread at its next step in Python; one that stays in NumPy's code ends after that."""
-    for _ in range(20):
-        identity = ctypes.c_ulong(worker.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
-        worker.join(0.05)
-        if not worker.is_alive():
-            return
+        sys.settrace(before)

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, nearest, with_article
+from dml_jax.files import similar_file
 from dml_jax.onnx.dimensions import names_in, size_of
 from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
@@ -287,8 +288,8 @@ def parsed(model: Any, is_whole: bool = True) -> tuple[onnx.ModelProto, Folder]:
             with contents(path) as (data, places):
                 proto, found = _proto(data, where, is_whole)
         except OSError as error:
-            value = Unquoted(error.strerror or error)
-            raise DmlError([Fault("", where, "be a file that can be read", value)]) from None
+            value, rule = Unquoted(error.strerror or error), "be a file that can be read"
+            raise DmlError([Fault("", where, f"{rule}{similar_file(path)}", value)]) from None
         return proto, replace(folder, large=replace(places, places=found))
     if not isinstance(model, (bytes, bytearray, memoryview)):
         rule = "be a path, bytes or a ModelProto"
@@ -368,17 +369,17 @@ def _type(
                 expect(sizes[k] == d.dim_value, where, rule, sizes[k])
         _expect_agreement(expect, value.name, dims, sizes, free)
     else:
-        sizes = []
+        found = [d.dim_value if is_fixed(d) else size_of(d.dim_param, free) for d in dims]
         for k, d in enumerate(dims):
-            if is_fixed(d):
-                sizes.append(d.dim_value)
-            elif (size := size_of(d.dim_param, free)) is not None:
-                sizes.append(size)
-            else:
+            shown = Unquoted(f"'{d.dim_param}'" if d.dim_param else "any")
+            is_said = bool(d.dim_param) and shown in [str(f.value) for f in expect.faults]
+            if found[k] is None and not is_said:
                 name = f"free_dimensions={{'{d.dim_param}': ...}} or " if d.dim_param else ""
                 rule = f"have a fixed dimension {k} ({name}input_shapes={{'{value.name}': [...]}})"
-                expect(False, where, rule, Unquoted(f"'{d.dim_param}'" if d.dim_param else "any"))
-                return None
+                expect(False, where, rule, shown)
+        sizes = [size for size in found if size is not None]
+        if len(sizes) < len(found):
+            return None
     for k, size in enumerate(sizes):
         if not expect(size >= 0, where, f"have a size of at least 0 in dimension {k}", size):
             return None

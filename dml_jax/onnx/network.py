@@ -220,7 +220,10 @@ class Network(Bindable):
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
-        """Return the weights that are floating-point numbers."""
+        """Return the weights that are floating-point numbers.
+
+        A file does not tell parameters from other arrays, such as masks: leave these out by name.
+        """
         return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
 
     def weights_as(self, dtype: Any) -> dict[str, jax.Array]:
@@ -232,7 +235,7 @@ class Network(Bindable):
         Raises `DmlError` for another type than FLOAT32 and bfloat16, which `apply` does not take.
         """
         if np.dtype(dtype) not in (np.float32, BFLOAT16):
-            rule = "be bfloat16 or float32 (a network saved in FLOAT16 computes in FLOAT16)"
+            rule = "be bfloat16 or float32 (load a file of FLOAT16 tensors for FLOAT16)"
             raise DmlError([Fault("", "dtype", rule, Unquoted(np.dtype(dtype).name))])
         return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
 

@@ -145,6 +145,7 @@ class NodeOutputs:
             try:
                 return self._by_fallback(str(faults[0]))
             except DmlError as error:
+                faults = faults if node.translator is not None else []
                 known = {str(fault) for fault in faults}
                 faults += [fault for fault in error.faults if str(fault) not in known]
         if fold is not None:
@@ -227,7 +228,9 @@ class NodeOutputs:
         def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
             return in_order(node, arrays)
 
-        made = self.translation.function(node.proto, reason, node.inputs, kinds, run, (), paddings)
+        read = {k for k in node.record.read_at_load if node.known(k) is not None}
+        inputs = [None if k in read else tensor for k, tensor in enumerate(node.inputs)]
+        made = self.translation.function(node.proto, reason, inputs, kinds, run, (), paddings)
         for tensor, pair in zip(made, bounds, strict=False):
             if tensor is not None:
                 tensor.bounds = pair or tensor.bounds

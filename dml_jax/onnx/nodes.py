@@ -69,6 +69,8 @@ class OpType:
         written_as: the version that earlier ones are written as (`dml_jax.onnx.older`).
         misread_before: the version before which ONNX's reference implementation computes something
             else than its text, so that nothing of it is computed at load by this.
+        read_at_load: the inputs that the fallback gets no array of where their elements are known:
+            it reads these numbers, which may need 64 bits.
         takes_scalars: whether an input that is a list of numbers may be one number.
         kept_from_operator: returns why the fallback computes a node though DirectML has an
             operator, "" where it does not.
@@ -89,6 +91,7 @@ class OpType:
     inferred_as: Callable[..., Any] | None = None
     written_as: Any = None
     misread_before: int = 0
+    read_at_load: Sequence[int] = ()
     takes_scalars: bool = False
     kept_from_operator: "Callable[[Node], str] | None" = None
 

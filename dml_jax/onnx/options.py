@@ -1,11 +1,12 @@
 """The options of a network: sizes, values, and what it is made by."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Expect, Fault
 
 if TYPE_CHECKING:
     from dml_jax.onnx.external import Folder
@@ -125,3 +126,28 @@ class NetworkOptions:
 
 
 AS_THE_MODEL_SAYS = NetworkOptions()
+
+
+def check_named(options: Mapping[str, Any]) -> None:
+    """Raise `DmlError` where options of `load_onnx` have no value for each name, or no whole sizes.
+
+    `options` has the dictionaries by the option.
+    """
+    expect = Expect("load_onnx")
+    for option, given in options.items():
+        is_named, are_lists = isinstance(given, Mapping), option == "input_shapes"
+        expect(is_named, option, "be a dict, {'NAME': VALUE}", given)
+        is_of_sizes = is_named and option in ("free_dimensions", "input_shapes")
+        for name, value in given.items() if is_of_sizes else ():
+            rule = "be a list of whole numbers (free_dimensions= has sizes of names)"
+            rule = rule if are_lists else "be a whole number"
+            is_whole = _are_whole(value if are_lists else [value])
+            expect(is_whole, f"{option}[{name!r}]", rule, value)
+    expect.check()
+
+
+def _are_whole(sizes: Any) -> bool:
+    try:
+        return all(isinstance(operator.index(size), int) for size in sizes)
+    except TypeError:
+        return False

@@ -51,8 +51,13 @@ def _power(a: Bounds, b: Bounds) -> Bounds:
 
 
 added = folded(lambda a, b: (a[0] + b[0], a[1] + b[1]))
-subtracted = folded(lambda a, b: (a[0] - b[1], a[1] - b[0]))
+_difference = folded(lambda a, b: (a[0] - b[1], a[1] - b[0]))
 multiplied, power = folded(lambda a, b: _of(x * y for x in a for y in b)), folded(_power)
+
+
+def subtracted(node: Node, index: int) -> Bounds | None:
+    """Return the bounds of differences: a tensor less itself is 0, which ONNX's losses read."""
+    return (0, 0) if node.inputs[0] is node.inputs[1] else _difference(node, index)
 
 
 def _given(node: Node) -> list[Tensor]:
@@ -82,6 +87,11 @@ def ranked(node: Node, index: int) -> Bounds | None:
 def along(node: Node, index: int) -> Bounds:
     """Return the bounds of places along the axis of the node."""
     return 0, node.shape()[node.axis()] - 1
+
+
+def places(node: Node, index: int) -> Bounds:
+    """Return the bounds of places along any dimension of the inputs."""
+    return 0, max((size for t in _given(node) for size in t.shape), default=1)
 
 
 def total(node: Node, index: int) -> Bounds:

@@ -60,6 +60,8 @@ class Value(str):
     def __new__(
         cls, name: str, dtype: Any, shape: Sequence[int], array: np.ndarray | None = None
     ) -> "Value":
+        if array is None and np.dtype(dtype).kind == "c":
+            raise unwritten(f"the type {np.dtype(dtype).name}")
         value = super().__new__(cls, name)
         value.dtype, value.shape, value.array = np.dtype(dtype), tuple(shape), array
         return value

@@ -7,7 +7,7 @@ the facts, `registry` finds operators by name, and `fused` has activations witho
 """
 
 from dml_jax.operator.base import Operator, operator_from_json
-from dml_jax.operator.contract import Fitted, Rule, rule, with_rank
+from dml_jax.operator.contract import Fitted, Rule, per_channel, rule, with_rank
 from dml_jax.operator.fused import Fused, FusedActivation
 from dml_jax.operator.registry import OPERATORS, operator_type
 
@@ -20,6 +20,7 @@ __all__ = [
     "Rule",
     "operator_from_json",
     "operator_type",
+    "per_channel",
     "rule",
     "with_rank",
 ]

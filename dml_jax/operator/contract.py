@@ -78,6 +78,13 @@ def with_rank(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(sizes)) + tuple(sizes)
 
 
+def per_channel(sizes: Mapping[str, tuple[int, ...] | None], *fields: str) -> Fitted:
+    """Return how arrays of one number for each channel get the input's rank."""
+    x, known = sizes["input_tensor"] or (), {name: sizes.get(name) or () for name in fields}
+    rest = (1,) * len(x[2:])
+    return Fitted({n: (1, *own, *rest) for n, own in known.items() if len(own) == 1 < len(x)})
+
+
 def tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:
     """Yield (path, field, tensor) of each tensor in the value of a field."""
     if f.tensor is None or value is None:
@@ -340,9 +347,8 @@ class Contract:
             solved_types |= solve_types(self.records, view, c_names, NEWEST, chosen)
         made: dict[str, TensorDesc] = {}
         for f in wanted:
-            is_open = f in free or not (
-                one_type and free
-            )  # one type is for outputs that may choose
+            # One type is for the outputs that may choose.
+            is_open = f in free or not (one_type and free)
             kind = types.get(f.name) if is_open else None
             if kind is None and f.c_name in solved_types:
                 kind = TensorDataType.of(solved_types[f.c_name])

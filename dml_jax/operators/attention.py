@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from dml_jax.errors import DmlError, Fault
@@ -158,7 +159,8 @@ class MultiheadAttention(_Attention, op="MULTIHEAD_ATTENTION"):
     def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the one number of heads."""
         count, other = (arguments.pop(name) for name in cls.arguments)
-        if other not in (None, count):
+        is_counted = isinstance(count, (int, np.integer))  # a descriptor refuses an array
+        if is_counted and other is not None and not np.array_equal(other, count):
             text = f"be {count} (QueryHeadCount), or {cls.c_name}1"
             raise DmlError([Fault(cls.c_name, "KeyValueHeadCount", text, other)])
         return {**arguments, "head_count": count}

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
 from dml_jax.lowering import convolution
-from dml_jax.operator import Fitted
+from dml_jax.operator import Fitted, per_channel
 from dml_jax.operators.windowed import Windowed, least_sizes
 
 
@@ -63,10 +63,7 @@ class Convolution(_Convolving, op="CONVOLUTION"):
     @classmethod
     def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
         """Return a bias of one number for each channel with the input's rank."""
-        bias, x = sizes.get("bias_tensor"), sizes["input_tensor"] or ()
-        if bias is None or len(bias) != 1 or len(x) < 3:
-            return Fitted()
-        return Fitted({"bias_tensor": (1, *bias, *(1 for _ in x[2:]))})
+        return per_channel(sizes, "bias_tensor")
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:

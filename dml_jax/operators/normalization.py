@@ -1,5 +1,6 @@
 """Operators that normalize elements by the statistics of others."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ from jax import lax
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import normalization
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator
+from dml_jax.operator import Fitted, Operator, per_channel
 
 _WHOLE = ("input_tensor", "input_gradient_tensor")
 
@@ -37,7 +38,17 @@ class _Normalizing(Operator):
         raise NotImplementedError
 
 
-class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
+class _Batch(_Normalizing):
+    """Normalizes elements by the statistics of a batch."""
+
+    @classmethod
+    def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
+        """Return arrays of one number for each channel with the input's rank."""
+        names = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
+        return per_channel(sizes, *names)
+
+
+class BatchNormalization(_Batch, op="BATCH_NORMALIZATION"):
     """Normalizes elements by a mean and a variance that it is given.
 
     `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)`
@@ -49,7 +60,8 @@ class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
 
     Fields:
         mean_tensor, variance_tensor, scale_tensor, bias_tensor: of the input's type and number of
-            dimensions; each size is the input's, or 1, which repeats the element.
+            dimensions; each size is the input's, or 1, which repeats the element. Functions also
+            take {C}.
         spatial: has no effect. Below feature level 4_0, false needs a mean and a variance for each
             element of the last two dimensions.
     """
@@ -59,14 +71,14 @@ class BatchNormalization(_Normalizing, op="BATCH_NORMALIZATION"):
         return normalization.activated(y, self.fused_activation)
 
 
-class _BatchGradient(_Normalizing):
+class _BatchGradient(_Batch):
     """Computes gradients of a batch normalization.
 
     Fields:
         input_tensor: the input of the normalization.
         input_gradient_tensor: the gradient of the normalization's output, of the input's sizes.
         mean_tensor, variance_tensor, scale_tensor: of equal sizes; each size is the input's, or 1,
-            which repeats the element.
+            which repeats the element. Functions also take {C}.
         output_gradient_tensor: the gradient of the input, of its sizes.
         output_scale_gradient_tensor: the gradient of the scale, of its sizes.
         output_bias_gradient_tensor: the gradient of the bias, of the sizes of the scale.
@@ -88,7 +100,7 @@ class BatchNormalizationGrad(_BatchGradient, op="BATCH_NORMALIZATION_GRAD"):
         return normalization.batch_gradient(x, dy, (mean, variance), scale, self.epsilon)
 
 
-class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"):
+class BatchNormalizationTraining(_Batch, op="BATCH_NORMALIZATION_TRAINING"):
     """Normalizes elements by their own mean and variance.
 
     `output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias + fused_add)`,
@@ -102,7 +114,8 @@ class BatchNormalizationTraining(_Normalizing, op="BATCH_NORMALIZATION_TRAINING"
     activation's gradient; `dy` for `fused_add`.
 
     Fields:
-        scale_tensor, bias_tensor: of equal sizes; each size is the input's, or 1.
+        scale_tensor, bias_tensor: of equal sizes; each size is the input's, or 1. Functions also
+            take {C}.
         fused_add_tensor: what is added before the activation, of the input's sizes.
         output_mean_tensor, output_variance_tensor: the statistics, of the sizes of the scale.
     """

@@ -148,6 +148,8 @@ def attribute_hint(name: str) -> str:
     if operator:
         found = facts.class_name_of(operator) if is_class else names()[operator]["function"][0]
         return f" (dml_jax.{found}; `dml-jax operators {name}`)"
+    if path := "" if is_class else in_jax(name):
+        return f" ({path})"
     return nearest(name, facts.names_of_classes() if is_class else facts.functions())
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx import ragged
+from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, fallback
 from dml_jax.onnx.tensors import Padded, has_x64
 
@@ -63,7 +63,7 @@ def _unique(node: Node, x: jax.Array) -> Any:
     )
 
 
-@fallback("NonMaxSuppression", padded=ragged.boxes)
+@fallback("NonMaxSuppression", padded=ragged.boxes, range=ranges.places, read_at_load=(2,))
 def _suppress(
     node: Node,
     boxes: jax.Array,
@@ -72,7 +72,7 @@ def _suppress(
     overlap: Any = None,
     least: Any = None,
 ) -> Padded:
-    is_known = most is None or node.tensor(2).is_known
+    is_known = not node.has(2) or node.tensor(2).is_known
     limit = max(0, min(node.number(2, 0) if is_known else boxes.shape[1], boxes.shape[1]))
     if 0 in (*scores.shape, limit):
         return Padded(_integers(jnp.zeros((0, 3), np.int32)), 0, _integers(jnp.zeros((), np.int32)))
