@@ -22,6 +22,7 @@ from language_folders import CONTEXT, END, VOCABULARY, Reference, write_folder
 
 import dml_jax.genai as og
 from dml_jax.cli import cli
+from dml_jax.genai import templates
 from dml_jax.genai.search import picked, repeating
 
 pytestmark = pytest.mark.usefixtures("soon")
@@ -404,6 +405,25 @@ def test_a_pattern_that_gives_up_is_one_error(tmp_path: Path, capfd: pytest.Capt
 def test_a_template_that_fails_in_any_way_is_refused(text: str, model: og.Model):
     with pytest.raises(og.GenAIError, match="the template to fit the messages"):
         og.Tokenizer(model).apply_chat_template('[{"role": "user"}]', template_str=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ messages" + " | tojson" * 40 + " }}",
+        "{{ 'a' * 10 ** 10 }}",
+    ],
+    ids=["loops", "doubles", "repeats"],
+)
+def test_a_template_without_an_end_is_refused(
+    text: str, model: og.Model, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(templates, "SECONDS_MAX", 3)
+    tokenizer = og.Tokenizer(model)
+    with pytest.raises(og.GenAIError, match=r"the template to (end within 3 s|fit the messages)"):
+        tokenizer.apply_chat_template("[{}]", template_str=text)
+    assert tokenizer.apply_chat_template("[{}]", template_str="{{ 1 + 1 }}") == "2"
 
 
 def test_names_of_files_that_no_system_has_are_refused(tmp_path: Path):

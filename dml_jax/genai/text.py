@@ -1,4 +1,4 @@
-"""Tokenizers: text to tokens and back, by the package tokenizers; templates by jinja2."""
+"""Tokenizers: text to tokens and back, by the package tokenizers; templates."""
 
 import contextlib
 import functools
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.errors import Unquoted
 from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
 from dml_jax.genai.errors import GenAIError, need, raised, refusal
 from dml_jax.genai.folder import Folder
+from dml_jax.genai.templates import filled
 from dml_jax.genai.tensors import Tensor
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
@@ -192,52 +192,26 @@ class Tokenizer:
             tools: JSON, the tools that the model may call.
             add_generation_prompt: whether the text ends where the model's answer begins.
 
-        Raises `GenAIError` where JSON or template are broken, or there is no template.
+        Raises `GenAIError` where JSON or template are broken, there is no template, or it takes
+        more than 10 s or 1 GiB.
         """
         with raised():
             need("jinja2", "fill in templates")
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        def stopped(message: str) -> None:
-            raise refusal("the messages", "suit the template", message)
-
-        with raised():
             template, special = self._template
         template = template_str or template
         if not template:
             rule = "be given: the folder has no chat_template.jinja"
             raise refusal("template_str", rule, template_str)
+        if not isinstance(template, str):
+            raise refusal("template_str", "be a text", template)
         values = {}
         for name, text in (("messages", messages), ("tools", tools)):
             try:
                 values[name] = json.loads(text) if text else None
             except json.JSONDecodeError as error:
                 raise refusal(f"the {name}", f"be JSON ({error})", text) from None
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.globals["raise_exception"] = stopped
-        environment.globals["strftime_now"] = _now
-        environment.filters["tojson"] = lambda x, indent=None: json.dumps(
-            x, ensure_ascii=False, indent=indent
-        )
-        try:
-            made = environment.from_string(template)
-            return made.render(**special, **values, add_generation_prompt=add_generation_prompt)
-        except GenAIError:
-            raise
-        except RecursionError:
-            raise refusal("the template", "be less deep", Unquoted("more")) from None
-        except Exception as error:  # a template computes, and may fail in any way
-            raise refusal(
-                "the template", "fit the messages", f"{type(error).__name__}: {error}"
-            ) from None
-
-
-def _now(form: str) -> str:
-    import datetime
-
-    return datetime.datetime.now().strftime(form)
+        values |= {**special, "add_generation_prompt": add_generation_prompt}
+        return filled(template, values)
 
 
 class TokenizerStream:
