@@ -216,10 +216,14 @@ def _affine_grid(node: Node) -> Expression:
     """Return the places of an image's elements in [-1, 1], moved by a matrix: [..., y, x]."""
     sizes, is_aligned = [int(n) for n in node.constant(1)[2:]], node.attribute("align_corners")
     lines = [np.linspace(-1, 1, n) if is_aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
-    places = np.meshgrid(*lines, indexing="ij")[::-1]  # x comes first
-    rows = np.stack([*places, np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)
-    base = node.builder.constant(rows.astype(node.type().inner.dtype))
-    grid = product(base, permuted(node[0], (0, 2, 1)))
+    count, dtype = len(sizes), node.type().inner.dtype
+    columns = dml.split(node[0], 2, [1] * (count + 1))
+    parts = [reshaped(column, (node.shape()[0], *[1] * count, count)) for column in columns]
+    grid = parts.pop()
+    for part, axis in zip(parts, range(count, 0, -1), strict=True):  # x, the last, comes first
+        along = [-1 if d == axis else 1 for d in range(count + 2)]
+        line = lines[axis - 1].reshape(along).astype(dtype)
+        grid = grid + part * node.builder.constant(line)
     return reshaped(grid, node.output_shape())
 
 

@@ -62,7 +62,9 @@ def _of_each(node: Node) -> Any:
         return dml.abs(node[0])
     if node.op_type == "ReduceSumSquare":
         return dml.multiply(node[0], node[0])
-    return dml.log(node[0]) if node.op_type == "ReduceLogSum" else node.tensor(0)
+    if node.op_type == "ReduceLogSum":
+        return dml.cast(dml.log(dml.cast(node[0], node.type().real)), node.output_type())
+    return node.tensor(0)
 
 
 for _op_type, (_, _fill, _bounds) in REDUCTIONS.items():
