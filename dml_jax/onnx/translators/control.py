@@ -502,6 +502,13 @@ def _limit(translation: "Translation", trips: Tensor) -> Tensor:
     return translation.constant(trips.name, np.asarray(number, np.int64), _INT64)
 
 
+def _of_each(site: Site, name: str, count: int) -> Sequence[int]:
+    """Return an attribute that has a number for each of so many tensors; 0 where it is left out."""
+    given = site.attribute(name) or [0] * count
+    expect(len(given) == count, name, f"have {count} numbers, one for each tensor", given)
+    return given
+
+
 @inlines("Scan")
 def scan(site: Site) -> Results:
     """Translate a Scan as lax.scan."""
@@ -516,7 +523,7 @@ def scan(site: Site) -> Results:
         raise refused("num_scan_inputs", f"be in [1, {len(inputs)}]", count)
     states, streams = tensors[:-count], tensors[-count:]
     skipped = int(is_batched)
-    axes = site.attribute("scan_input_axes") or [0] * count
+    axes = _of_each(site, "scan_input_axes", count)
     axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
     axes = [a + skipped for a in axes]
     for tensor in tensors:
@@ -533,10 +540,9 @@ def scan(site: Site) -> Results:
     cure = "end the network before the Scan"
     _expect_padding("body", body.results, [None] * len(body.results), cure)
     scanned = body.types[len(states) :]
-    ways_in = site.attribute("directions" if is_batched else "scan_input_directions")
-    ways_in = ways_in or [0] * count
-    ways_out = site.attribute("scan_output_directions") or [0] * len(scanned)
-    axes_out = site.attribute("scan_output_axes") or [0] * len(scanned)
+    ways_in = _of_each(site, "directions" if is_batched else "scan_input_directions", count)
+    ways_out = _of_each(site, "scan_output_directions", len(scanned))
+    axes_out = _of_each(site, "scan_output_axes", len(scanned))
     axes_out = [a % (len(k.shape or ()) + 1) for a, k in zip(axes_out, scanned, strict=True)]
     dtypes = [kind.array_dtype for kind in kinds]
 
