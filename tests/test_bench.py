@@ -28,7 +28,7 @@ from forms import compiled_soon
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions, files
-from dml_jax.bench import compare, html, limits, measure, memory, report, runs
+from dml_jax.bench import compare, html, limits, measure, memory, peers, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import type_name
@@ -616,6 +616,18 @@ def test_a_peer_that_is_missing_is_said():
     result = bench("--operator", "GEMM", "--dtype", "FLOAT32", "--peers", "numpy,jnp", *QUICK)
     assert "\nnumpy computes none of these cells." in result.stdout
     assert "jnp computes" not in result.stdout
+
+
+def test_a_peer_that_lacks_memory_is_said(monkeypatch: pytest.MonkeyPatch):
+    def lacking(index: int) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setitem(peers.PEERS, "jnp", lambda *_: (Contender(lacking), ()))
+    words = ["--operator", "TILE", "--dtype", "FLOAT32", "--peers", "jnp", *QUICK, "--json"]
+    for cell in json.loads(bench(*words).stdout)["cells"]:
+        assert "RESOURCE_EXHAUSTED" in cell["differs"]["jnp"]
+        assert "allocated" in cell["seconds"]
+        assert "jnp" not in cell["seconds"]
 
 
 def test_a_cell_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch):

@@ -426,6 +426,28 @@ def test_a_template_without_an_end_is_refused(
     assert tokenizer.apply_chat_template("[{}]", template_str="{{ 1 + 1 }}") == "2"
 
 
+def test_an_answer_that_nobody_waited_for_is_not_the_next(
+    model: og.Model, monkeypatch: pytest.MonkeyPatch
+):
+    """Ctrl-C stops a caller while the template is filled in."""
+    tokenizer = og.Tokenizer(model)
+    with monkeypatch.context() as patched:
+        patched.setattr("builtins.print", interrupted(print))
+        with pytest.raises(KeyboardInterrupt):
+            tokenizer.apply_chat_template("[{}]", template_str="left")
+    assert tokenizer.apply_chat_template("[{}]", template_str="after") == "after"
+
+
+def interrupted(function: Any) -> Any:
+    """Return a function that ends by Ctrl-C once it has done its work."""
+
+    def call(*arguments: Any, **options: Any) -> None:
+        function(*arguments, **options)
+        raise KeyboardInterrupt
+
+    return call
+
+
 def test_names_of_files_that_no_system_has_are_refused(tmp_path: Path):
     folder = write_folder(tmp_path)
     config = json.loads((folder / "genai_config.json").read_text())

@@ -1,7 +1,6 @@
 """Chat templates, in a process of their own: one may loop or grow without an end."""
 
 import atexit
-import contextlib
 import json
 import os
 import subprocess
@@ -28,7 +27,8 @@ class _Filler:
     def answer(self, request: str) -> str:
         """Return the line that answers a request; "" where the process ended."""
         with self._lock:
-            if self._process is None or self._owner != os.getpid():  # a fork has its own
+            is_own = self._owner == os.getpid()  # a fork starts one of its own
+            if self._process is None or not is_own or self._process.poll() is not None:
                 self._owner = os.getpid()
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", str(_PROGRAM), str(BYTES_MAX)],
@@ -37,16 +37,18 @@ class _Filler:
                     stderr=subprocess.DEVNULL,
                     text=True,
                 )
-            timer = threading.Timer(SECONDS_MAX, self._process.kill)
+            timer, line = threading.Timer(SECONDS_MAX, self._process.kill), ""
             timer.start()
-            line = ""
-            with contextlib.suppress(BrokenPipeError):
+            try:
                 assert self._process.stdin and self._process.stdout
                 print(request, file=self._process.stdin, flush=True)
                 line = self._process.stdout.readline()
-            timer.cancel()
-            if not line:
-                self.end()
+            except BrokenPipeError:
+                pass
+            finally:
+                timer.cancel()
+                if not line:  # also where the caller is interrupted: the answer would be the next's
+                    self.end()
             return line
 
     def end(self) -> None:
