@@ -108,7 +108,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
             return
-        wiring = Wiring(self)
+        wiring = Wiring(self.c_name, **present)
         faults += wiring.faults
         if not faults:
             self.__dict__.update(wiring.resolved, _wiring=wiring)

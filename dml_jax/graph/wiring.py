@@ -1,7 +1,7 @@
 """The wiring of a graph: the ends of its edges, the order of its nodes, and their faults."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import TensorFlags
@@ -23,14 +23,14 @@ from dml_jax.graph.parts import (
     shown_at,
 )
 
-if TYPE_CHECKING:
-    from dml_jax.graph.graph import Graph
-
 
 class Wiring(Expect):
     """Resolves and checks the edges of a graph, in time linear in nodes and edges.
 
-    Its argument is a graph whose fields are not checked together yet.
+    Args:
+        owner: the graph's name in DirectML.h.
+
+    The other arguments are the fields of the graph, which are not checked together yet.
 
     Attributes:
         inputs, outputs: the tensors of the graph, by index.
@@ -45,9 +45,23 @@ class Wiring(Expect):
         resolved: the fields of the graph, with indices for names, and names for None.
     """
 
-    def __init__(self, graph: "Graph"):
-        super().__init__(graph.c_name)
-        self.nodes = graph.nodes
+    def __init__(
+        self,
+        owner: str,
+        *,
+        nodes: Sequence[AnyNode],
+        input_count: int,
+        output_count: int,
+        input_edges: Sequence[InputEdge],
+        intermediate_edges: Sequence[IntermediateEdge],
+        output_edges: Sequence[OutputEdge],
+        input_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+        input_tensors: Sequence[TensorDesc] | None,
+        output_tensors: Sequence[TensorDesc] | None,
+    ):
+        super().__init__(owner)
+        self.nodes = nodes
         self.slots = {out: [n.slots(out) for n in self.nodes] for out in (False, True)}
         self.inputs: dict[int, TensorDesc] = {}
         self.outputs: dict[int, TensorDesc] = {}
@@ -62,16 +76,16 @@ class Wiring(Expect):
         self._first: dict[int, str] = {}  # an input of the graph -> its first edge
         self._lost: set[str] = set()  # the kinds of ends that some edge does not find, or shares
         self(len(self.nodes) > 0, "NodeCount", "be at least 1", 0)
-        self(graph.output_count > 0, "OutputCount", "be at least 1", 0)
+        self(output_count > 0, "OutputCount", "be at least 1", 0)
         names = [node.name for node in self.nodes]
         self._by_name = {"node": self._distinct("Nodes[{}].Name", names)}
         # More inputs than edges are a fault, reported below; it must not cost memory here.
-        most = min(graph.input_count, len(graph.input_edges) + 1)
-        self.input_names = self._names("Input", graph.input_names, graph.input_count, most)
-        most = min(graph.output_count, len(graph.output_edges) + 1)
-        self.output_names = self._names("Output", graph.output_names, graph.output_count, most)
-        self.inputs |= self._declared("Input", graph.input_tensors, graph.input_count)
-        self._wanted = self._declared("Output", graph.output_tensors, graph.output_count)
+        most = min(input_count, len(input_edges) + 1)
+        self.input_names = self._names("Input", input_names, input_count, most)
+        most = min(output_count, len(output_edges) + 1)
+        self.output_names = self._names("Output", output_names, output_count, most)
+        self.inputs |= self._declared("Input", input_tensors, input_count)
+        self._wanted = self._declared("Output", output_tensors, output_count)
         self._by_name["graph input"] = self._distinct("InputNames[{}]", self.input_names)
         self._by_name["graph output"] = self._distinct("OutputNames[{}]", self.output_names)
         for name in self._by_name["graph output"]:
@@ -79,17 +93,17 @@ class Wiring(Expect):
             self(is_other, "OutputNames", "differ from InputNames", name)
         self._counts = {
             "node": len(self.nodes),
-            "graph input": graph.input_count,
-            "graph output": graph.output_count,
+            "graph input": input_count,
+            "graph output": output_count,
         }
         self.resolved = {
             "input_names": self.input_names,
             "output_names": self.output_names,
-            "input_edges": tuple(map(self._input, *_numbered(graph.input_edges, "Input"))),
+            "input_edges": tuple(map(self._input, *_numbered(input_edges, "Input"))),
             "intermediate_edges": tuple(
-                map(self._between, *_numbered(graph.intermediate_edges, "Intermediate"))
+                map(self._between, *_numbered(intermediate_edges, "Intermediate"))
             ),
-            "output_edges": tuple(map(self._output, *_numbered(graph.output_edges, "Output"))),
+            "output_edges": tuple(map(self._output, *_numbered(output_edges, "Output"))),
         }
         self._check_complete()
         order = self._order()
