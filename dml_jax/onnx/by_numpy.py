@@ -13,7 +13,7 @@ from jax.core import Tracer
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
-from dml_jax.onnx.large import empty
+from dml_jax.system.aligned_memory import empty
 
 
 def _dequantized(x: np.ndarray, scale: np.ndarray, *zero: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, raise_if
-from dml_jax.onnx.large import LARGE, Places, aligned, read_from
+from dml_jax.onnx.large import Places, read_from
+from dml_jax.system.aligned_memory import LARGE, aligned
 
 _LONGEST = 4096  # characters of a path, of which Linux takes no more
 _KNOWN = {"location", "offset", "length", "checksum"}  # entries of external data

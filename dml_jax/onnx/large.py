@@ -18,10 +18,9 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.system.aligned_memory import LARGE, empty
 
-LARGE = 1 << 16  # bytes of a tensor's elements, from which they stay in the file
 _MARK = "dml_jax.place"  # the entry of a tensor that tells the number of its place
-_ALIGNMENT = 64  # bytes: XLA's, on a CPU
 _GRAPH, _INITIALIZER, _EXTERNAL_DATA, _RAW_DATA = 7, 5, 13, 9  # fields of onnx.proto
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # of Protobuf's encoding
 
@@ -75,32 +74,12 @@ def contents(path: Path) -> Iterator[tuple[Any, Places]]:
             yield data, places
 
 
-def empty(count: int) -> np.ndarray:
-    """Return bytes without values, in memory that JAX takes as it is on a CPU."""
-    if count >= LARGE:  # pages of the system: NumPy asks for huge ones, whose first use is slow
-        return np.frombuffer(mmap.mmap(-1, count), np.uint8)
-    memory = np.empty(count + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + count]
-
-
 def read_from(path: Path, start: int, count: int) -> np.ndarray | None:
     """Return bytes of a file; None where it has not so many."""
     made = empty(count)
     with path.open("rb") as file:
         file.seek(start)
         return made if file.readinto(made.data) == count else None
-
-
-def aligned(array: np.ndarray) -> np.ndarray:
-    """Return an array that JAX takes as it is on a CPU: a copy of a large one that it would not."""
-    is_plain = array.dtype.kind in "biufcV" and array.flags.c_contiguous
-    if array.nbytes < LARGE or not is_plain or array.ctypes.data % _ALIGNMENT == 0:
-        return array
-    made = empty(array.nbytes).view(array.dtype).reshape(array.shape)
-    made[...] = array
-    made.flags.writeable = array.flags.writeable
-    return made
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
