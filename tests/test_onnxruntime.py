@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import dml_jax.onnxruntime as own
-from dml_jax.onnx.tensors import has_x64
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 
 real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")

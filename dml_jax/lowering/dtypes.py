@@ -75,3 +75,8 @@ def ordered_bits(x: jax.Array) -> jax.Array:
     """Map signed integers that are a float's bits to integers of the float's order, and back."""
     limits = np.iinfo(x.dtype)
     return x ^ (x >> x.dtype.type(limits.bits - 1) & x.dtype.type(limits.max))
+
+
+def has_x64() -> bool:
+    """Return whether JAX computes with 64-bit types."""
+    return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]

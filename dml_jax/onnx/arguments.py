@@ -10,7 +10,8 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, nearest, raise_if
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.onnx.tensors import WITHOUT_X64, Type, has_x64
+from dml_jax.lowering.dtypes import has_x64
+from dml_jax.onnx.tensors import WITHOUT_X64, Type
 from dml_jax.operator.callable import BindPoint
 
 

@@ -12,6 +12,7 @@ import onnx
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.memory.programs import Programs, default_device
 from dml_jax.onnx import fallbacks, translators, tuning
@@ -24,7 +25,7 @@ from dml_jax.onnx.model import Model
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.tensors import Scope, TensorList, has_x64
+from dml_jax.onnx.tensors import Scope, TensorList
 from dml_jax.onnx.translate import Translation
 from dml_jax.onnx.turns import turns_of
 

@@ -17,6 +17,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
+from dml_jax.lowering.dtypes import has_x64
 
 Shape = tuple[int, ...]
 
@@ -52,11 +53,6 @@ _SMALL = (
     *("float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
 )
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
-
-
-def has_x64() -> bool:
-    """Return whether JAX computes with 64-bit types."""
-    return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def index_type() -> TensorDataType:

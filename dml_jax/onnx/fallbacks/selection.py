@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, fallback
-from dml_jax.onnx.tensors import Padded, has_x64
+from dml_jax.onnx.tensors import Padded
 
 _BLOCK = 256  # boxes that are compared at once
 

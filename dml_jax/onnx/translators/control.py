@@ -18,11 +18,12 @@ from jax import lax
 from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.nodes import Site, expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
-from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type, has_x64
+from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type
 from dml_jax.onnx.topology import read_by_graph
 from dml_jax.onnx.turns import TURNS_MAX, expect_end
 
