@@ -16,8 +16,9 @@ import numpy as np
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault
-from dml_jax.graph import Graph, Source
-from dml_jax.graph.bfloat16 import BFLOAT16, held, is_narrow
+from dml_jax.graph import Graph
+from dml_jax.graph.bfloat16 import BFLOAT16, is_narrow
+from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.graph.parts import ArrayType, Edge
 from dml_jax.onnx.tensors import COUNT, Type
 
@@ -42,19 +43,6 @@ def outer(array: Any, kind: Type) -> jax.Array:
     dtype = kind.array_dtype
     is_kept = array.dtype == dtype or (is_narrow(array) and dtype == np.float32)
     return array if is_kept else array.astype(dtype)
-
-
-def inner(array: Any, edge: Edge) -> jax.Array:
-    """Return an array as an edge carries it."""
-    if isinstance(edge, TensorDesc):
-        return held(array, edge).reshape(edge.sizes)
-    return jnp.asarray(array).astype(edge.dtype).reshape(edge.sizes)
-
-
-def sources_of(graph: Graph, values: Mapping[str, Any]) -> dict[Source, Any]:
-    """Return the inputs of a graph that `values` has by name, as its edges carry them."""
-    points = graph.named_inputs
-    return {source: inner(values[name], edge) for source, name, edge in points if name in values}
 
 
 def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> list[jax.Array]:

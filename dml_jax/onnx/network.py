@@ -18,11 +18,12 @@ from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
+from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
 from dml_jax.memory.programs import Kept
 from dml_jax.onnx import tuning
 from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
-from dml_jax.onnx.arrays import inner, outer, sources_of
+from dml_jax.onnx.arrays import outer
 from dml_jax.onnx.carried import expect_within
 from dml_jax.onnx.kernels import by_rule, by_rule_of_gpu, platform
 from dml_jax.onnx.options import NetworkOptions

@@ -16,8 +16,8 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
+from dml_jax.graph.evaluation import sources_of
 from dml_jax.lowering.precision import chosen
-from dml_jax.onnx.arrays import sources_of
 from dml_jax.onnx.by_numpy import ByNumPy
 
 Arrays = Mapping[str, Any]
