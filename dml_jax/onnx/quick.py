@@ -9,15 +9,29 @@ have it, so the last digits of an answer may be others from there on.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from dml_jax.onnx.kernels import platform
-from dml_jax.onnx.network import Arrays, Network
 from dml_jax.operator.callable import are_refused
+
+Arrays = Mapping[str, Any]
 
 QUICK = {"xla_backend_optimization_level": 0}
 _PART = 0.1  # of the seconds of the quick compile, spent in calls, after which the good one pays
+
+
+class Runnable(Protocol):
+    """A network, as far as its programs are concerned."""
+
+    @property
+    def programs(self) -> Any: ...
+    @property
+    def constants(self) -> Any: ...
+    def run(self, inputs: Arrays) -> dict[str, Any]: ...
+    def lowered(self, inputs: Arrays) -> Any: ...
+    def later(self, inputs: Arrays, more: Mapping[str, Any] | None = None) -> tuple[Any, Any]: ...
+    def forget(self) -> None: ...
 
 
 class _Worker:
@@ -58,7 +72,7 @@ class QuickProgram:
         seconds: how long the quick compile of a kept program took; 0 for another one.
     """
 
-    def __init__(self, network: Network, is_quick: bool = True, seconds: float = 0):
+    def __init__(self, network: Runnable, is_quick: bool = True, seconds: float = 0):
         self._network, self._lock = network, threading.Lock()
         self._lowered: Any = None
         self._program: Any = None

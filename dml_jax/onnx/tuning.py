@@ -182,13 +182,13 @@ def _keep(graph: Graph, winner: Candidate) -> Path | None:
     return path
 
 
-def tuned(network: Any, seconds: float, origin: Any) -> Tuning:
+def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tuning:
     """Time the candidates of a network, and keep the fastest.
 
     Args:
         network: the network.
         seconds: about how long this takes.
-        origin: the path and the options that it was loaded by; None where it was no file.
+        reload: loads the network again, in another process too; None where it was no file.
     """
     start = time.perf_counter()
     inputs = network.random_inputs()
@@ -199,8 +199,8 @@ def tuned(network: Any, seconds: float, origin: Any) -> Tuning:
         if calls and time.perf_counter() - start > _COMPILING * seconds:
             candidate.note = "no time"
             continue
-        if candidate.kernels in _MAY_ABORT and not _survives(candidate, origin, seconds):
-            candidate.note = "ended its process" if origin else "tried with files alone"
+        if candidate.kernels in _MAY_ABORT and not _survives(candidate, reload, seconds):
+            candidate.note = "ended its process" if reload else "tried with files alone"
             continue
         other = network.with_layout(candidate.layout, candidate.options)
         call = functools.partial(_call, other, inputs)
@@ -277,12 +277,11 @@ def _milliseconds(call: Callable[[], Any]) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
-def _survives(candidate: Candidate, origin: Any, seconds: float) -> bool:
+def _survives(candidate: Candidate, reload: Callable[[], Any] | None, seconds: float) -> bool:
     """Return whether a candidate computes the network in a process of its own."""
-    if origin is None:
+    if reload is None:
         return False
-    path, options = origin
-    given = pickle.dumps((str(path), options, candidate.layout, dict(candidate.options), has_x64()))
+    given = pickle.dumps((reload, candidate.layout, dict(candidate.options), has_x64()))
     command = [sys.executable, "-c", _TRIAL]
     try:
         done = subprocess.run(command, input=given, capture_output=True, timeout=seconds)
@@ -293,10 +292,8 @@ def _survives(candidate: Candidate, origin: Any, seconds: float) -> bool:
 
 def trial(given: bytes) -> None:
     """Compute a network once; for a process of its own, which may end by it."""
-    path, options, layout, compiler_options, is_x64 = pickle.loads(given)
+    reload, layout, compiler_options, is_x64 = pickle.loads(given)
     jax.config.update("jax_enable_x64", is_x64)
     jax.config.update("jax_platforms", "cpu")
-    from dml_jax.onnx import load_network
-
-    network = load_network(path, options)
+    network = reload()
     _call(network.with_layout(layout, compiler_options), network.random_inputs())

@@ -1,1 +1,1 @@
-"""The machine below: memory, files, processes; nothing here knows DirectML."""
+"""The machine: memory, files, cores and processes. Nothing here knows DirectML."""

@@ -5,8 +5,6 @@ import mmap
 import numpy as np
 
 LARGE = 1 << 16  # bytes of a tensor's elements, from which they stay in the file
-
-
 _ALIGNMENT = 64  # bytes: XLA's, on a CPU
 
 
