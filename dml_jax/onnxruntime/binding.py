@@ -1,8 +1,8 @@
 """`IOBinding`: inputs and outputs that are bound to memory before a run."""
 
 import ctypes
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,8 +10,14 @@ from dml_jax.errors import nearest
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.values import OrtDevice, OrtValue, dtype_of
 
-if TYPE_CHECKING:
-    from dml_jax.onnxruntime.session import InferenceSession
+
+class _Session(Protocol):
+    """What a binding reads of a session."""
+
+    input_names: list[str]
+    output_names: list[str]
+
+    def values_of(self, names: Any, feeds: Mapping[str, Any], options: Any = None) -> list[Any]: ...
 
 
 class IOBinding:
@@ -21,7 +27,7 @@ class IOBinding:
         session: the session.
     """
 
-    def __init__(self, session: "InferenceSession"):
+    def __init__(self, session: _Session):
         self._session = session
         self._inputs: dict[str, OrtValue] = {}
         self._outputs: dict[str, OrtValue | None] = {}
