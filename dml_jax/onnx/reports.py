@@ -1,23 +1,51 @@
 """What is shown of a network: its report, its table for notebooks, its inputs and outputs."""
 
 import collections
+import functools
 import html
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
+import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
+from dml_jax.enums import FeatureLevel
+from dml_jax.graph import Graph
 from dml_jax.lowering.precision import has_tensorfloat32
+from dml_jax.onnx.tensors import Type
 from dml_jax.operator.callable import BindPoint
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.network import Network
 
 _SHOWN = 8  # names in a line of a report
 
 
-def report(network: "Network", prepared: Sequence[TensorDesc], beyond: Mapping[str, str]) -> str:
+class _Network(Protocol):
+    """What is read of a `Network`, by the same kinds of properties, which checkers compare."""
+
+    graph: Graph
+    weights: dict[str, jax.Array]
+    inputs: dict[str, Type]
+    defaults: dict[str, Type]
+    free: Mapping[str, Sequence[str | None]]
+    fixed: dict[str, np.ndarray]
+    rewrites: dict[str, int]
+    is_tuned: bool
+    precision: str | None
+    programs: Any
+
+    @property
+    def node_count(self) -> int: ...
+    @property
+    def output_types(self) -> Mapping[str, Type]: ...
+    @functools.cached_property
+    def counted(self) -> dict[str, tuple[int, str]]: ...
+    @functools.cached_property
+    def compiler_options(self) -> Mapping[str, Any]: ...
+    @functools.cached_property
+    def minimum_feature_level(self) -> FeatureLevel: ...
+
+
+def report(network: _Network, prepared: Sequence[TensorDesc], beyond: Mapping[str, str]) -> str:
     """Return what a network is made of: operators, weights, and narrowed integers.
 
     Args:
@@ -74,21 +102,21 @@ def report(network: "Network", prepared: Sequence[TensorDesc], beyond: Mapping[s
     return "\n".join(lines)
 
 
-def sizes_by_data(network: "Network") -> collections.Counter[str]:
+def sizes_by_data(network: _Network) -> collections.Counter[str]:
     """Return how many edges between nodes have each size that data decides, by its name."""
     graphs = [network.graph, *(g for node in network.graph.functions for g in node.graphs)]
     edges = (edge for g in graphs for edge in (*g.input_edges, *g.intermediate_edges))
     return collections.Counter(edge.count_name for edge in edges if edge.count_name)
 
 
-def _precision_on(network: "Network", device: Any) -> str:
+def _precision_on(network: _Network, device: Any) -> str:
     """Return the precision of products on a device."""
     if network.precision == "tensorfloat32" and not has_tensorfloat32(device):
         return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
     return str(network.precision)
 
 
-def table(network: "Network") -> str:
+def table(network: _Network) -> str:
     """Return a table of the inputs and outputs in HTML."""
     rows = [
         f"<tr><td>{place}</td><td>{html.escape(name)}</td><td>{kind.name}</td>"
@@ -100,7 +128,7 @@ def table(network: "Network") -> str:
     return f"<table><caption>Network: {counts}</caption>{''.join(rows)}</table>"
 
 
-def shown_point(network: "Network", point: BindPoint) -> str:
+def shown_point(network: _Network, point: BindPoint) -> str:
     """Return the name, type and sizes of an input or output, with the names of its dimensions."""
     (tensor,) = point.tensors
     sizes = [*map(str, tensor.sizes)]
