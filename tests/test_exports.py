@@ -93,6 +93,19 @@ def test_tokens_are_those_of_onnx_runtime(form: str, tmp_path: Path):
     assert made.get_sequence(0).tolist() == greedy(tmp_path / "model.onnx", changed, 1)
 
 
+def test_a_text_that_has_ended_goes_on_without_its_end(tmp_path: Path):
+    write_decoder(tmp_path / "model.onnx")
+    wanted = greedy(tmp_path / "model.onnx", PROMPT, 35)
+    end = next(k for k in range(len(PROMPT) + 2, 40) if wanted[k] not in wanted[:k])
+    model = og.Model(write_config(tmp_path, eos_token_id=wanted[end]))
+    made = generated(model, PROMPT, 40)
+    assert made.get_sequence(0).tolist() == wanted[:end]
+    made.append_tokens([7, 8])
+    made.generate_next_token()
+    changed = greedy(tmp_path / "model.onnx", [*wanted[:end], 7, 8], 1)
+    assert made.get_sequence(0).tolist() == changed
+
+
 def test_prompts_of_a_batch_are_those_alone(tmp_path: Path):
     write_decoder(tmp_path / "onnx" / "model.onnx")
     model = og.Model(write_config(tmp_path, eos_token_id=[]))

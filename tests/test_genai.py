@@ -122,16 +122,37 @@ def test_prompts_of_a_batch_are_those_alone(model: og.Model):
     assert [row[len(PROMPT) :] for row in rows] == alone
 
 
-def test_a_sequence_ends_by_itself(folder: Path, model: og.Model):
-    tokens = generated(generator(model), PROMPT, 4)
-    end = tokens[len(PROMPT) + 1]
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_the_token_that_ends_a_text_is_no_part_of_it(ahead: int, folder: Path, model: og.Model):
+    reference, tokens = Reference(folder), generated(generator(model), PROMPT, 4)
+    text, end = tokens[: len(PROMPT) + 1], tokens[len(PROMPT) + 1]
     config = og.Config(folder)
     config.overlay(json.dumps({"model": {"eos_token_id": [END, end]}}))
-    made = generator(og.Model(config))
-    assert generated(made, PROMPT) == tokens[: len(PROMPT) + 2]
-    assert made.is_done()
-    made = generator(og.Model(config), min_length=12)
+    ending = og.Model(config, ahead=ahead)
+    made = generator(ending, max_length=len(text) + 1)
+    assert generated(made, PROMPT) == text  # also in the last place
+    made = generator(ending)
+    assert generated(made, PROMPT) == text
+    assert (made.is_done(), made.token_count()) == (True, len(text))
+    assert made.get_next_tokens().tolist() == [end]
+    np.testing.assert_allclose(made.get_logits()[0, 0], reference.logits(text)[-1], atol=1e-4)
+    assert generated(made, [33, 44], 3) == reference.greedy([*text, 33, 44], 3)
+    made = generator(ending, min_length=12)
     assert end not in generated(made, PROMPT, 12 - len(PROMPT))[len(PROMPT) :]
+
+
+def test_a_sequence_of_a_batch_keeps_its_end_where_others_go_on(folder: Path, model: og.Model):
+    """A batch has one length, so that all but the last ones to end have their tokens, and pads."""
+    prompts = [PROMPT, [8, 250, 4, 11, 30]]
+    first, second = (generated(generator(model), prompt, 6) for prompt in prompts)
+    config = og.Config(folder)
+    config.overlay(json.dumps({"model": {"eos_token_id": [first[6], second[9]]}}))
+    made = generator(og.Model(config), batch_size=2)
+    made.append_tokens(np.array(prompts))
+    while not made.is_done():
+        made.generate_next_token()
+    rows = [made.get_sequence(k).tolist() for k in range(2)]
+    assert rows == [[*first[:7], 0, 0], second[:9]]
 
 
 def test_decode_is_pure(model: og.Model):

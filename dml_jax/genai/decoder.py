@@ -299,9 +299,9 @@ class Decoder:
         buffers = [results[present] for _, present in self.folder.caches]
         return {"length": cache["length"] + counts, "buffers": buffers}
 
-    def cut(self, cache: Cache, length: int) -> Cache:
-        """Return a cache of the first tokens, `length` of each sequence."""
-        return {**cache, "length": jnp.full_like(cache["length"], length)}
+    def cut(self, cache: Cache, lengths: Sequence[int]) -> Cache:
+        """Return a cache of the first tokens of each sequence, as many as `lengths` says."""
+        return {**cache, "length": jnp.asarray(np.array(lengths, np.int32))}
 
     def encoded(self, cache: Cache, source: np.ndarray) -> Cache:
         """Return a cache with what an encoder made of a source; this decoder has none."""

@@ -227,6 +227,8 @@ class Generator:
     def generate_next_token(self) -> None:
         """Append the next token to each sequence; the pad_token_id to one that has ended.
 
+        Where all sequences have ended with it, they are left as they are.
+
         Raises `GenAIError` where there are no tokens yet, or as many as there may be.
         """
         if not self._count:
@@ -252,18 +254,32 @@ class Generator:
         if self._has_ended.any():
             pad = np.int32(self._model.folder.pad_token_id)
             column = jnp.where(self._has_ended[:, None], pad, column)
+        kept = self._logits, self._best
+        width = self._decoder.width(self._rows, max(self._filled) + 1)
+        is_known = self._steps == 1 and (1, width) in self._held  # else others come ahead
+        goes_on = is_known and self._count + 1 < self._options.max_length
+        if goes_on:  # the device goes on before the token is read
+            self._run(column, np.ones(len(self._filled), np.int32), width)
+        if self._ends_with(np.asarray(column)[:, 0]):
+            self._logits, self._best = kept
+            if goes_on:
+                self._filled = [f - 1 for f in self._filled]
+                self._cache = self._decoder.cut(self._cache, self._filled)
+            return
         self._tokens.append(column)
         self._count += 1
         self._see(column)
-        is_last = self._count >= self._options.max_length
-        width = self._decoder.width(self._rows, max(self._filled) + 1)
-        is_known = self._steps == 1 and (1, width) in self._held  # else others come ahead
-        if is_known and not is_last:  # the device goes on before the token is read
-            self._run(column, np.ones(len(self._filled), np.int32), width)
-        self._next = np.asarray(column)[:, 0]
-        if not is_known or is_last:  # the token is there before that program is compiled
+        if not goes_on:  # the token is there before that program is compiled
             self._waiting = [*self._next[:, None]]
-        self._has_ended |= (self._next[:, None] == self._ends).any(1)
+
+    def _ends_with(self, tokens: np.ndarray) -> bool:
+        """Take note of the next tokens; return whether all sequences have ended.
+
+        The tokens that end the last ones of them are no part of the sequences.
+        """
+        self._next = tokens
+        self._has_ended |= (tokens[:, None] == self._ends).any(1)
+        return bool(self._has_ended.all())
 
     def _answer(self) -> None:
         """Take note that the model reads the last token, if it has not read it."""
@@ -309,13 +325,13 @@ class Generator:
         block = self._blocks[0]
         if not self._used:
             self._blocks[0] = block = Block(np.asarray(block.tokens), block.keys)
-        self._next = block.tokens[self._used]
         self._used += 1
+        if self._ends_with(block.tokens[self._used - 1]):
+            return
         self._tokens.append(self._next[:, None])
         self._count += 1
         self._filled = [f + 1 for f in self._filled]
         self._waiting = [*self._next[:, None]]
-        self._has_ended |= (self._next[:, None] == self._ends).any(1)
         if self._used == self._steps:
             self._blocks, self._used, self._keys = self._blocks[1:], 0, block.keys
 
@@ -350,7 +366,7 @@ class Generator:
         if keys is not None:
             self._key = keys[self._used - 1]
         self._blocks, self._state, self._used, self._keys = [], None, 0, None
-        self._cache["length"] = jnp.asarray(np.array(self._filled, np.int32))
+        self._cache = self._decoder.cut(self._cache, self._filled)
         self._seen = None
         self._see(self._sequences)
 
@@ -470,7 +486,7 @@ class Generator:
         self._forget_ahead()
         kept = self._sequences[:, :length]
         self._start(length)
-        self._cache = self._decoder.cut(self._cache, max(length - 1, 0))
+        self._cache = self._decoder.cut(self._cache, [max(length - 1, 0)] * self._batch)
         if length:  # the last one is computed again, for its logits
             self._tokens, self._filled = [kept], [length - 1]
             self._waiting = [kept[0, -1:]]

@@ -80,11 +80,12 @@ class GrowingDecoder(ExportedDecoder):
         buffers = [last(results[present], counts) for _, present in self.folder.caches]
         return {"length": cache["length"] + counts, "buffers": buffers}
 
-    def cut(self, cache: Cache, length: int) -> Cache:
-        """Return a cache of the first tokens, `length` of each sequence."""
+    def cut(self, cache: Cache, lengths: Sequence[int]) -> Cache:
+        """Return a cache of the first tokens of each sequence, as many as `lengths` says."""
         moved = jax.vmap(lambda x, count: jnp.roll(x, count, 1))
-        buffers = [moved(x, cache["length"] - length) for x in cache["buffers"]]
-        return {**super().cut(cache, length), "buffers": buffers}
+        made = super().cut(cache, lengths)
+        buffers = [moved(x, cache["length"] - made["length"]) for x in cache["buffers"]]
+        return {**made, "buffers": buffers}
 
     def filled(self, buffer: np.ndarray, length: int) -> np.ndarray:
         """Return the rows of a buffer that are filled, [batch, heads, length, size]."""
