@@ -1,5 +1,6 @@
 """`dml-jax generate`: text from language models."""
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,8 @@ def generate(
         raise click.UsageError(f"'{folder}' is a file: dml-jax run {folder}")
     given = {n: v for n, v in options.items() if v is not None and v is not False}
     given |= {} if seed is None else {"random_seed": seed}
+    if isinstance(sys.stdin, io.TextIOWrapper):  # its bytes that are not UTF-8 are as an argument's
+        sys.stdin.reconfigure(errors="surrogateescape")
     with reporting(as_json):
         from dml_jax.genai.config import Model
         from dml_jax.genai.lora import Adapter

@@ -5,6 +5,7 @@
 
 import contextlib
 import datetime
+import functools
 import json
 import sys
 from collections.abc import Mapping
@@ -19,20 +20,69 @@ def stopped(message: str) -> None:
     raise StoppedError(message)
 
 
+def to_json(
+    x: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys=False
+) -> str:
+    """Return a value as JSON, by the arguments that transformers' filter has."""
+    known = {"ensure_ascii": ensure_ascii, "indent": indent, "separators": separators}
+    return json.dumps(x, **known, sort_keys=sort_keys)
+
+
+def strftime_now(format: str) -> str:  # noqa: A002  (templates may name the argument)
+    """Return this moment in a form."""
+    return datetime.datetime.now().strftime(format)
+
+
+@functools.cache
+def environment() -> Any:
+    """Return the environment that transformers fills in templates with."""
+    from jinja2 import nodes
+    from jinja2.exceptions import SecurityError
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.utils import Namespace
+
+    class Generation(Extension):
+        """`{% generation %}` stands around the words that a model is trained to say."""
+
+        tags = {"generation"}
+
+        def parse(self, parser: Any) -> nodes.Node:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return nodes.CallBlock(self.call_method("said"), [], [], body, lineno=line)
+
+        def said(self, caller: Any) -> str:
+            return caller()
+
+    class Names(Namespace):
+        """A namespace without names by which a template could leave the sandbox."""
+
+        def __init__(*args: Any, **named: Any):  # `self` is a name like others
+            own, *others = args
+            Namespace.__init__(own)
+            for name, value in dict(*others, **named).items():
+                own[name] = value
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            if name.startswith("_"):
+                raise SecurityError(f"a namespace takes no name that begins with _, as {name!r}")
+            super().__setitem__(name, value)
+
+    found = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+    )
+    found.globals["raise_exception"] = stopped
+    found.globals["strftime_now"] = strftime_now
+    found.globals["namespace"] = Names
+    found.filters["tojson"] = to_json
+    return found
+
+
 def filled(request: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of a template and its values, or how it failed."""
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.globals["raise_exception"] = stopped
-    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    environment.filters["tojson"] = lambda x, indent=None: json.dumps(
-        x, ensure_ascii=False, indent=indent
-    )
     try:
-        return {"text": environment.from_string(request["template"]).render(**request["values"])}
+        return {"text": environment().from_string(request["template"]).render(**request["values"])}
     except StoppedError as error:
         return {"stopped": str(error)}
     except RecursionError:

@@ -13,13 +13,14 @@ import numpy as np
 
 from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
-from dml_jax.genai.errors import GenAIError, need, raised, refusal
+from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.templates import filled
 from dml_jax.genai.tensors import Tensor
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
 _ERROR_STREAM = threading.Lock()
+_REASONING = ("reasoning_content", "thinking", "reasoning")  # names of one field of messages
 _UNFINISHED = "\ufffd"  # stands for bytes that are no character yet
 
 
@@ -113,6 +114,8 @@ class Tokenizer:
         """Return the tokens of a text, INT32."""
         if not isinstance(text, str):
             raise refusal("the text", "be a string", text)
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise refusal("the text", "be UTF-8 (Python reads other bytes as surrogates)", text)
         special = self._options["add_special_tokens"] == "true"
         with _tokenizing("the text", "be one that the tokenizer takes"), _without_panics():
             return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
@@ -149,32 +152,39 @@ class Tokenizer:
         """Return a decoder of one token after the other."""
         return TokenizerStream(self)
 
+    def _object(self, name: str) -> dict[str, Any]:
+        """Return the object in a file of the folder; an empty one without the file."""
+        path = self._folder.path / name
+        data = self._folder.read(name) if path.exists() else b"{}"
+        value = parse_text(data, f"the file '{path}'", json.loads)
+        if not isinstance(value, dict):
+            raise refusal(f"the file '{path}'", "hold an object", value)
+        return value
+
     @functools.cached_property
-    def _template(self) -> tuple[str, dict[str, Any]]:
-        """Return the folder's template and the special tokens that it may name."""
-        config: Any = {}
-        path = self._folder.path / "tokenizer_config.json"
-        if path.exists():
-            data = self._folder.read(path.name)
-            config = parse_text(data, f"the file '{path}'", json.loads)
-            if not isinstance(config, dict):
-                raise refusal(f"the file '{path}'", "hold an object", config)
-        template: Any = config.get("chat_template") or ""
-        if isinstance(template, list):  # several, by name
-            parts = [part for part in template if isinstance(part, dict)]
-            named = {str(part.get("name")): part.get("template", "") for part in parts}
-            template = named.get("default") or next(iter(named.values()), "")
-        path = self._folder.path / "chat_template.jinja"
-        if path.exists():
-            data = self._folder.read(path.name)
-            template = parse_text(data, f"the file '{path}'", lambda text: text.decode("utf-8"))
-        if not isinstance(template, str):
-            raise refusal("the template of the folder", "be a text", template)
-        special = {}
-        for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
-            value = config.get(name)
-            special[name] = value.get("content", "") if isinstance(value, dict) else value or ""
-        return template, special
+    def _templates(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the folder's templates by name, and the special tokens that they may name."""
+        config, folder = self._object("tokenizer_config.json"), self._folder.path
+        if "added_tokens_decoder" not in config:  # as older versions of transformers wrote it
+            config |= self._object("special_tokens_map.json")
+        named: Any = config.get("chat_template") or {}
+        if isinstance(named, list):
+            with fitting("the templates of the folder", "have a name and a text each"):
+                named = {one["name"]: one["template"] for one in named}
+        named = named if isinstance(named, dict) else {"default": named}
+        files = {path.stem: path for path in folder.glob("chat_templates/*.jinja")}
+        if (path := folder / "chat_template.jinja").exists():
+            files["default"] = path
+        if files:
+            datas = {name: self._folder.read(str(path)) for name, path in files.items()}
+            named = {
+                n: parse_text(d, f"the file '{files[n]}'", bytes.decode) for n, d in datas.items()
+            }
+        extra = config.get("extra_special_tokens")
+        tokens = {n: v for n, v in config.items() if n.endswith("_token")}
+        tokens |= extra if isinstance(extra, dict) else {}
+        tokens = {n: v.get("content") if isinstance(v, dict) else v for n, v in tokens.items()}
+        return named, {n: v for n, v in tokens.items() if isinstance(v, str)}
 
     def apply_chat_template(
         self,
@@ -197,21 +207,34 @@ class Tokenizer:
         """
         with raised():
             need("jinja2", "fill in templates")
-            template, special = self._template
-        template = template_str or template
-        if not template:
-            rule = "be given: the folder has no chat_template.jinja"
-            raise refusal("template_str", rule, template_str)
-        if not isinstance(template, str):
-            raise refusal("template_str", "be a text", template)
-        values = {}
+            named, special = self._templates
+        values: dict[str, Any] = {"documents": None, "add_generation_prompt": add_generation_prompt}
         for name, text in (("messages", messages), ("tools", tools)):
             try:
                 values[name] = json.loads(text) if text else None
             except json.JSONDecodeError as error:
                 raise refusal(f"the {name}", f"be JSON ({error})", text) from None
-        values |= {**special, "add_generation_prompt": add_generation_prompt}
-        return filled(template, values)
+        usual = "tool_use" if values["tools"] is not None and "tool_use" in named else "default"
+        template = named.get(str(template_str or usual), template_str)
+        if not template:
+            rule = f"be given: the folder has {' and '.join(named) or 'no chat_template.jinja'}"
+            raise refusal("template_str", rule, template_str)
+        if not isinstance(template, str):
+            raise refusal("the template", "be a text", template)
+        said = values["messages"]
+        if not (isinstance(said, list) and said and all(isinstance(one, dict) for one in said)):
+            raise refusal("the messages", "be a list of objects", said)
+        values["messages"] = [_without_nulls(message) for message in said]
+        return filled(template, {**special, **values})
+
+
+def _without_nulls(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as transformers gives it to templates, its reasoning under all names."""
+    known = {name: value for name, value in message.items() if value is not None}
+    thought = next((known[name] for name in _REASONING if name in known), None)
+    if thought is None:
+        return known
+    return {"thinking": thought, **known, "reasoning_content": thought}
 
 
 class TokenizerStream:
@@ -219,15 +242,16 @@ class TokenizerStream:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        self._ids: list[int] = []
-        self._start = self._end = 0  # tokens whose text is known, and has been returned
+        self._ids: list[int] = []  # the last tokens: those before them change no text behind
+        self._told, self._begun = "", 0  # the text of `_ids` that is known; those that began it
 
     def decode(self, token: int) -> str:
         """Return the text that a token adds, "" while a character is not whole."""
         self._ids.append(int(token))
-        before = self._tokenizer.decode(self._ids[self._start : self._end])
-        text = self._tokenizer.decode(self._ids[self._start :])
-        if text.endswith(_UNFINISHED) and len(self._ids) - self._end < 8:
-            return ""
-        self._start, self._end = self._end, len(self._ids)
-        return text[len(before) :]
+        text = self._tokenizer.decode(self._ids)
+        whole = text.rstrip(_UNFINISHED)
+        piece, self._told = whole[len(self._told) :], max(self._told, whole, key=len)
+        if piece and whole == text:  # a decoder strips the first blank of a text, not of its rest
+            self._ids = self._ids[self._begun :]
+            self._told, self._begun = self._tokenizer.decode(self._ids), len(self._ids)
+        return piece
