@@ -79,6 +79,38 @@ def test_tokens_are_those_of_onnx_runtime(form: str, tmp_path: Path):
         assert wanted[tokens[-1]] >= wanted.max() - 2 * tolerance * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("form", ["builder", "slice", "after the head"])
+def test_a_head_of_the_last_token_alone_reads_no_padding(form: str, folder: Path, tmp_path: Path):
+    """The model builder's option prune_lm_head, and its relatives."""
+    write_folder(tmp_path)
+    path, node = tmp_path / "model.onnx", onnx.helper.make_node
+    network = onnx.load(path)
+    head, nodes = network.graph.node[-1], network.graph.node
+    read, made = ("whole", "logits") if form == "after the head" else (head.input[0], "last")
+    if form == "after the head":
+        head.output[0] = read
+    else:
+        head.input[0] = made
+    at = len(nodes) - (form != "after the head")
+    constant = node("Constant", [], ["minus"], value_ints=[-1])
+    if form == "builder":
+        constant = node("Constant", [], ["minus"], value_int=-1)
+        nodes.insert(at, node("Unsqueeze", ["row", "one"], [made]))
+        nodes.insert(at, node("Gather", [read, "minus"], ["row"], axis=1))
+    else:
+        nodes.insert(at, node("Slice", [read, "minus", "far", "one"], [made]))
+        nodes.insert(at, node("Constant", [], ["far"], value_ints=[2**63 - 1]))
+    nodes.insert(0, constant)
+    network.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(network, path, save_as_external_data=True, size_threshold=0)
+    made = generator(og.Model(str(tmp_path), ahead=1))
+    assert generated(made, PROMPT, 4) == Reference(folder).greedy(PROMPT, 4)
+    nodes[0].CopyFrom(node("Neg", ["one"], ["minus"]))  # a place that is computed
+    onnx.save(network, path)
+    with pytest.raises(og.GenAIError, match="the output 'logits' to be those of each token"):
+        og.Model(str(tmp_path))
+
+
 def test_sequences_go_on_after_more_tokens_and_from_an_earlier_one(folder: Path, model: og.Model):
     reference, made = Reference(folder), generator(model)
     first = generated(made, PROMPT, 3)

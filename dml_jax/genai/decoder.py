@@ -17,10 +17,10 @@ import numpy as np
 import onnx
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.genai.exports import whole
+from dml_jax.genai.exports import numbers, whole
 from dml_jax.genai.folder import FITTING, Folder
 from dml_jax.memory.available import free_bytes
 from dml_jax.onnx import load_network
@@ -154,18 +154,13 @@ class Decoder:
         """
         graph = self.folder.proto.graph
         by_output = {name: node for node in graph.node for name in node.output}
-        known = {t.name: numpy_helper.to_array(t) for t in graph.initializer if not t.external_data}
-        known |= {
-            n.output[0]: numpy_helper.to_array(n.attribute[0].t)
-            for n in graph.node
-            if n.op_type == "Constant" and n.attribute[0].name == "value"
-        }
+        known = numbers(graph, self.folder.files.array)
         for node in graph.node:
             if node.op_type != "If":
                 continue
             test = by_output.get(node.input[0])
             if test is not None and test.op_type == "Greater" and test.input[1] in known:
-                return int(known[test.input[1]].reshape(-1)[0])
+                return int(known[test.input[1]])
         return None
 
     def width(self, rows: int, total: int) -> int:

@@ -2,12 +2,14 @@
 
 import functools
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
@@ -157,6 +159,55 @@ def _named(field: str, name: Any, known: Mapping[str, int], member: str) -> int:
         rule = f"be a name in {member}{nearest(str(name), known)}"
         raise DmlError([Fault("", f"the {field} in generation_config.json", rule, name)])
     return known[name]
+
+
+def numbers(graph: onnx.GraphProto, read: Callable[[onnx.TensorProto], Any]) -> dict[str, Any]:
+    """Return the constants of one element of a graph, by name; `read` reads a tensor."""
+    given = {tensor.name: tensor for tensor in graph.initializer}
+    nodes = (node for node in graph.node if node.op_type == "Constant")
+    given |= {n.output[0]: onnx.helper.get_attribute_value(n.attribute[0]) for n in nodes}
+    is_long = {n for n, x in given.items() if math.prod(getattr(x, "dims", ())) != 1}
+    made = {n: read(x) if hasattr(x, "dims") else x for n, x in given.items() if n not in is_long}
+    return {name: np.asarray(x).item() for name, x in made.items() if np.size(x) == 1}
+
+
+def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProto], Any]) -> None:
+    """Let a decoder give the logits of each token, where it gives those of the last one alone.
+
+    It takes the last place of what it reads, where a chunk of a prompt has padding.
+
+    Args:
+        graph: the network, which is changed.
+        logits: the name of the logits.
+        read: reads a tensor.
+
+    Raises `DmlError` where it takes the last place in a way that is not known.
+    """
+    by_output = {name: node for node in graph.node for name in node.output}
+    known, name, path = numbers(graph, read), logits, list[onnx.NodeProto]()
+    is_last = False
+    while name in by_output and not is_last:
+        path.append(by_output[name])
+        kind, read = path[-1].op_type, path[-1].input
+        place = [known.get(given) for given in read[1:4]]
+        axis = [a.i for a in path[-1].attribute if a.name == "axis"]
+        is_last = (kind, axis, place) == ("Gather", [1], [-1])
+        is_last = is_last or (kind == "Slice" and place[0] == -1 and place[2:] == [1])
+        inner = [n for n in read if n in by_output and by_output[n].op_type != "Constant"]
+        name = inner[0] if len(inner) == 1 else ""
+    value = next(v for v in graph.output if v.name == logits)
+    shape = value.type.tensor_type.shape.dim
+    if not is_last:
+        if len(shape) == 3 and shape[1].dim_value == 1:
+            rule = "be those of each token, or of the last one by Gather or Slice of axis 1"
+            raise DmlError([Fault("", f"the output '{logits}'", rule, Unquoted("one token's"))])
+        return
+    for node in path:
+        if node is path[-1] or node.op_type == "Unsqueeze":
+            del node.attribute[:], node.input[1:]
+            node.op_type = "Identity"
+    del graph.value_info[:]
+    value.type.tensor_type.ClearField("shape")
 
 
 def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:

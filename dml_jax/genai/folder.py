@@ -12,7 +12,7 @@ import onnx
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.files import read_bytes, similar_file
 from dml_jax.genai.errors import fitting
-from dml_jax.genai.exports import PLAIN, members, of_export, unbranched, whole
+from dml_jax.genai.exports import PLAIN, members, of_export, unbranched, unprune, whole
 from dml_jax.onnx.external import Folder as Files
 from dml_jax.onnx.external import files_of
 
@@ -252,4 +252,5 @@ class Folder:
                 rule = f"be the file of the weights of '{name}'{similar_file(path)}"
                 what = Unquoted("no such file")
                 raise DmlError([Fault("", f"the file '{path}'", rule, what)])
+        unprune(proto.graph, self.names["logits"], self.files.array)
         return proto
