@@ -129,7 +129,7 @@ def test_each_level_takes_its_rows(op_class: type[Operator]):
                 assert all(op.refused_at(level) for level in FeatureLevel if level < min(levels))
                 op.validate(op.minimum_feature_level)
                 if all(t.dimension_count == rank for t in (*op.inputs, *op.outputs)) and not any(
-                    r.levels for r in op.contract.records
+                    r.levels for r in op.records()
                 ):
                     assert op.minimum_feature_level == min(levels)
 
@@ -222,7 +222,7 @@ def test_what_breaks_a_record_is_refused(op_class: type[Operator]):
     """Every record is broken by a change of one field, which is refused by name."""
     broken: dict[int, bool] = {}
     newest = max(FeatureLevel)
-    active = [r for r in op_class.contract.records if r.holds_at(newest)]
+    active = [r for r in op_class.records() if r.holds_at(newest)]
 
     def left() -> list[Any]:
         unbroken = [r for r in active if not broken.get(id(r)) and not _is_of_no_tensor(r)]

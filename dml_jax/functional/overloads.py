@@ -286,7 +286,7 @@ def _parameter(text: str) -> inspect.Parameter:
 
 def _is_generator(operator: type[Operator]) -> bool:
     """Return whether an operator may have no input: none has to be given, by no record either."""
-    demanded = any("given(" in record.data.get("holds", "") for record in operator.contract.records)
+    demanded = any("given(" in record.data.get("holds", "") for record in operator.records())
     inputs = [f for f in operator.fields if f.tensor and not f.tensor.output]
     return not demanded and all(f.optional for f in inputs)
 

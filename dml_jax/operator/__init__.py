@@ -2,14 +2,24 @@
 
 An operator is a description, which `dml_jax.description.descriptor` defines; it has a `contract`,
 which checks its fields, asks feature levels and finds the outputs that follow; and it is called
-with arrays (`callable`), as graphs are. `base` joins the three, `declaration` reads the fields from
-the facts, `registry` finds operators by name, and `fused` has activations without tensors.
+with arrays (`callable`), as graphs are. `base` joins the three, `declared` says what the class of
+an operator has, `declaration` reads its fields from the facts, `registry` finds operators by name,
+and `fused` has activations without tensors.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+from dml_jax.operator import registry
 from dml_jax.operator.base import Operator, operator_from_json
 from dml_jax.operator.contract import Fitted, Rule, per_channel, rule, with_rank
 from dml_jax.operator.fused import Fused, FusedActivation
-from dml_jax.operator.registry import OPERATORS, operator_type
+from dml_jax.operator.registry import Registry
+
+OPERATORS: Registry[type[Operator]] = registry.OPERATORS
+"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
+
+operator_type: Callable[[Any], type[Operator]] = registry.operator_type
 
 __all__ = [
     "OPERATORS",

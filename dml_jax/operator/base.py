@@ -15,15 +15,15 @@ from dml_jax import beyond, facts
 from dml_jax.constraints import UnknownError
 from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
-from dml_jax.description.descriptor import Descriptor, snake_case
-from dml_jax.description.fields import Choice, Field
-from dml_jax.description.support import Support
+from dml_jax.description.descriptor import snake_case
+from dml_jax.description.fields import Choice
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault
-from dml_jax.operator.callable import Bindable, BindPoint
-from dml_jax.operator.contract import NEWEST, Contract, Fitted, tensors_of
+from dml_jax.operator.callable import BindPoint
+from dml_jax.operator.contract import NEWEST, Contract, Fitted
 from dml_jax.operator.declaration import fields_of_facts, half_declared
+from dml_jax.operator.declared import Declared
 from dml_jax.operator.fused import FusedActivation
 from dml_jax.operator.registry import OPERATORS, named
 from dml_jax.operator.samples import domain, typical_fields
@@ -38,7 +38,7 @@ class _Lowering(Protocol[Result]):
     def _check_arrays(self, arrays: Sequence[Any]) -> None: ...
 
 
-class Operator(Descriptor, Bindable):
+class Operator(Declared):
     """A DirectML operator: a checked description, and a function of JAX arrays.
 
     `op(x, ...)` takes one array for each input tensor that is given, in the order of the fields, of
@@ -64,18 +64,7 @@ class Operator(Descriptor, Bindable):
     the bases.
     """
 
-    short_name: ClassVar[str]  # "REDUCE"
-    family: ClassVar[str]  # the module that declares it
-    support: ClassVar[Support]
-    constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
     contract: ClassVar[Contract]
-    in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
-    formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
-    function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
-    by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
-    sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
-    arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
-    only: ClassVar[Sequence[str]] = ()  # those of `arguments` that must be the class's own value
     _tensor_fields: ClassVar[tuple[str, ...]]
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
@@ -111,31 +100,6 @@ class Operator(Descriptor, Bindable):
         jax.tree_util.register_static(cls)
         OPERATORS.put(cls)
 
-    # What an operator may declare.
-
-    def expected_sizes(self) -> Mapping[str, Any]:
-        """Return tensor field -> the sizes it must have (a sequence of them for a list).
-
-        None is a size that does not follow.
-        """
-        return {}
-
-    def because(self, field: str, dimension: int) -> str:
-        """Return where an expected size comes from, as an error message says it."""
-        return ""
-
-    def default_sizes(self) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of outputs that no record gives, for `infer` without `output_sizes`."""
-        return {}
-
-    def default_data_types(self) -> Mapping[str, TensorDataType]:
-        """Return the types of outputs that no record gives, for `infer` without types."""
-        return {}
-
-    def lower(self, *arrays: Any, **_: Any) -> Any:
-        """Compute the outputs from one array for each input."""
-        raise NotImplementedError
-
     # What a function of `dml_jax.functional` asks.
 
     @classmethod
@@ -159,7 +123,7 @@ class Operator(Descriptor, Bindable):
 
         A data type that a record ties to a tensor, such as MinMaxDataType, is that tensor's.
         """
-        for record in cls.contract.records:
+        for record in cls.records():
             if record.kind == "type" and record.data["is"].endswith(".DataType"):
                 f = next((f for f in cls.fields if f.c_name == record.data["type"]), None)
                 of = snake_case(record.data["is"].removesuffix(".DataType"))
@@ -270,21 +234,6 @@ class Operator(Descriptor, Bindable):
             raise DmlError(faults)
         return cls(**fields)
 
-    @classmethod
-    def outputs_of(cls) -> list[Field]:
-        """Return the fields of the outputs."""
-        return cls.contract.outputs
-
-    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
-        """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.
-
-        The path is DirectML's spelling: `InputTensor`, `OutputTensors[1]`. Optional tensors that
-        are not given are left out.
-        """
-        for f in self.fields:
-            if f.tensor and output in (None, f.tensor.output):
-                yield from tensors_of(f, getattr(self, f.name))
-
     def bind_points(self) -> Iterator[BindPoint]:
         """Yield where memory is bound: the tensor fields that are given, by their C names."""
         for f in self.fields:
@@ -322,7 +271,7 @@ class Operator(Descriptor, Bindable):
 
     def domain(self, field: str) -> tuple[float, float]:
         """Return the range of typical elements of the input `field`."""
-        return domain(self, field)
+        return domain(self.short_name, field, self.contract.view(vars(self)))
 
     @overload
     def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...

@@ -8,14 +8,14 @@ asks a feature level, and `Contract.outputs_that_follow` makes the outputs of ot
 import functools
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dml_jax import constraints, facts
-from dml_jax.constraints import Aspect, Record, View, aspect_of, is_wrong, solve_sizes, solve_types
+from dml_jax import constraints
+from dml_jax.constraints import Aspect, View, aspect_of, is_wrong, solve_sizes, solve_types
 from dml_jax.description.descriptor import UnknownFieldError
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
@@ -31,10 +31,8 @@ from dml_jax.errors import (
     moving,
     nearest,
 )
+from dml_jax.operator.declared import Declared, tensors_of
 from dml_jax.operator.fused import FusedActivation
-
-if TYPE_CHECKING:
-    from dml_jax.operator.base import Operator
 
 NEWEST = max(FeatureLevel)
 Rule = Callable[[Any, Expect], None]
@@ -85,17 +83,6 @@ def per_channel(sizes: Mapping[str, tuple[int, ...] | None], *fields: str) -> Fi
     return Fitted({n: (1, *own, *rest) for n, own in known.items() if len(own) == 1 < len(x)})
 
 
-def tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:
-    """Yield (path, field, tensor) of each tensor in the value of a field."""
-    if f.tensor is None or value is None:
-        return
-    if f.is_array:
-        for index, tensor in enumerate(value):
-            yield f"{f.c_name}[{index}]", f.name, tensor
-    else:
-        yield f.c_name, f.name, value
-
-
 class Contract:
     """What the description of an operator must meet, and what follows from its fields.
 
@@ -106,21 +93,12 @@ class Contract:
         rules: the methods that `rule` marks.
     """
 
-    def __init__(self, operator: "type[Operator]"):
+    def __init__(self, operator: type[Declared]):
         self.operator, self.c_name, self.fields = operator, operator.c_name, operator.fields
-        self.outputs = [f for f in self.fields if f.tensor and f.tensor.output]
+        self.outputs = operator.outputs_of()
         self._by_name = {f.name: f for f in self.fields}
         marked = [v for base in reversed(operator.__mro__) for v in vars(base).items()]
         self.rules = tuple(v for v in dict(marked).values() if hasattr(v, "reads"))
-
-    @functools.cached_property
-    def records(self) -> tuple[Record, ...]:
-        """Return the constraint records; without any, all tensors of an own operator agree."""
-        declared, short_name = self.operator.constraints, self.operator.short_name
-        if declared or short_name in facts.catalogue():
-            return constraints.records_of(declared)
-        alike = [f.c_name + "[*]" * f.is_array for f in self.fields if f.tensor]
-        return constraints.records_of([{"equal": alike, "of": ["DataType"]}])
 
     def view(self, values: Mapping[str, Any]) -> View:
         """Return the values of fields as records read them."""
@@ -198,7 +176,7 @@ class Contract:
 
     # What is wrong with a description.
 
-    def check(self, op: "Operator", faults: list[Fault], present: Mapping[str, Any]) -> None:
+    def check(self, op: Declared, faults: list[Fault], present: Mapping[str, Any]) -> None:
         """Add to `faults` what is wrong with the fields that are `present` of a description."""
         given = [f for f in self.fields if f.name in present]
         tensors = [tensor for f in given if f.tensor for tensor in tensors_of(f, present[f.name])]
@@ -225,7 +203,7 @@ class Contract:
             expect(False, self.outputs[0].c_name, demand, NOTHING)
         known = {c: v for c, v in self.by_c_name(present).items() if (c, "") not in wrong}
         view = View(known, op._counts)
-        constraints.check(self.records, view, expect, wrong, NEWEST)
+        constraints.check(self.operator.records(), view, expect, wrong, NEWEST)
         self._check_rules(op, expect, wrong, present)
         self._check_sizes(op, expect, tensors, wrong, present)
         faults += expect.faults
@@ -243,7 +221,7 @@ class Contract:
                 expect(False, f"{path}.Flags", demand, Unquoted(tensor.flags.name))
 
     def _check_rules(
-        self, op: "Operator", expect: Expect, wrong: Collection[Aspect], present: Mapping[str, Any]
+        self, op: Declared, expect: Expect, wrong: Collection[Aspect], present: Mapping[str, Any]
     ) -> None:
         """Check the rules that read only fields that are present and right."""
         for method in self.rules:
@@ -258,7 +236,7 @@ class Contract:
 
     def _check_sizes(
         self,
-        op: "Operator",
+        op: Declared,
         expect: Expect,
         tensors: _Tensors,
         wrong: Collection[Aspect],
@@ -291,11 +269,11 @@ class Contract:
                     text = f"be {size} {op.because(name, d)}".rstrip()
                     expect(False, f"{path}.Sizes[{d}]", text, got)
 
-    def refused_at(self, op: "Operator", level: FeatureLevel) -> tuple[Fault, ...]:
+    def refused_at(self, op: Declared, level: FeatureLevel) -> tuple[Fault, ...]:
         """Return why a feature level refuses a description; nothing where it accepts it."""
         faults = op.support.faults(self.c_name, list(op.tensors()), self._group_of(op), level)
         expect = Expect(self.c_name)
-        of_level = [record for record in self.records if record.levels]
+        of_level = [record for record in self.operator.records() if record.levels]
         if of_level:
             constraints.check(of_level, self.view(op.__dict__), expect, set(), level)
         for f in self.fields:
@@ -307,7 +285,7 @@ class Contract:
         at = f" at feature level {level}"
         return (*faults, *(replace(f, rule=f.rule + at) for f in expect.faults))
 
-    def _group_of(self, op: "Operator") -> Any:
+    def _group_of(self, op: Declared) -> Any:
         """Return the value of the attribute by which the support rows of an operator go."""
         return getattr(op, op.support.by) if op.support.by else None
 
@@ -319,7 +297,7 @@ class Contract:
 
     def outputs_that_follow(
         self,
-        op: "Operator",
+        op: Declared,
         wanted: Sequence[Field],
         data_type: Any,
         output_sizes: Any,
@@ -337,14 +315,14 @@ class Contract:
         view, c_names = self.view(op.__dict__), [f.c_name for f in wanted]
         types, one_type = data_type
         sizes = self._sizes_by_output(op, view, output_sizes, wanted, faults)
-        solved_types = solve_types(self.records, view, c_names, NEWEST, {})
+        solved_types = solve_types(self.operator.records(), view, c_names, NEWEST, {})
         given = {f.c_name: sizes[f.name] for f in wanted if _are_sizes(sizes.get(f.name))}
-        solved: dict[str, Any] = solve_sizes(self.records, view, c_names, NEWEST, given)
+        solved: dict[str, Any] = solve_sizes(self.operator.records(), view, c_names, NEWEST, given)
         own, defaults = _own_sizes(op), op.default_data_types()
         free = [f for f in wanted if f.c_name not in solved_types]
         chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
         if chosen:
-            solved_types |= solve_types(self.records, view, c_names, NEWEST, chosen)
+            solved_types |= solve_types(self.operator.records(), view, c_names, NEWEST, chosen)
         made: dict[str, TensorDesc] = {}
         for f in wanted:
             # One type is for the outputs that may choose.
@@ -367,7 +345,7 @@ class Contract:
                     made[f.name] = TensorDesc(kind, shape)
         return made
 
-    def _only_type(self, op: "Operator", f: Field) -> TensorDataType | None:
+    def _only_type(self, op: Declared, f: Field) -> TensorDataType | None:
         """Return the type of an output that no record gives: its only one, or the input's."""
         allowed = op.support.groups[self._group_of(op)][0].types[f.name]
         if len(allowed) == 1:
@@ -381,7 +359,7 @@ class Contract:
         return self._of_outputs(by_field, "DataType", TensorDataType.of, faults), is_one
 
     def _sizes_by_output(
-        self, op: "Operator", view: View, sizes: Any, wanted: Sequence[Field], faults: list[Fault]
+        self, op: Declared, view: View, sizes: Any, wanted: Sequence[Field], faults: list[Fault]
     ) -> Mapping[str, Any]:
         """Return the sizes that the caller of `infer` gives, by output."""
         names = [f.name for f in wanted]
@@ -393,7 +371,7 @@ class Contract:
                 faults.append(Fault(self.c_name, "output_sizes", demand, sizes))
             by_field = dict(zip(names, sizes, strict=False))
         else:
-            solved = solve_sizes(self.records, view, [f.c_name for f in wanted], NEWEST)
+            solved = solve_sizes(self.operator.records(), view, [f.c_name for f in wanted], NEWEST)
             known = {f.name: solved.get(f.c_name) for f in wanted} | _own_sizes(op)
             left = [name for name in names if None in (known[name] or [None])]
             by_field = {names[0]: sizes}
@@ -426,7 +404,7 @@ class Contract:
         return chosen
 
 
-def _own_sizes(op: "Operator") -> dict[str, Any]:
+def _own_sizes(op: Declared) -> dict[str, Any]:
     """Return the sizes that an operator says itself."""
     return {**op.expected_sizes(), **op.default_sizes()}
 

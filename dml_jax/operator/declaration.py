@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dml_jax import enums, facts
 from dml_jax.description.descriptor import ScaleBias, Size2D, snake_case
@@ -22,10 +22,8 @@ from dml_jax.description.fields import (
 )
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import nearest
+from dml_jax.operator.declared import Declared
 from dml_jax.operator.fused import Fused
-
-if TYPE_CHECKING:
-    from dml_jax.operator.base import Operator
 
 _KINDS: dict[str, Kind] = {
     "input": Tensor(),
@@ -72,7 +70,7 @@ def fields_of_facts(lines: Sequence[str]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def half_declared(cls: "type[Operator]", base: "type[Operator]") -> Iterator[str]:
+def half_declared(cls: type[Declared], base: type[Declared]) -> Iterator[str]:
     """Yield each part that the declaration of `cls` lacks, beside `base`, or that cannot be."""
     names, (package, _, family) = facts.catalogue(), cls.__module__.rpartition(".")
     if cls.short_name not in names and not cls.fields:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -19,10 +19,8 @@ from dml_jax.errors import (
     raise_if,
     refused,
 )
+from dml_jax.operator.declared import Declared
 from dml_jax.operator.registry import OPERATORS, named
-
-if TYPE_CHECKING:
-    from dml_jax.operator.base import Operator
 
 
 @dataclass(init=False, repr=False, eq=False, frozen=True, slots=True)
@@ -36,10 +34,10 @@ class FusedActivation:
         attributes: its attributes, by field.
     """
 
-    operator: "type[Operator]"
+    operator: type[Declared]
     attributes: dict[str, Any]
 
-    def __init__(self, operator: "type[Operator]", /, **attributes: Any):
+    def __init__(self, operator: type[Declared], /, **attributes: Any):
         if not callable(getattr(operator, "function", None)):
             name = getattr(operator, "c_name", repr(operator))
             raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
@@ -57,7 +55,7 @@ class FusedActivation:
             {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
         )
         expect = Expect(operator.c_name)
-        constraints.check(operator.contract.records, view, expect, set(), max(FeatureLevel))
+        constraints.check(operator.records(), view, expect, set(), max(FeatureLevel))
         faults += expect.faults
         raise_if(faults)
         object.__setattr__(self, "operator", operator)

@@ -2,13 +2,10 @@
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from dml_jax import facts
 from dml_jax.errors import NOTHING, DmlError, Fault
-
-if TYPE_CHECKING:
-    from dml_jax.operator.base import Operator
 
 T = TypeVar("T", bound=Any)
 
@@ -55,11 +52,10 @@ class Registry(Mapping[str, T]):
         return len(self._built)
 
 
-OPERATORS: Registry["type[Operator]"] = Registry()
-"""Every operator, by its full name (`DML_OPERATOR_REDUCE`)."""
+OPERATORS: Registry[Any] = Registry()
 
 
-def operator_type(name: Any) -> "type[Operator]":
+def operator_type(name: Any) -> Any:
     """Return the operator class of a name with or without DML_OPERATOR_. Raises `DmlError`."""
     short = str(name).removeprefix(facts.PREFIX)
     short = facts.names_of_aliases().get(short, short)
@@ -71,7 +67,7 @@ def operator_type(name: Any) -> "type[Operator]":
     raise DmlError([facts.unknown_operator(name)])
 
 
-def named(value: Any) -> "tuple[type[Operator], Any]":
+def named(value: Any) -> tuple[Any, Any]:
     """Return the class of {"Type", "Desc"}, and the fields."""
     if not isinstance(value, Mapping):
         raise DmlError([Fault("DML_OPERATOR_DESC", "", "be an object", value)])

@@ -6,17 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import MISSING
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dml_jax import facts
 from dml_jax.constraints import View, evaluate
 from dml_jax.description.fields import Array, Choice, Integer, Kind, Structure, Tensor
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
+from dml_jax.operator.declared import Declared
 from dml_jax.operator.fused import Fused
-
-if TYPE_CHECKING:
-    from dml_jax.operator.base import Operator
 
 _OF_OUTPUTS = dict.fromkeys(("output_data_type", "output_sizes", "outputs"))
 _SIZES: ContextVar[Any] = ContextVar("the sizes that typical uses have", default=None)
@@ -57,7 +55,7 @@ def smallest(kind: Kind, tensor: TensorDesc) -> Any:
 
 
 def typical_fields(
-    operator: "type[Operator]", elements: int, data_type: str
+    operator: type[Declared], elements: int, data_type: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the fields of each typical use, and what `Operator.infer` takes beside them.
 
@@ -86,7 +84,7 @@ def typical_fields(
             yield _smallest_fields(operator, tensor) | values
 
 
-def _smallest_fields(operator: "type[Operator]", tensor: TensorDesc) -> dict[str, Any]:
+def _smallest_fields(operator: type[Declared], tensor: TensorDesc) -> dict[str, Any]:
     """Return small values of the fields that have to be given, of inputs that are like `tensor`."""
     needed = [f for f in operator.fields if f.default is MISSING and f not in operator.outputs_of()]
     like = {f.name: smallest(f.kind, tensor) for f in needed}
@@ -116,8 +114,8 @@ def _tensor(text: str, like: TensorDesc, scope: View) -> TensorDesc:
     )
 
 
-def domain(op: "Operator", field: str) -> tuple[float, float]:
-    """Return the range of typical elements of an input."""
-    ranges = facts.samples().get(op.short_name, {}).get("range", {})
+def domain(short_name: str, field: str, view: View) -> tuple[float, float]:
+    """Return the range of typical elements of an input of an operator with the fields of `view`."""
+    ranges = facts.samples().get(short_name, {}).get("range", {})
     low, high = ranges.get(field, ranges.get("", (-1.0, 1.0)))
-    return low, evaluate(high, op.contract.view(vars(op)))
+    return low, evaluate(high, view)

@@ -283,7 +283,7 @@ def _with_type(
     """Return the types with one tensor of another type, and the tensors that share it."""
     shared = {name}
     c_names = {f.c_name: f.name for f in op_class.fields if f.tensor}
-    for record in op_class.contract.records:
+    for record in op_class.records():
         if record.levels:
             continue
         data = record.data

@@ -1,0 +1,88 @@
+"""What the class of an operator declares, as the modules below `Operator` read it."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from dml_jax import facts
+from dml_jax.constraints import Record, records_of
+from dml_jax.description.descriptor import Descriptor
+from dml_jax.description.fields import Field
+from dml_jax.description.support import Support
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.enums import TensorDataType
+from dml_jax.operator.callable import Bindable
+
+
+def tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:
+    """Yield (path, field, tensor) of each tensor in the value of a field."""
+    if f.tensor is None or value is None:
+        return
+    if f.is_array:
+        for index, tensor in enumerate(value):
+            yield f"{f.c_name}[{index}]", f.name, tensor
+    else:
+        yield f.c_name, f.name, value
+
+
+class Declared(Descriptor, Bindable):
+    """The base of `Operator`: what its class declares, and the tensors that follow."""
+
+    short_name: ClassVar[str]  # "REDUCE"
+    family: ClassVar[str]  # the module that declares it
+    support: ClassVar[Support]
+    constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
+    formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
+    function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
+    by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
+    sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
+    arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
+    only: ClassVar[Sequence[str]] = ()  # those of `arguments` that must be the class's own value
+
+    def expected_sizes(self) -> Mapping[str, Any]:
+        """Return tensor field -> the sizes it must have (a sequence of them for a list).
+
+        None is a size that does not follow.
+        """
+        return {}
+
+    def because(self, field: str, dimension: int) -> str:
+        """Return where an expected size comes from, as an error message says it."""
+        return ""
+
+    def default_sizes(self) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of outputs that no record gives, for `infer` without `output_sizes`."""
+        return {}
+
+    def default_data_types(self) -> Mapping[str, TensorDataType]:
+        """Return the types of outputs that no record gives, for `infer` without types."""
+        return {}
+
+    def lower(self, *arrays: Any, **_: Any) -> Any:
+        """Compute the outputs from one array for each input."""
+        raise NotImplementedError
+
+    @classmethod
+    @functools.cache
+    def records(cls) -> tuple[Record, ...]:
+        """Return the constraint records; without any, all tensors of an own operator agree."""
+        if cls.constraints or cls.short_name in facts.catalogue():
+            return records_of(cls.constraints)
+        alike = [f.c_name + "[*]" * f.is_array for f in cls.fields if f.tensor]
+        return records_of([{"equal": alike, "of": ["DataType"]}])
+
+    @classmethod
+    def outputs_of(cls) -> list[Field]:
+        """Return the fields of the outputs."""
+        return [f for f in cls.fields if f.tensor and f.tensor.output]
+
+    def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
+        """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.
+
+        The path is DirectML's spelling: `InputTensor`, `OutputTensors[1]`. Optional tensors that
+        are not given are left out.
+        """
+        for f in self.fields:
+            if f.tensor and output in (None, f.tensor.output):
+                yield from tensors_of(f, getattr(self, f.name))
