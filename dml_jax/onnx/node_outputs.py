@@ -6,7 +6,7 @@ implementation.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,15 +19,11 @@ from dml_jax.onnx import empty
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.functions import body_of, folded
+from dml_jax.onnx.graph_context import GraphContext, Results
 from dml_jax.onnx.nodes import Node, listed
 from dml_jax.onnx.ranges import checked
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padded, Padding, Tensor, Type, fitting
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.translate import Translation
-
-Results = list[Tensor | None]
 
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
 
@@ -40,7 +36,7 @@ class NodeOutputs:
         node: the node.
     """
 
-    def __init__(self, translation: "Translation", node: Node):
+    def __init__(self, translation: GraphContext, node: Node):
         self.translation, self.node = translation, node
 
     def made(self) -> Results:

@@ -9,7 +9,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -19,10 +19,7 @@ from dml_jax import facts, functional
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Padded, Padding, Scope, Shape, Tensor, Type, expect_sizes
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.translate import Translation
+from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type, expect_sizes
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own op types, which have no schemas here."""
@@ -339,45 +336,6 @@ class Node:
     def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
         """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
         return DmlError([Fault("", field, rule, value, kind=kind)])
-
-
-@dataclass(frozen=True)
-class Site:
-    """A node, and the graph around it, as what translates the node in place reads them.
-
-    Attributes:
-        translation: the translation of the graph around it.
-        proto: the node.
-        inputs: tensors, sequences of these, None for an input that is left out.
-        scope: the tensors and sequences of the graph around it, by name.
-        opsets: the version of each domain.
-    """
-
-    translation: "Translation"
-    proto: onnx.NodeProto
-    inputs: Sequence[Any]
-    scope: Scope
-    opsets: Mapping[str, int]
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, `default` where it is left out."""
-        found = (attribute_value(a) for a in self.proto.attribute if a.name == name)
-        return next(found, default)
-
-    def given(self, index: int) -> Any:
-        """Return input `index`, None where it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def graph(self, name: str) -> onnx.GraphProto:
-        """Return the graph that is the attribute `name`."""
-        graph = self.attribute(name)
-        if graph is None:
-            raise refused(name, "be given", Unquoted("nothing"))
-        return graph
-
-    def inlined(self, graph: onnx.GraphProto, scope: Scope) -> list[Any]:
-        """Return the outputs of a graph within the node, translated in the graph around it."""
-        return self.translation.graph(graph, scope, [o.name for o in graph.output], self.opsets)
 
 
 def expect(holds: object, field: str, rule: str, value: object) -> None:

@@ -19,9 +19,9 @@ from dml_jax.onnx.calls import CALLS_MAX, calls_itself, too_deep
 from dml_jax.onnx.carried import SizeBounds, cut
 from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.functions import FunctionKey, Opsets, body_of, domain_of, fill, key_of, without
-from dml_jax.onnx.network_builder import NetworkBuilder
-from dml_jax.onnx.node_outputs import NodeOutputs, Results, refusal_of
-from dml_jax.onnx.nodes import Node, Site, label_of, record_of
+from dml_jax.onnx.graph_context import GraphContext, Results, Site
+from dml_jax.onnx.node_outputs import NodeOutputs, refusal_of
+from dml_jax.onnx.nodes import Node, label_of, record_of
 from dml_jax.onnx.older import renewed
 from dml_jax.onnx.ragged import passed, refusal
 from dml_jax.onnx.schemas import (
@@ -36,7 +36,7 @@ from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.topology import needed, repeated
 
 
-class Translation(NetworkBuilder):
+class Translation(GraphContext):
     """Translates a graph. All that is in the way becomes `faults`.
 
     Args:
@@ -48,14 +48,7 @@ class Translation(NetworkBuilder):
         outer: the translation of the graph around this one.
 
     Attributes:
-        curable: the nodes among the faults that `fallback` would compute.
-        asked: the names of the model's inputs.
-        beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
-            by its identity.
         bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
-        turns: how many turns a Loop may take; None for any number.
-        counts: what is counted, and its count, by the identity of what is counted.
-        loops: how many loops are around what is translated, whose turns are written out.
     """
 
     def __init__(
@@ -67,16 +60,9 @@ class Translation(NetworkBuilder):
         outer: "Translation | None" = None,
     ):
         super().__init__(fallback, outer)
-        self.curable: list[str] = []
-        self.asked: set[str] = set()
-        self.beyond: dict[int, tuple[str, str]] = {}
         self.bounds: SizeBounds | None = None
-        self.turns: int | None = None
-        self.counts: dict[int, tuple[Any, Tensor]] = {}
-        self.loops = 0
         self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir = opsets, functions, ir
-        self._called: tuple[FunctionKey, ...] = ()
 
     def inner(self) -> "Translation":
         """Return a translation of a graph within a node of the graph."""
@@ -84,16 +70,6 @@ class Translation(NetworkBuilder):
         inner._called, inner.asked, inner.beyond = self._called, self.asked, self.beyond
         inner.turns = self.turns
         return inner
-
-    @property
-    def is_inner(self) -> bool:
-        """Return whether this translates a graph within a node."""
-        return self._outer is not None or self.loops > 0
-
-    @property
-    def is_within_calls(self) -> bool:
-        """Return whether this translates the body of a function or of a node."""
-        return bool(self._called)
 
     def graph(
         self,

@@ -6,7 +6,8 @@ from typing import Any
 from jax import lax
 
 from dml_jax.errors import Unquoted
-from dml_jax.onnx.nodes import MICROSOFT, Site, inlines, refused
+from dml_jax.onnx.graph_context import Site
+from dml_jax.onnx.nodes import MICROSOFT, inlines, refused
 from dml_jax.onnx.tensors import Tensor
 
 AXIS = "axis_name"

@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,16 +21,12 @@ from dml_jax.graph import Graph
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
-from dml_jax.onnx.nodes import Site, expect, inlines, refused
+from dml_jax.onnx.graph_context import GraphContext, Results, Site
+from dml_jax.onnx.nodes import expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type
 from dml_jax.onnx.topology import read_by_graph
 from dml_jax.onnx.turns import TURNS_MAX, expect_end
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.translate import Translation
-
-Results = list[Tensor | None]
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
@@ -158,7 +154,7 @@ def _expect_padding(
 
 
 def _named(paddings: Sequence[Padding | None]) -> list[tuple[int, str] | None]:
-    """Return how outputs are padded, as `Translation.function` takes it."""
+    """Return how outputs are padded, as `GraphContext.function` takes it."""
     return [None if padding is None else (padding.axis, padding.origin) for padding in paddings]
 
 
@@ -222,7 +218,7 @@ def branch(site: Site) -> Results:
 
 
 def _common(
-    translation: "Translation", one: Sequence[Type], other: Sequence[Type]
+    translation: GraphContext, one: Sequence[Type], other: Sequence[Type]
 ) -> list[Type] | None:
     """Return the types of what two branches give; None where they differ.
 
@@ -239,7 +235,7 @@ def _common(
     return [max(a, b, key=lambda t: len(t.shape or ())) for a, b in pairs] if fits else None
 
 
-def _cure(translation: "Translation", condition: Tensor) -> list[Fault]:
+def _cure(translation: GraphContext, condition: Tensor) -> list[Fault]:
     """Return how `condition` becomes known at load, where it follows from inputs of the model."""
     names, left = set[str](), [condition]
     while left:
@@ -378,7 +374,7 @@ def _unrolled(
     return [*state, *stacks], None
 
 
-def _stacked(translation: "Translation", turns: Sequence[Tensor]) -> Tensor | None:
+def _stacked(translation: GraphContext, turns: Sequence[Tensor]) -> Tensor | None:
     """Return the outputs of all turns as one tensor; None where their sizes differ."""
     first = turns[0]
     if any(not isinstance(tensor, Tensor) for tensor in turns):
@@ -494,7 +490,7 @@ def _expect_kept(word: str, after: Sequence[Type], kinds: Sequence[Type], cure: 
             raise refused("body", rule, Unquoted(_shown(made)))
 
 
-def _limit(translation: "Translation", trips: Tensor) -> Tensor:
+def _limit(translation: GraphContext, trips: Tensor) -> Tensor:
     """Return the number of turns; one that is known as a number that JAX takes."""
     if not trips.is_known:
         return trips

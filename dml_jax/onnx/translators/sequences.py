@@ -12,7 +12,8 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import Unquoted
-from dml_jax.onnx.nodes import Site, expect, inlines, refused
+from dml_jax.onnx.graph_context import Site
+from dml_jax.onnx.nodes import expect, inlines, refused
 from dml_jax.onnx.tensors import EmptyOptional, Scope, Tensor, TensorList
 
 _TENSORS_MAX = 1024  # of a sequence that is cut: each is an operator of the graph

@@ -10,7 +10,8 @@ from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx import affine, carried, older, ragged, ranges
-from dml_jax.onnx.nodes import MICROSOFT, Node, Site, attribute_value, inlines, translates
+from dml_jax.onnx.graph_context import Site
+from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, inlines, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
 from dml_jax.onnx.tensors import Padded, Shape, Tensor, dense, index_type
 

@@ -1,0 +1,104 @@
+"""A graph while it is translated, as its nodes see it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from dml_jax.errors import Unquoted
+from dml_jax.onnx.functions import FunctionKey
+from dml_jax.onnx.network_builder import NetworkBuilder
+from dml_jax.onnx.nodes import attribute_value, refused
+from dml_jax.onnx.tensors import Scope, Tensor
+
+Results = list[Tensor | None]
+
+
+class GraphContext(NetworkBuilder):
+    """Builds a graph whose nodes are translated, which may have graphs of their own.
+
+    Attributes:
+        curable: the nodes among the faults that `fallback` would compute.
+        asked: the names of the model's inputs.
+        beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
+            by its identity.
+        turns: how many turns a Loop may take; None for any number.
+        counts: what is counted, and its count, by the identity of what is counted.
+        loops: how many loops are around what is translated, whose turns are written out.
+    """
+
+    def __init__(self, fallback: bool, outer: NetworkBuilder | None = None):
+        super().__init__(fallback, outer)
+        self.curable: list[str] = []
+        self.asked: set[str] = set()
+        self.beyond: dict[int, tuple[str, str]] = {}
+        self.turns: int | None = None
+        self.counts: dict[int, tuple[Any, Tensor]] = {}
+        self.loops = 0
+        self._called: tuple[FunctionKey, ...] = ()
+
+    @property
+    def is_inner(self) -> bool:
+        """Return whether this translates a graph within a node."""
+        return self._outer is not None or self.loops > 0
+
+    @property
+    def is_within_calls(self) -> bool:
+        """Return whether this translates the body of a function or of a node."""
+        return bool(self._called)
+
+    def inner(self) -> "GraphContext":
+        """Return the context of a graph within a node of this one."""
+        raise NotImplementedError
+
+    def graph(
+        self, proto: Any, scope: Scope, outputs: Sequence[str], opsets: Mapping[str, int]
+    ) -> Results:
+        """Translate the nodes that `outputs` depend on; return the outputs."""
+        raise NotImplementedError
+
+    def call(
+        self, function: onnx.FunctionProto, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]
+    ) -> Results:
+        """Translate the body of a function in place of the node that calls it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node, and the graph around it, as what translates the node in place reads them.
+
+    Attributes:
+        translation: the translation of the graph around it.
+        proto: the node.
+        inputs: tensors, sequences of these, None for an input that is left out.
+        scope: the tensors and sequences of the graph around it, by name.
+        opsets: the version of each domain.
+    """
+
+    translation: GraphContext
+    proto: onnx.NodeProto
+    inputs: Sequence[Any]
+    scope: Scope
+    opsets: Mapping[str, int]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, `default` where it is left out."""
+        found = (attribute_value(a) for a in self.proto.attribute if a.name == name)
+        return next(found, default)
+
+    def given(self, index: int) -> Any:
+        """Return input `index`, None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def graph(self, name: str) -> onnx.GraphProto:
+        """Return the graph that is the attribute `name`."""
+        graph = self.attribute(name)
+        if graph is None:
+            raise refused(name, "be given", Unquoted("nothing"))
+        return graph
+
+    def inlined(self, graph: onnx.GraphProto, scope: Scope) -> list[Any]:
+        """Return the outputs of a graph within the node, translated in the graph around it."""
+        return self.translation.graph(graph, scope, [o.name for o in graph.output], self.opsets)
