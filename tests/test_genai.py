@@ -24,6 +24,7 @@ import dml_jax.genai as og
 from dml_jax.cli import cli
 from dml_jax.genai import templates
 from dml_jax.genai.search import picked, repeating
+from dml_jax.genai.talking import Answer
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -400,6 +401,49 @@ def test_a_conversation_goes_on(tmp_path: Path):
     *answers, last = [json.loads(line) for line in result.stdout.splitlines()]
     assert [[*answer] for answer in answers] == [["text"], ["text"]]
     assert "expected the prompt to have less than" in last["faults"][0]["message"]
+
+
+def test_a_full_conversation_leaves_out_its_oldest_messages(tmp_path: Path):
+    """An answer is that of a conversation that has the other messages alone."""
+    config = write_folder(tmp_path) / "genai_config.json"
+    value = json.loads(config.read_text())
+    value["model"]["eos_token_id"] = []  # answers end at max_length
+    config.write_text(json.dumps(value))
+    words = ["generate", str(tmp_path), "--chat", "--max_length", "60", "--json"]
+    result = CliRunner().invoke(cli, words, input="hello\nhow are you\nthe fox\n")
+    assert result.exit_code == 0, result.output
+    said = "2 messages are left out: the conversation is full (max_length)\n"
+    assert result.stderr == 2 * said
+    alone = CliRunner().invoke(cli, words, input="the fox\n")
+    assert result.stdout.splitlines()[-1:] == alone.stdout.splitlines()
+
+
+def test_options_of_draws_draw(tmp_path: Path):
+    """Those of the folder, and those that are typed; a seed repeats itself."""
+
+    def text(*words: str) -> str:
+        given = ["generate", str(tmp_path), "-p", "the", "--max_length", "30", *words]
+        result = CliRunner().invoke(cli, given)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    config = write_folder(tmp_path) / "genai_config.json"
+    greedy = text()
+    drawn = text("--temperature", "8", "--top_k", "300", "--seed", "1")
+    assert greedy == text() == text("--temperature", "0") == text("--top_k", "1")
+    assert text("--seed", "1") != greedy
+    value = json.loads(config.read_text())
+    value["search"] |= {"do_sample": True, "temperature": 8.0, "top_k": 300}
+    config.write_text(json.dumps(value))
+    assert text("--seed", "1") == drawn not in (text("--seed", "2"), text(), greedy)
+    assert text("--no-do_sample") == greedy
+    assert text("--num_beams", "1", "--no-do_sample") == greedy
+    text("--num_beams", "2")
+
+
+def test_the_rate_is_that_of_tokens_whose_program_is_there():
+    answer = Answer(seconds=[1.0, 5.0, 6.0, 6.5, 7.0], waits=[4.0, 1.0])
+    assert answer.rate == 2 / 1.0
 
 
 def test_programs_find_the_module_as_onnxruntime_genai(folder: Path, tmp_path: Path):

@@ -20,7 +20,9 @@ _FOLDER = click.Path(readable=False, path_type=Path)
 @click.option("--chat", is_flag=True, help="Talk with the model, by the folder's template.")
 @click.option("--max_length", type=int, help="Tokens at most, the prompt included.")
 @click.option("--min_length", type=int, help="Tokens at least, the prompt included.")
-@click.option("--do_sample", is_flag=True, help="Draw each token, by these options:")
+@click.option(
+    "--do_sample/--no-do_sample", default=None, help="Draw each token, as each of these options:"
+)
 @click.option("--temperature", type=float, help="Divides the logits; less than 1 is less random.")
 @click.option("--top_k", type=int, help="Draw from so many tokens.")
 @click.option("--top_p", type=float, help="Draw from tokens that have this probability together.")
@@ -70,8 +72,11 @@ def generate(
         raise click.UsageError("Give a text with --prompt, or talk with --chat.")
     if folder.is_file():
         raise click.UsageError(f"'{folder}' is a file: dml-jax run {folder}")
-    given = {n: v for n, v in options.items() if v is not None and v is not False}
-    given |= {} if seed is None else {"random_seed": seed}
+    given = {n: v for n, v in {**options, "random_seed": seed}.items() if v is not None}
+    if given.keys() & {"temperature", "top_k", "top_p", "random_seed"}:
+        given.setdefault("do_sample", True)
+    elif given.get("num_beams", 1) > 1:
+        given.setdefault("do_sample", False)
     if isinstance(sys.stdin, io.TextIOWrapper):  # its bytes that are not UTF-8 are as an argument's
         sys.stdin.reconfigure(errors="surrogateescape")
     with reporting(as_json):
@@ -84,7 +89,7 @@ def generate(
             model = model.adapted(Adapter.load(adapter, model.folder))
         if model.decoder.note:
             click.echo(model.decoder.note, err=True)
-        talk: Any = Talk(model, {"do_sample": False, **given})
+        talk: Any = Talk(model, given)
         if features is not None:
             _say(talk, talk.heard(_array(features)), stats, as_json)
         if prompt == "-":
@@ -133,6 +138,9 @@ def _say(talk: Any, answer: Iterator[str], stats: bool, as_json: bool) -> None:
     finally:
         if is_open:
             click.echo()
+    if talk.answer.left_out:
+        left_out = f"{talk.answer.left_out} messages are left out: the conversation is full"
+        click.echo(f"{left_out} (max_length)", err=True)
     if as_json:
         found = {"text": "".join(pieces), **(talk.answer.values() if stats else {})}
         say_json(found)

@@ -163,7 +163,7 @@ def _named(field: str, name: Any, known: Mapping[str, int], member: str) -> int:
 
 def numbers(graph: onnx.GraphProto, read: Callable[[onnx.TensorProto], Any]) -> dict[str, Any]:
     """Return the constants of one element of a graph, by name; `read` reads a tensor."""
-    given = {tensor.name: tensor for tensor in graph.initializer}
+    given: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
     nodes = (node for node in graph.node if node.op_type == "Constant")
     given |= {n.output[0]: onnx.helper.get_attribute_value(n.attribute[0]) for n in nodes}
     is_long = {n for n, x in given.items() if math.prod(getattr(x, "dims", ())) != 1}
@@ -188,12 +188,12 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
     is_last = False
     while name in by_output and not is_last:
         path.append(by_output[name])
-        kind, read = path[-1].op_type, path[-1].input
-        place = [known.get(given) for given in read[1:4]]
+        kind, given = path[-1].op_type, path[-1].input
+        place = [known.get(name) for name in given[1:4]]
         axis = [a.i for a in path[-1].attribute if a.name == "axis"]
         is_last = (kind, axis, place) == ("Gather", [1], [-1])
         is_last = is_last or (kind == "Slice" and place[0] == -1 and place[2:] == [1])
-        inner = [n for n in read if n in by_output and by_output[n].op_type != "Constant"]
+        inner = [n for n in given if n in by_output and by_output[n].op_type != "Constant"]
         name = inner[0] if len(inner) == 1 else ""
     value = next(v for v in graph.output if v.name == logits)
     shape = value.type.tensor_type.shape.dim

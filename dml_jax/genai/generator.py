@@ -449,6 +449,11 @@ class Generator:
             return self._beams.sequence(index, self._sequences)
         return self._sequences[index].copy()
 
+    @property
+    def program_count(self) -> int:
+        """Return how many programs were called."""
+        return len(self._held)
+
     def token_count(self) -> int:
         """Return how many tokens a sequence has."""
         return self._count

@@ -26,18 +26,22 @@ class Answer:
     Attributes:
         prompt: the number of tokens of the prompt.
         seconds: when each token came, from the start.
+        waits: how long those took whose program was loaded or compiled first.
         token_bytes: the bytes that a step reads: weights, and the filled part of the cache.
+        left_out: the number of messages that had no place any more.
     """
 
     prompt: int = 0
     seconds: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
     token_bytes: int = 0
+    left_out: int = 0
 
     @property
     def rate(self) -> float:
-        """Return the tokens a second after the first one; 0 where there is one at most."""
-        count = len(self.seconds) - 1
-        return count / (self.seconds[-1] - self.seconds[0]) if count > 0 else 0.0
+        """Return the tokens a second after the first one, `waits` apart; 0 where there is none."""
+        count = len(self.seconds) - 1 - len(self.waits)
+        return count / (self.seconds[-1] - self.seconds[0] - sum(self.waits)) if count > 0 else 0.0
 
     def values(self) -> dict[str, Any]:
         """Return the statistics, for JSON."""
@@ -77,22 +81,34 @@ class Talk:
             is_chat: whether it is a message, for the folder's template; else the model goes on with
                 the text itself.
 
-        Raises `GenAIError` where the text is empty, or too long.
+        Where a conversation is full, its oldest messages are left out. Raises `GenAIError` where
+        the text is empty, or too long.
         """
-        start = time.perf_counter()
+        start, self.answer = time.perf_counter(), Answer()
         if not text.strip():
             raise refusal("the prompt", "have words", text)
-        prompt = self._filled(text) if is_chat else text
-        tokens = self.tokenizer.encode(prompt)
-        room = self._limit - self._generator.token_count()
-        if self.model.decoder.is_encoding:
-            room = self.model.folder.context_length + 1  # of the encoder, which starts anew
-            self._generator.rewind_to(0)
+        if is_chat:
+            self._messages.append({"role": "user", "content": text})
+        tokens = self.tokenizer.encode(self._filled() if is_chat else text)
+        while is_chat and len(tokens) >= self._room and len(self._messages) > 2:
+            del self._messages[:2]
+            self.answer.left_out, self._told = self.answer.left_out + 2, ""
+            tokens = self.tokenizer.encode(self._filled())
+        room = self._room
         if len(tokens) >= room:
             rule = f"have less than {room} tokens (max_length is {self._limit})"
             raise refusal("the prompt", rule, len(tokens))
+        if self.model.decoder.is_encoding:
+            self._generator.rewind_to(0)
         self._generator.append_tokens(tokens)
         yield from self._streamed(start, len(tokens))
+
+    @property
+    def _room(self) -> int:
+        """Return the number of tokens that a prompt is less than."""
+        if self.model.decoder.is_encoding:
+            return self.model.folder.context_length + 1  # of the encoder, which starts anew
+        return self._limit - self._generator.token_count()
 
     def heard(self, features: np.ndarray) -> Iterator[str]:
         """Yield the text of a sound, piece by piece.
@@ -102,16 +118,15 @@ class Talk:
 
         Raises `GenAIError` where the model reads none, or others.
         """
-        start = time.perf_counter()
+        start, self.answer = time.perf_counter(), Answer()
         if not self.model.decoder.is_encoding:
             raise refusal("features", "be given to a model with an encoder", self.model.type)
         self._generator.rewind_to(0)
         self._generator.set_inputs({"input_features": features})
         yield from self._streamed(start, self._generator.token_count())
 
-    def _filled(self, text: str) -> str:
-        """Return what a message adds to the conversation, by the template."""
-        self._messages.append({"role": "user", "content": text})
+    def _filled(self) -> str:
+        """Return what the last message adds to what was told, by the template."""
         whole = self.tokenizer.apply_chat_template(json.dumps(self._messages))
         if self._told and whole.startswith(self._told):
             return whole[len(self._told) :]
@@ -119,14 +134,20 @@ class Talk:
         return whole
 
     def _streamed(self, start: float, count: int) -> Iterator[str]:
-        self.answer = Answer(count)
+        self.answer.prompt, waiting = count, 0
         stream, made, shown = self.tokenizer.create_stream(), list[int](), 0
         ends = self.model.folder.eos_token_ids
         before = self._generator.token_count()
         while not self._generator.is_done():
+            asked, programs = time.perf_counter(), self._generator.program_count
             self._generator.generate_next_token()
             token = int(self._generator.get_next_tokens()[0])
             self.answer.seconds.append(time.perf_counter() - start)
+            if self._generator.program_count > programs:
+                waiting = self.model.ahead  # so many tokens are its first result
+            waiting -= 1
+            if waiting >= 0 and len(self.answer.seconds) > 1:
+                self.answer.waits.append(time.perf_counter() - asked)
             if self._has_beams:
                 continue
             if token in ends:
