@@ -117,13 +117,22 @@ def test_scales_are_the_simple_fractions_that_they_stand_for(scale: float):
         np.testing.assert_array_equal(result, expected)
 
 
-def test_sizes_by_scales_are_those_of_onnx():
-    """2.3 in FLOAT is less than 23 / 10: 22 elements, where ONNX Runtime gives 23."""
-    x = np.arange(10, dtype=np.float32).reshape(1, 1, 10, 1)
+@pytest.mark.parametrize(("size", "scale"), [(10, 2.3), (20, 1.15), (10, 0.7), (7, 1.7)])
+def test_sizes_by_scales_are_those_of_onnx_runtime(size: int, scale: float):
+    """2.3 in FLOAT is less than 23 / 10: 22 elements in DOUBLE, 23 as PyTorch writes such files."""
+    x = np.arange(size, dtype=np.float32).reshape(1, 1, size, 1)
     made = node("Resize", "x - c0", "y", mode="nearest", nearest_mode="floor")
-    result = load_onnx(resize(x, [np.float32([1, 1, 2.3, 1])], [made]))(x)["y"]
-    places = [math.floor((k + HALF) * 10 / 23 - HALF) for k in range(22)]
-    np.testing.assert_array_equal(result, read(x, [[0], [0], places, [0]]))
+    model = resize(x, [np.float32([1, 1, scale, 1])], [made])
+    np.testing.assert_array_equal(load_onnx(model)(x)["y"], runtime(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize("scales", [(0.6, 0.6), (2.5, 0.6), (0.7, 1.5)])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_version_10_rounds_up_where_it_shrinks(scales: tuple[float, float], is_known: bool):
+    x = np.arange(24, dtype=np.float32).reshape(1, 1, 4, 6)
+    made = node("Resize", "c1 c0" if is_known else "x c0", "y", mode="nearest")
+    model = resize(x, [np.float32([1, 1, *scales]), x], [made], opset=10)
+    np.testing.assert_array_equal(load_onnx(model)(x)["y"], runtime(model, {"x": x})[0])
 
 
 CROPS = [((0, 0), (10, 10)), ((2, -1), (6, 11)), ((9, 1), (1, 7)), ((3, 10), (3, 5))]  # tenths

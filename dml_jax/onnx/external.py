@@ -1,6 +1,7 @@
 """Elements of tensors that lie in files beside the model: ONNX's external data."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -97,6 +98,9 @@ class Folder:
         found = deepcopy(tensor)
         for entry in found.external_data:
             entry.value = true.name if entry.key == "location" else entry.value
+        if all(entry.key != "length" for entry in found.external_data):
+            length = -(-math.prod(tensor.dims) * _bits(tensor.data_type) // 8)
+            found.external_data.add(key="length", value=str(length))
         return found, str(true.parent)
 
 
@@ -145,6 +149,13 @@ def _size_in_bytes(tensor: onnx.TensorProto) -> int:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     is_plain = dtype.kind in "iufc" or dtype.name == "bfloat16"
     return math.prod(tensor.dims) * dtype.itemsize * is_plain
+
+
+def _bits(element: int) -> int:
+    """Return the bits that an element takes in a file; names of smaller types say them."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
+    few = re.fullmatch(r"(?:u?int|float)([24])(?:_.*)?", dtype.name)
+    return int(few[1]) if few else 8 * dtype.itemsize
 
 
 def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:

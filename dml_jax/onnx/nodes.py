@@ -61,8 +61,9 @@ class OpType:
         reads_sizes: whether it reads the sizes of its input, and no elements.
         must_fit: whether an output is refused that is empty though no input is.
         inferred_since: the version by which ONNX infers the sizes of earlier versions too.
-        inferred_as: changes a copy of the node, and the types of its inputs by name, so that ONNX's
-            inference gives the sizes of ONNX's text; takes the inputs too.
+        inferred_as: changes copies of the node, of the types of its inputs by name, and of the
+            list of these, so that ONNX's inference gives the sizes of ONNX's text, or of ONNX
+            Runtime.
         written_as: the version that earlier ones are written as (`dml_jax.onnx.older`).
         misread_before: the version before which ONNX's reference implementation computes something
             else than its text, so that nothing of it is computed at load by this.

@@ -22,10 +22,12 @@ class Early(NamedTuple):
     Attributes:
         version: the version that they are written as.
         change: changes the attributes; returns the elements of one more input, None without one.
+        op_type: the name of the op type that says the same; "" for the same name.
     """
 
     version: int
     change: Callable[[dict[str, Any]], np.ndarray | None]
+    op_type: str = ""
 
 
 def renewed(
@@ -42,6 +44,7 @@ def renewed(
         constant: makes an input.
     """
     copy = deepcopy(proto)
+    copy.op_type = early.op_type or proto.op_type
     given = {a.name: attribute_value(a) for a in proto.attribute}
     del copy.attribute[:]
     more = early.change(given)
@@ -85,3 +88,4 @@ def _recurrent(given: dict[str, Any]) -> None:
 
 CAST, LP_POOL, RESHAPE = Early(6, _cast), Early(2, _lp_pool), Early(5, _reshape)
 RECURRENT, SPLIT = Early(7, _recurrent), Early(2, _split)
+DYNAMIC_SLICE = Early(10, lambda given: None, "Slice")

@@ -1,5 +1,6 @@
 """What ONNX says of a node: the schema of its op type, its attributes, the types of its outputs."""
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -11,7 +12,7 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest, raise_if
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value
+from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value, of_version
 from dml_jax.onnx.tensors import Tensor, Type
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
@@ -34,7 +35,7 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
         schema = defs.get_schema(op_type, version, domain)
     except (defs.SchemaError, TypeError):  # a name that is no text is none
         if (domain, op_type) in OP_TYPES:
-            return version, None
+            return _before(domain, op_type, version)
         name = f"{domain}.{op_type}" if domain else op_type
         shown = Unquoted(f"'{name}' (opset {version})")
         if domain in _OF_ONE_PROCESSOR:
@@ -45,6 +46,20 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
         rule = f"be known{nearest(str(op_type), names)}"
         raise DmlError([Fault("", "op type", rule, shown)]) from None
     return schema.since_version, schema
+
+
+def _before(domain: str, op_type: str, version: int) -> tuple[int, defs.OpSchema | None]:
+    """Return what `schema_of` does of an op type that ONNX defines later, or never.
+
+    The later definition holds where the op type had no other one before.
+    """
+    known = OP_TYPES[domain, op_type].translators
+    for later in range(version, 0 if domain else defs.onnx_opset_version() + 1):
+        with contextlib.suppress(defs.SchemaError, TypeError):
+            schema = defs.get_schema(op_type, later, domain)
+            is_same = of_version(known, later) is of_version(known, version)
+            return (later, schema) if is_same else (version, None)
+    return version, None
 
 
 def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
@@ -147,20 +162,24 @@ def output_types(
     """
     if schema is None:
         return [None] * len(proto.output)
-    kinds, data, weights = {}, {}, {}
+    kinds = {
+        name: helper.make_tensor_type_proto(tensor.type.element, tensor.shape)
+        for name, tensor in zip(proto.input, inputs, strict=True)
+        if tensor is not None
+    }
+    if record.inferred_as:
+        proto, inputs = deepcopy(proto), [*inputs]
+        record.inferred_as(proto, kinds, inputs)
+    data, weights = {}, {}
     for name, tensor in zip(proto.input, inputs, strict=True):
         if tensor is None:
             continue
-        kinds[name] = helper.make_tensor_type_proto(tensor.type.element, tensor.shape)
         is_list = len(tensor.shape) == 1 and tensor.type.element in _LIST_ELEMENTS
         if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
             (weights if tensor.is_weight else data)[name] = tensor
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     if schema.since_version < record.inferred_since:
         schema = defs.get_schema(proto.op_type, record.inferred_since, schema.domain)
-    if record.inferred_as:
-        proto = deepcopy(proto)
-        record.inferred_as(proto, kinds, inputs)
 
     def inferred(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
         known = {}

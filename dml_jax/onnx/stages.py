@@ -26,7 +26,7 @@ from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
 from dml_jax.onnx.calls import written_out
 from dml_jax.onnx.external import Folder, with_inner_elements
-from dml_jax.onnx.functions import by_reference
+from dml_jax.onnx.functions import FunctionKey, by_reference, key_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
@@ -61,6 +61,7 @@ class Source:
         folder: where the files of its external data are.
         opsets: the version of each domain.
         initializers: the array and the type of elements of each initializer, by name.
+        functions: those whose nodes are of other versions than the model's.
         nodes: those that the outputs depend on, each after those that it reads from.
         store: the arrays on the device.
         is_quick: whether the first calls of a program have one that was compiled quickly.
@@ -76,6 +77,7 @@ class Source:
         self.proto, self.folder, self.store = proto, folder, Store()
         self.opsets: dict[str, int] = {}
         self.initializers: dict[str, tuple[np.ndarray, int]] = {}
+        self.functions: dict[FunctionKey, onnx.FunctionProto] = {}
         self.nodes: Sequence[onnx.NodeProto] = ()
 
     @classmethod
@@ -96,6 +98,7 @@ class Source:
         expect.faults += repeated(proto.graph)
         expect.check()
         proto = written_out(proto)
+        self.functions = {key_of(f.domain, f.name, f.overload): f for f in proto.functions}
         self.initializers = dict(_initializers(proto, self.folder, initializers))
         self.proto = proto = _without_elements(proto)
         outputs = [output.name for output in proto.graph.output]
@@ -136,6 +139,8 @@ def unknown_nodes(source: Source) -> list[Fault]:
     for node in source.nodes:
         for inner in within(node):
             domain = domain_of(inner.domain)
+            if key_of(domain, inner.op_type, inner.overload) in source.functions:
+                continue
             try:
                 schema_of(domain, inner.op_type, source.opsets)
             except DmlError as error:
@@ -227,7 +232,7 @@ class Stage:
         self.tries = dict(plan.tries)
         ir = source.proto.ir_version
         with beyond.allowed():
-            translation = Translation(source.opsets, {}, ir, fallback=True)
+            translation = Translation(source.opsets, source.functions, ir, fallback=True)
             scope: Scope = {}
             inputs = self._read(translation, plan, scope, wanted)
             self.refused = self._translate(translation, plan, scope, wanted)

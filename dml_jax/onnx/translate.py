@@ -138,6 +138,7 @@ class Translation(GraphContext):
         if record.written_as and opsets.get("", 0) < record.written_as.version:
             proto, inputs = renewed(proto, inputs, record.written_as, self.constant)
             opsets = {**opsets, "": record.written_as.version}
+            record = record_of(domain, proto.op_type)
         version, schema = schema_of(domain, proto.op_type, opsets)
         if schema is not None:
             check_attributes(proto, schema)

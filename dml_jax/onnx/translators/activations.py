@@ -26,7 +26,10 @@ _SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
 
 @translates(*ACTIVATIONS, padded=ragged.by_element)
 def _activation(node: Node) -> Expression:
-    return node.function(node[0], *map(node.attribute, ACTIVATIONS[node.op_type]))
+    x, values = node[0], map(node.attribute, ACTIVATIONS[node.op_type])
+    if node.op_type == "Shrink" and not node.type().is_floating:  # its bias is a FLOAT
+        return dml.cast(node.function(dml.cast(x, "FLOAT32"), *values), node.output_type())
+    return node.function(x, *values)
 
 
 def activated(node: Node, x: Expression, given: Sequence[float] | None = None) -> Expression:

@@ -70,6 +70,11 @@ def _image_scaler(node: Node) -> Expression:
     return node[0] * node.attribute("scale", 1.0) + constant
 
 
+@translates("Scale")
+def _scale(node: Node) -> Expression:
+    return node[0] * node.attribute("scale", 1.0)
+
+
 @translates("Mean", padded=ragged.by_element)
 def _mean(node: Node) -> Expression:
     if len(node) == 2:

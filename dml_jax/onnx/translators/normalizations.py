@@ -177,6 +177,14 @@ def _embedding(node: Node) -> Any:
 
 
 @translates("MeanVarianceNormalization")
+def _mean_variance_of_channels(node: Node) -> Expression:
+    axes = (0, 1, 2, 3) if node.attribute("across_channels", 0) else (0, 2, 3)
+    if node.attribute("normalize_variance", 1):
+        return _normalized(node[0], None, None, axes, 1e-18)
+    return node[0] - dml.reduce(node[0], "AVERAGE", axes)
+
+
+@translates("MeanVarianceNormalization", since=9)
 def _mean_variance(node: Node) -> Expression:
     axes = [node.from_start(a, node.rank(), "axes") for a in node.attribute("axes")]
     return _normalized(node[0], None, None, axes, 1e-18)  # ONNX adds 1e-9 to the root

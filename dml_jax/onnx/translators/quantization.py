@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from dml_jax import functional as dml
 from dml_jax.enums import QuantizationType, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.onnx import ragged
-from dml_jax.onnx.nodes import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, translates
 from dml_jax.onnx.reshapes import as_type, cut, lengthened, on_axis, reshaped, spread
 from dml_jax.onnx.tensors import Type
 from dml_jax.onnx.translators.elements import narrowed
@@ -104,6 +105,8 @@ def _dequantize(node: Node) -> Expression:
     return as_type(result, scale.desc.data_type if node.types[0] is None else node.output_type())
 
 
-@translates("DynamicQuantizeLinear")
+@translates("DynamicQuantizeLinear", misread_before=MISREAD)  # a range of 0
 def _dynamic(node: Node) -> Any:
+    if node.type().is_empty:
+        return None, np.ones((), np.float32), np.zeros((), np.uint8)
     return tuple(dml.dynamic_quantize_linear(node[0]))

@@ -105,8 +105,22 @@ class _Parts:
         }
 
 
+def _of_no_steps(node: Node) -> Any:
+    """Return the outputs where the sequence has no steps: the first states, or zeros."""
+    return [
+        None
+        if kind is None or kind.is_empty
+        else node.tensor(4 + k)
+        if node.has(4 + k)
+        else dml.fill_value_constant(kind.shape or (), kind.inner, 0, graph=node.builder)
+        for k, kind in enumerate(node.types)
+    ]
+
+
 @translates("LSTM", written_as=older.RECURRENT)
 def _lstm(node: Node) -> Any:
+    if node.type().is_empty:
+        return _of_no_steps(node)
     parts, clip = _Parts(node), node.attribute("clip")
     made = dml.lstm(
         **parts.common(),
@@ -121,6 +135,8 @@ def _lstm(node: Node) -> Any:
 
 @translates("GRU", written_as=older.RECURRENT)
 def _gru(node: Node) -> Any:
+    if node.type().is_empty:
+        return _of_no_steps(node)
     parts, is_before = _Parts(node), bool(node.attribute("linear_before_reset", 0))
     return parts.results(
         dml.gru(**parts.common(), linear_before_reset=is_before, output_options="BOTH")
@@ -129,5 +145,7 @@ def _gru(node: Node) -> Any:
 
 @translates("RNN", written_as=older.RECURRENT)
 def _rnn(node: Node) -> Any:
+    if node.type().is_empty:
+        return _of_no_steps(node)
     parts = _Parts(node)
     return parts.results(dml.rnn(**parts.common()))

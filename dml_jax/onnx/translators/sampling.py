@@ -7,6 +7,7 @@ round to another side) or a product with a matrix of weights (cubic interpolatio
 ONNX has it, values beyond a cropped region).
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import onnx
 
 from dml_jax import functional as dml
 from dml_jax.description.descriptor import Size2D
@@ -21,8 +23,9 @@ from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
 from dml_jax.onnx import ragged
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
 from dml_jax.onnx.reshapes import as_type, permuted, reshaped, taken
+from dml_jax.onnx.tensors import Tensor
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
 _HALF = Fraction(1, 2)
@@ -152,15 +155,47 @@ def line_of(
     return line
 
 
-@translates("Resize", "Upsample")
+def _by_floats(proto: onnx.NodeProto, _: Any, inputs: list[Tensor | None]) -> None:
+    """Raise scales whose products with sizes are whole numbers in FLOAT, and less in DOUBLE.
+
+    PyTorch and ONNX Runtime multiply in FLOAT, so that 10 times 0.7 is 7; inference is in DOUBLE.
+    """
+    given, x = {a.name: attribute_value(a) for a in proto.attribute}, inputs[0]
+    sizes = np.array(() if x is None else x.shape, np.float32)[given.get("axes") or slice(None)]
+
+    def raised(scales: np.ndarray) -> np.ndarray:
+        if scales.shape != sizes.shape:
+            return scales
+        is_less = np.floor(sizes * scales) > np.floor(sizes * scales.astype(np.float64))
+        return np.where(is_less, np.nextafter(scales, np.float32(np.inf)), scales)
+
+    for attribute in proto.attribute:
+        if attribute.name == "scales":
+            attribute.floats[:] = raised(np.array(attribute.floats, np.float32))
+    for k, tensor in enumerate(inputs):
+        if k and tensor is not None and tensor.is_known and tensor.type.name == "FLOAT":
+            array = functools.partial(raised, tensor.array)  # regions have other sizes, and stay
+            value = functools.partial(getattr, tensor, "value")
+            inputs[k] = Tensor(tensor.name, tensor.type, value, array, tensor.is_weight)
+
+
+@translates("Resize", "Upsample", misread_before=MISREAD, inferred_as=_by_floats)
 def _upsample(node: Node) -> Expression:
     if node.version == 1:
         by_name = [node.attribute(f"{name}_scale") for name in ("height", "width")]
         scales = [1.0] * (node.rank() - 2) + by_name
     else:
         scales = node.attribute("scales") or node.constant(1)
-    lines = lines_of(node, scales, None, None, "asymmetric")
-    return _resampled(node, node[0], lines, node.attribute("mode"), "floor")
+    lines, x = lines_of(node, scales, None, None, "asymmetric"), node[0]
+    for way, is_smaller in (("floor", False), ("ceil", True)):
+        part = [
+            Line.kept(line.out if is_smaller else line.size)
+            if (line.scale < 1) != is_smaller
+            else line
+            for line in lines
+        ]
+        x = _resampled(node, x, part, node.attribute("mode"), way)
+    return x
 
 
 @translates("Resize", since=11)

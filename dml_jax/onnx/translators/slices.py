@@ -8,11 +8,12 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, ragged, ranges
-from dml_jax.onnx.nodes import Node, translates
+from dml_jax.onnx import affine, older, ragged, ranges
+from dml_jax.onnx.nodes import OP_TYPES, Node, translates
 from dml_jax.onnx.reshapes import as_type, reshaped, taken
 from dml_jax.onnx.tensors import Padded, index_type
 
+OP_TYPES["", "DynamicSlice"].written_as = older.DYNAMIC_SLICE  # below opset 10
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 

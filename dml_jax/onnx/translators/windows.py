@@ -163,14 +163,28 @@ def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
     return (size - 1) * stride + (window - 1) * dilation + 1
 
 
-def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -> None:
-    """Write out the sizes that SAME means: inference adds output_padding, against ONNX's text."""
+def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -> None:
+    """Write out the padding that the sizes of an output mean.
+
+    Inference lacks sizes below those of the input, and adds output_padding to those that SAME
+    means, against ONNX's text.
+    """
     given = {a.name: attribute_value(a) for a in proto.attribute}
-    shapes = [tensor.shape[2:] for tensor in inputs[:2] if tensor is not None]
-    is_same = given.get("auto_pad", "").startswith("SAME") and not given.get("output_shape")
-    if is_same and len(shapes) == 2 and len(shapes[0]) == len(shapes[1]):
-        sizes = same_sizes(shapes[0], shapes[1], given)
-        proto.attribute.append(helper.make_attribute("output_shape", sizes))
+    x, window = (tensor.shape[2:] if tensor is not None else () for tensor in inputs[:2])
+    asked = given.pop("output_shape", None)
+    if len(x) != len(window) or len(asked or x) < len(x):
+        return
+    if not asked and given.get("auto_pad", "").startswith("SAME"):
+        asked = same_sizes(x, window, given)
+    if asked:
+        steps = (given.get(k) or [1] * len(x) for k in ("strides", "dilations"))
+        natural = map(natural_size, x, window, *steps)
+        more = [m - n for m, n in zip(asked[-len(x) :], natural, strict=True)]
+        given["pads"] = [0] * len(x) + [max(0, -n) for n in more]
+        given["output_padding"] = [max(0, n) for n in more]
+        given["auto_pad"] = "NOTSET"
+        del proto.attribute[:]
+        proto.attribute.extend(helper.make_attribute(k, v) for k, v in given.items())
 
 
 @translates(
@@ -178,7 +192,7 @@ def _with_same_sizes(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | No
     padded=ragged.moved,
     must_fit=True,
     misread_before=MISREAD,
-    inferred_as=_with_same_sizes,
+    inferred_as=_with_pads,
 )
 def _conv_transpose(node: Node) -> Expression:
     return _conv_transposed(node, node.attribute("pads"), 2)
@@ -211,6 +225,8 @@ def _conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> E
         natural = natural_size(shape[d + 2], weights[d + 2], strides[d], dilations[d])
         if asked or auto.startswith("SAME"):
             sizes[d] = asked[d - n] if asked else same[d]
+            most = natural + max(more[d], strides[d] - 1)
+            node.expect(1 <= sizes[d] <= most, "output_shape", f"be in [1, {most}]", sizes[d])
             total = max(0, natural + more[d] - sizes[d])
             start[d] = total // 2 if auto == "SAME_UPPER" else total - total // 2
         else:
@@ -246,14 +262,19 @@ def _conv_integer(node: Node) -> Expression:
     )
 
 
+@translates("QLinearConv", domain=MICROSOFT)
 @translates("QLinearConv", must_fit=True)
 def _quantized_conv(node: Node) -> Expression:
-    x, group = planes(node[0]), node.attribute("group")
-    window = window_of(node, node.shape(3)[2:], node.shape()[2:])
+    is_last = bool(node.attribute("channels_last", 0))
+    x, weights = with_channels_second(node[0]) if is_last else node[0], node[3]
+    window, spatial = window_of(node, weights.sizes[2:], x.sizes[2:]), len(x.sizes) - 2
+    x, group = planes(x), node.attribute("group", 1)
     c = {k: _channel(node, k, len(x.sizes)) for k in (1, 2, 4, 5, 6, 7, 8)}
-    inputs = x, c[1], c[2], planes(node[3]), c[4], c[5], c[8], c[6], c[7]
-    kind = node.output_type()
-    return dml.quantized_linear_convolution(*inputs, kind, group_count=group, **window.moves)
+    inputs = x, c[1], c[2], planes(weights), c[4], c[5], c[8], c[6], c[7]
+    kind = node.type(7).inner
+    made = dml.quantized_linear_convolution(*inputs, kind, group_count=group, **window.moves)
+    made = reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
+    return with_channels_last(made) if is_last else made
 
 
 def _channel(node: Node, index: int, rank: int) -> Any:
