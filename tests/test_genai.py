@@ -19,6 +19,7 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
 from click.testing import CliRunner
 from language_folders import CONTEXT, END, VOCABULARY, Reference, write_folder
+from tokenizers import Tokenizer as Tokens
 
 import dml_jax.genai as og
 from dml_jax.cli import cli
@@ -285,6 +286,29 @@ def test_text_becomes_tokens_and_back(model: og.Model):
     assert (tokenizer.to_token_id("</s>"), tokenizer.to_token_id("no token")) == (END, -1)
 
 
+def test_a_tokenizer_may_have_more_tokens_than_the_model(tmp_path: Path, folder: Path):
+    """As Gemma's of images, and paddings that were added; the model reads none of them."""
+    tokens = Tokens.from_file(str(folder / "tokenizer.json"))
+    count = tokens.get_vocab_size()
+    file = str(write_folder(tmp_path, vocabulary=count) / "tokenizer.json")
+    tokens.add_special_tokens(["<image>", "[PAD]"])
+    tokens.save(file)
+    config = og.Config(tmp_path)
+    config.overlay(json.dumps({"model": {"pad_token_id": tokens.token_to_id("[PAD]")}}))
+    model, reference = og.Model(config, ahead=1), Reference(tmp_path)
+    assert model.folder.pad_token_id > count
+    tokenizer, made = og.Tokenizer(model), generator(model, batch_size=2, max_length=12)
+    prompts = ["the quick", "the"]
+    made.append_tokens(tokenizer.encode_batch(prompts))
+    while not made.is_done():
+        made.generate_next_token()
+    for row, prompt in enumerate(prompts):
+        ids, tail = tokenizer.encode(prompt).tolist(), made.get_sequence(row)[3:].tolist()
+        assert len(tail) > 5 and [*ids, *tail] == reference.greedy(ids, len(tail))
+    with pytest.raises(og.GenAIError, match=rf"the {count} tokens of the model, got '<image>'$"):
+        tokenizer.encode("the <image> of")
+
+
 def test_a_conversation_is_filled_in(model: og.Model):
     tokenizer = og.Tokenizer(model)
     messages = json.dumps([{"role": "user", "content": "hi"}])
@@ -337,7 +361,8 @@ def refusals(folder: Path, model: og.Model) -> Iterator[tuple[str, Any]]:
     yield "be in [1, 32], got 0", lambda: options(num_beams=0)
     small = og.Config(folder)
     small.overlay('{"model": {"vocab_size": 100}}')
-    yield "have at most 100 tokens, as the model has", lambda: og.Tokenizer(small)
+    said = "expected the text to have none but the 100 tokens of the model, got "
+    yield said, lambda: og.Tokenizer(small).encode("the")
 
 
 def test_what_is_wrong_is_said_in_a_line(folder: Path, model: og.Model):

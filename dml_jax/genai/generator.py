@@ -130,21 +130,18 @@ class Generator:
 
     def _appended(self, array: np.ndarray) -> None:
         """Append tokens, [batch_size, length], to the sequences of the decoder."""
-        array, batch = array.repeat(self._options.num_beams, 0), self._batch
+        array = array.repeat(self._options.num_beams, 0)
         most, vocabulary = self._options.max_length, self._model.folder.vocab_size
         if self._count + array.shape[1] > most:
             rule = f"be at most {most - self._count}, so that sequences have at most max_length"
             rule += f" ({most})"
             raise refusal("the number of tokens", rule, array.shape[1])
-        if array.min() < 0 or (vocabulary and array.max() >= vocabulary):
+        pad = self._model.folder.pad_token_id if self._options.batch_size > 1 else None
+        rows = [_unpadded(row, pad) for row in array]
+        if array.min() < 0 or (vocabulary and max(map(np.max, rows)) >= vocabulary):
             raise refusal("the tokens", f"be in [0, {vocabulary - 1}]", array)
         self._forget_ahead()
-        for row in range(batch):
-            added = (
-                _unpadded(array[row], self._model.folder.pad_token_id)
-                if self._options.batch_size > 1
-                else array[row]
-            )
+        for row, added in enumerate(rows):
             self._waiting[row] = np.concatenate([self._waiting[row], added])
             start = self._count + len(added)
             self._gaps.append((row, start, self._count + array.shape[1]))
@@ -194,7 +191,7 @@ class Generator:
             most = CHUNKS[1] * (4 if batch > 1 or self._steps == 1 else 1)
             length = _chunk(longest, width - max(self._filled), least, most)
             counts = np.array([min(length, len(w)) for w in self._waiting], np.int32)
-            tokens = np.full((batch, length), self._model.folder.pad_token_id, np.int32)
+            tokens = np.zeros((batch, length), np.int32)  # a model may not have its pad_token_id
             for row, count in enumerate(counts):
                 tokens[row, :count] = self._waiting[row][:count]
             is_last = np.array(
@@ -592,7 +589,7 @@ class Generator:
         """Do nothing: rewind_to knows each state."""
 
 
-def _unpadded(tokens: np.ndarray, pad: int) -> np.ndarray:
+def _unpadded(tokens: np.ndarray, pad: int | None) -> np.ndarray:
     """Return tokens without the padding at their end; one token where all are padding."""
     (places,) = np.nonzero(tokens != pad)
     return tokens[: places[-1] + 1] if places.size else tokens[:1]

@@ -62,7 +62,7 @@ class Tokenizer:
     Args:
         model: a model, or a config.
 
-    Raises `GenAIError` where the folder has no tokenizer, or one of more tokens than the model.
+    Raises `GenAIError` where the folder has no tokenizer.
     """
 
     def __init__(self, model: Model | Config):
@@ -80,10 +80,6 @@ class Tokenizer:
             self._tokens = Tokens.from_buffer(data)
         self._tokens.no_padding()
         self._tokens.no_truncation()
-        count, most = self._tokens.get_vocab_size(), self._folder.vocab_size
-        if most and count > most:
-            rule = f"have at most {most} tokens, as the model has"
-            raise refusal(f"the file '{path}'", rule, count)
 
     @property
     def bos_token_id(self) -> int:
@@ -111,14 +107,22 @@ class Tokenizer:
             self._options[name] = "true" if text in ("true", "1") else "false"
 
     def encode(self, text: str) -> np.ndarray:
-        """Return the tokens of a text, INT32."""
+        """Return the tokens of a text, INT32.
+
+        Raises `GenAIError` where the model lacks one of them.
+        """
         if not isinstance(text, str):
             raise refusal("the text", "be a string", text)
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise refusal("the text", "be UTF-8 (Python reads other bytes as surrogates)", text)
         special = self._options["add_special_tokens"] == "true"
         with _tokenizing("the text", "be one that the tokenizer takes"), _without_panics():
-            return np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
+            ids = np.array(self._tokens.encode(text, add_special_tokens=special).ids, np.int32)
+        last, most = max(ids, default=0), self._folder.vocab_size
+        if most and last >= most:  # tokenizers may have more tokens, as of images
+            token = self._tokens.id_to_token(int(last))
+            raise refusal("the text", f"have none but the {most} tokens of the model", token)
+        return ids
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:
         """Return the tokens of texts, [batch, length], padded at their ends."""
