@@ -294,16 +294,19 @@ def test_a_tokenizer_may_have_more_tokens_than_the_model(tmp_path: Path, folder:
     tokens.add_special_tokens(["<image>", "[PAD]"])
     tokens.save(file)
     config = og.Config(tmp_path)
-    config.overlay(json.dumps({"model": {"pad_token_id": tokens.token_to_id("[PAD]")}}))
+    ids = {"pad_token_id": tokens.token_to_id("[PAD]"), "eos_token_id": []}
+    config.overlay(json.dumps({"model": ids}))
     model, reference = og.Model(config, ahead=1), Reference(tmp_path)
     assert model.folder.pad_token_id > count
     tokenizer, made = og.Tokenizer(model), generator(model, batch_size=2, max_length=12)
     prompts = ["the quick", "the"]
-    made.append_tokens(tokenizer.encode_batch(prompts))
+    filled = tokenizer.encode_batch(prompts)
+    made.append_tokens(filled)
     while not made.is_done():
         made.generate_next_token()
     for row, prompt in enumerate(prompts):
-        ids, tail = tokenizer.encode(prompt).tolist(), made.get_sequence(row)[3:].tolist()
+        ids = tokenizer.encode(prompt).tolist()
+        tail = made.get_sequence(row)[filled.shape()[1] :].tolist()
         assert len(tail) > 5 and [*ids, *tail] == reference.greedy(ids, len(tail))
     with pytest.raises(og.GenAIError, match=rf"the {count} tokens of the model, got '<image>'$"):
         tokenizer.encode("the <image> of")
