@@ -399,6 +399,81 @@ def test_a_file_that_is_missing_is_said_in_a_line(name: str, tmp_path: Path):
     assert result.stderr.count("\n") == 1
 
 
+NAMES = """\
+Adapters load unload
+Audios open open_bytes
+Config add_model_data append_provider clear_decoder_provider_options_hardware_device_id
+  clear_decoder_provider_options_hardware_device_type
+  clear_decoder_provider_options_hardware_vendor_id clear_providers from_package_ep overlay
+  remove_model_data set_decoder_provider_options_hardware_device_id
+  set_decoder_provider_options_hardware_device_type
+  set_decoder_provider_options_hardware_vendor_id set_provider_option
+Engine create_event_buffer create_request get_capabilities get_speculative_stats
+  has_pending_requests max_draft_tokens_per_proposal run
+EngineCapabilities configured_max_batch_size max_request_length max_scheduled_tokens
+EngineErrorCode CAPACITY_DEFERRED ENGINE_CONTRACT_FAILURE ENGINE_EXECUTION_FAILURE
+  EXECUTION_CAPACITY_EXCEEDED NONE REQUEST_UNSERVICEABLE RETRYABLE_EXECUTION
+EngineEvent error_code finish_reason flags matched_stop_string_index request token turn_id usage
+EngineEventBuffer
+EngineEventFlags CAPACITY_BLOCKED FAILED NONE RETRYABLE TOKEN TURN_FINISHED
+FinishReason CANCELLED EOS FAILED MAX_GENERATED_TOKENS MAX_SESSION_TOKENS NONE STOP_STRING
+Generator append_tokens generate_next_token get_input get_logits get_next_tokens get_output
+  get_sequence get_speculative_stats is_done rewind_to set_active_adapter set_hidden_states
+  set_inputs set_logits set_model_input set_runtime_option snapshot_state token_count
+GeneratorParams get_search_options get_speculative_options set_guidance set_search_options
+  set_speculative_options
+Images open open_bytes
+Model create_multimodal_processor create_streaming_processor device_type type
+MtpGenerator append_tokens generate_next_token get_sequence get_stats is_done reset
+MultiModalProcessor create_stream decode
+NamedTensors keys
+Request begin_turn cancel_turn close rewind_to_start_of_turn set_draft_tokens
+RequestOptions set_max_session_tokens
+StreamingProcessor flush get_option process set_option
+Tensor as_numpy data shape type
+Tokenizer apply_chat_template bor_token_id bos_token_id bot_token_id create_stream decode
+  decode_batch encode encode_batch eor_token_id eos_token_ids eot_token_id pad_token_id
+  to_token_id update_options
+TokenizerStream decode
+TurnOptions clear_guidance clear_seed reset set_do_sample set_guidance set_max_generated_tokens
+  set_min_generated_tokens set_no_repeat_ngram_size set_repetition_penalty set_seed
+  set_stop_strings set_temperature set_top_k set_top_p
+TurnUsage cached_prompt_tokens generated_tokens prompt_tokens
+disable_telemetry_events
+enable_telemetry_events
+get_current_gpu_device_id
+is_cuda_available
+is_dml_available
+is_openvino_available
+is_qnn_available
+is_webgpu_available
+register_execution_provider_library
+set_current_gpu_device_id
+set_log_callback
+set_log_options
+unregister_execution_provider_library
+"""
+"""The names of onnxruntime_genai 0.18: a line for each of the module, with those of a class."""
+
+
+def test_names_are_there_or_refused_in_words(folder: Path, model: og.Model):
+    for line in NAMES.replace("\n  ", " ").splitlines():
+        name, *members = line.split()
+        made = getattr(og, name)
+        assert [m for m in members if not hasattr(made, m)] == []
+    assert (og.FinishReason.EOS.value, str(og.FinishReason.EOS)) == (1, "FinishReason.EOS")
+    assert og.EngineEventFlags(16).name == "RETRYABLE"
+    tokenizer = og.Tokenizer(model)
+    with pytest.raises(og.GenAIError, match=r"'eot_token_id' in genai_config.json to be there"):
+        _ = tokenizer.eot_token_id
+    config = og.Config(folder)
+    config.overlay('{"model": {"eot_token_id": 8}}')
+    assert og.Tokenizer(config).eot_token_id == 8
+    for call in (og.EngineEventBuffer, og.StreamingProcessor, og.Config.from_package_ep):
+        with pytest.raises(og.GenAIError, match=r"^dml_jax\.genai has no "):
+            call()
+
+
 def test_the_command_prints_what_the_model_says(folder: Path, model: og.Model):
     tokenizer = og.Tokenizer(model)
     text = "the quick fox"

@@ -1,5 +1,6 @@
 """What the API has beyond text from text: each part refuses, in one line, when it is used."""
 
+import enum
 import logging
 from typing import Any
 
@@ -16,81 +17,54 @@ _LOGGED = (
 )
 
 
-class _Absent:
-    """A class of the API that refuses its use."""
+class _Refusing(type):
+    """The type of classes that refuse each use: a call, and that of a method."""
 
-    what, instead = "", "it generates text from text"
+    said: tuple[str, str]
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        raise absent(self.what, self.instead)
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise absent(*cls.said)
 
-
-class Images(_Absent):
-    """Pictures, which are refused."""
-
-    what = "images"
-
-    @classmethod
-    def open(cls, *paths: str) -> "Images":
-        """Refuse to read pictures."""
-        return cls()
-
-    open_bytes = open
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cls
 
 
-class Audios(_Absent):
-    """Sounds, which are refused."""
-
-    what = "audio"
-
-    @classmethod
-    def open(cls, *paths: str) -> "Audios":
-        """Refuse to read sounds."""
-        return cls()
-
-    open_bytes = open
+def _refusing(name: str, what: str, instead: str) -> Any:
+    """Return a class of the API that refuses its use."""
+    return _Refusing(name, (), {"__doc__": f"Refuse {what}.", "said": (what, instead)})
 
 
-class MultiModalProcessor(_Absent):
-    """What prepares pictures and sounds, which is refused."""
-
-    what = "processors of images and sound"
-
-
-class StreamingProcessor(_Absent):
-    """What prepares sounds as they come, which is refused."""
-
-    what = "processors of sound"
-
-
-class Engine(_Absent):
-    """Continuous batching, which is refused."""
-
-    what, instead = "Engine", "a Generator takes a batch of prompts (batch_size)"
-
-
-class Request(Engine):
-    """A request to an engine, which is refused."""
-
-    what = "Request"
+_OF_TEXT, _OF_BATCHES = "it generates text from text", "a Generator takes a batch of prompts"
+Images = _refusing("Images", "images", _OF_TEXT)
+Audios = _refusing("Audios", "audio", _OF_TEXT)
+MultiModalProcessor, StreamingProcessor = (
+    _refusing(name, "processors of images and sound", _OF_TEXT)
+    for name in ("MultiModalProcessor", "StreamingProcessor")
+)
+MtpGenerator = _refusing(
+    "MtpGenerator", "MtpGenerator", "a Generator generates one token at a time"
+)
+Engine, EngineCapabilities, EngineEvent, EngineEventBuffer = (
+    _refusing(name, name, _OF_BATCHES)
+    for name in ("Engine", "EngineCapabilities", "EngineEvent", "EngineEventBuffer")
+)
+Request, RequestOptions, TurnOptions, TurnUsage = (
+    _refusing(name, name, _OF_BATCHES)
+    for name in ("Request", "RequestOptions", "TurnOptions", "TurnUsage")
+)
 
 
-class RequestOptions(Engine):
-    """The options of a request, which are refused."""
-
-    what = "RequestOptions"
-
-
-class TurnOptions(Engine):
-    """The options of a turn, which are refused."""
-
-    what = "TurnOptions"
-
-
-class MtpGenerator(_Absent):
-    """Drafts of several tokens, which are refused."""
-
-    what, instead = "MtpGenerator", "a Generator generates one token after the other"
+_REASONS = "NONE EOS STOP_STRING MAX_GENERATED_TOKENS MAX_SESSION_TOKENS CANCELLED FAILED"
+_ERRORS = "NONE CAPACITY_DEFERRED EXECUTION_CAPACITY_EXCEEDED RETRYABLE_EXECUTION "
+_ERRORS += "REQUEST_UNSERVICEABLE ENGINE_CONTRACT_FAILURE ENGINE_EXECUTION_FAILURE"
+_FLAGS = "TOKEN TURN_FINISHED CAPACITY_BLOCKED FAILED RETRYABLE"
+FinishReason = enum.Enum("FinishReason", _REASONS, start=0)
+EngineErrorCode = enum.Enum("EngineErrorCode", _ERRORS, start=0)
+EngineEventFlags = enum.Enum(
+    "EngineEventFlags", {"NONE": 0, **{name: 1 << k for k, name in enumerate(_FLAGS.split())}}
+)
 
 
 def set_log_options(**options: Any) -> None:
@@ -102,10 +76,6 @@ def set_log_options(**options: Any) -> None:
         if name not in _LOGGED:
             raise refusal("the option", f"be an option of the log{nearest(name, _LOGGED)}", name)
     _LOG.setLevel(logging.INFO if options.get("enabled", True) else logging.WARNING)
-
-
-def set_log_callback(callback: Any) -> None:
-    """Do nothing: the log is that of Python's logging, named dml_jax.genai."""
 
 
 def is_cuda_available() -> bool:
@@ -131,21 +101,11 @@ def get_current_gpu_device_id() -> int:
     return 0
 
 
-def set_current_gpu_device_id(device: int) -> None:
-    """Do nothing: JAX chooses the device (CUDA_VISIBLE_DEVICES)."""
+def set_current_gpu_device_id(*given: Any) -> None:
+    """Do nothing: JAX computes, on the device that it chooses, and nothing is sent."""
 
 
-def register_execution_provider_library(name: str, path: str) -> None:
-    """Do nothing: JAX computes."""
-
-
-def unregister_execution_provider_library(name: str) -> None:
-    """Do nothing: JAX computes."""
-
-
-def enable_telemetry_events() -> None:
-    """Do nothing: nothing is sent."""
-
-
-def disable_telemetry_events() -> None:
-    """Do nothing: nothing is sent."""
+register_execution_provider_library = set_current_gpu_device_id
+unregister_execution_provider_library = set_current_gpu_device_id
+enable_telemetry_events = disable_telemetry_events = set_current_gpu_device_id
+set_log_callback = set_current_gpu_device_id  # the log is Python's, named dml_jax.genai

@@ -44,7 +44,6 @@ class Config:
 
     def __init__(self, path: str | Path):
         self._path, self._overlay = str(path), dict[str, Any]()
-        self._providers: dict[str, dict[str, str]] = {}
         _ = self.folder  # says what is wrong with it
 
     @property
@@ -63,45 +62,27 @@ class Config:
             raise refusal("the overlay", "be an object", text)
         self._overlay = merged(self._overlay, value)
 
-    def clear_providers(self) -> None:
-        """Forget the providers."""
-        self._providers.clear()
+    def set_provider_option(self, *given: Any) -> None:
+        """Do nothing: JAX computes, on the device that it chooses."""
 
-    def append_provider(self, name: str) -> None:
-        """Add a provider, which changes nothing."""
-        self._providers.setdefault(name, {})
+    clear_providers = append_provider = set_provider_option
+    set_decoder_provider_options_hardware_device_type = set_provider_option
+    set_decoder_provider_options_hardware_device_id = set_provider_option
+    set_decoder_provider_options_hardware_vendor_id = set_provider_option
+    clear_decoder_provider_options_hardware_device_type = set_provider_option
+    clear_decoder_provider_options_hardware_device_id = set_provider_option
+    clear_decoder_provider_options_hardware_vendor_id = set_provider_option
 
-    def set_provider_option(self, provider: str, name: str, value: str) -> None:
-        """Set an option of a provider, which changes nothing."""
-        self._providers.setdefault(provider, {})[name] = value
-
-    def set_decoder_provider_options_hardware_device_type(self, provider: str, value: Any) -> None:
-        """Set what hardware a provider takes, which changes nothing."""
-        self._providers.setdefault(provider, {})["hardware"] = str(value)
-
-    set_decoder_provider_options_hardware_device_id = (
-        set_decoder_provider_options_hardware_device_type
-    )
-    set_decoder_provider_options_hardware_vendor_id = (
-        set_decoder_provider_options_hardware_device_type
-    )
-
-    def clear_decoder_provider_options_hardware_device_type(self, provider: str) -> None:
-        """Forget what hardware a provider takes, which changes nothing."""
-        self._providers.get(provider, {}).pop("hardware", None)
-
-    clear_decoder_provider_options_hardware_device_id = (
-        clear_decoder_provider_options_hardware_device_type
-    )
-    clear_decoder_provider_options_hardware_vendor_id = (
-        clear_decoder_provider_options_hardware_device_type
-    )
-
-    def add_model_data(self, name: str, data: Any) -> None:
+    def add_model_data(self, *given: Any) -> None:
         """Refuse models in memory."""
         raise absent("models in memory", "a Config takes a folder")
 
     remove_model_data = add_model_data
+
+    @classmethod
+    def from_package_ep(cls, *given: Any) -> "Config":
+        """Refuse packages of models."""
+        raise absent("packages of models", "a Config takes a folder")
 
 
 class Model:

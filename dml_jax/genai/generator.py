@@ -50,6 +50,8 @@ class GeneratorParams:
         """Refuse options of drafts."""
         raise absent("drafts of tokens", "it generates one token after the other")
 
+    get_speculative_options = set_speculative_options
+
     def try_graph_capture_with_max_batch_size(self, size: int) -> None:
         """Do nothing: programs are always compiled."""
 
@@ -584,6 +586,12 @@ class Generator:
 
     def set_runtime_option(self, name: str, value: str) -> None:
         """Do nothing: the options are ONNX Runtime's own."""
+
+    def get_speculative_stats(self, *given: Any) -> None:
+        """Refuse drafts of tokens: their counts, and hidden states that they start from."""
+        raise absent("drafts of tokens", "it generates one token after the other")
+
+    set_hidden_states = get_speculative_stats
 
     def snapshot_state(self) -> None:
         """Do nothing: rewind_to knows each state."""

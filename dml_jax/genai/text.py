@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.errors import Unquoted
 from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
 from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
+from dml_jax.genai.exports import whole
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.templates import filled
 from dml_jax.genai.tensors import Tensor
@@ -56,6 +58,19 @@ def _without_panics() -> Iterator[None]:
         os.close(own)
 
 
+def _token_of(member: str) -> property:
+    """Return a property: the token that a member of genai_config.json names."""
+
+    def token(tokenizer: "Tokenizer") -> int:
+        with raised():
+            found = whole(tokenizer._folder.model, member)
+        if found is None:
+            raise refusal(f"'{member}' in genai_config.json", "be there", Unquoted("none"))
+        return found
+
+    return property(token, doc=f"Return the {member} of genai_config.json.")
+
+
 class Tokenizer:
     """The tokenizer of a folder: its tokenizer.json.
 
@@ -85,6 +100,9 @@ class Tokenizer:
     def bos_token_id(self) -> int:
         """Return the token that starts a text."""
         return self._folder.bos_token_id
+
+    bot_token_id, eot_token_id = _token_of("bot_token_id"), _token_of("eot_token_id")
+    bor_token_id, eor_token_id = _token_of("bor_token_id"), _token_of("eor_token_id")
 
     @property
     def eos_token_ids(self) -> np.ndarray:
