@@ -15,7 +15,7 @@ from dml_jax.cli.operators import operators
 from dml_jax.cli.run import run
 from dml_jax.cli.save import save
 from dml_jax.cli.show import show
-from dml_jax.cli.terminal import STATUS
+from dml_jax.cli.terminal import STATUS, Command
 from dml_jax.cli.tune import tune
 from dml_jax.errors import nearest
 
@@ -85,7 +85,7 @@ def cli() -> None:
     """  # noqa: D301  (click reads \b as a control character)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that completes words in SHELL.

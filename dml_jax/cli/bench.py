@@ -21,6 +21,7 @@ from dml_jax.cli.networks import load_network, network_options
 from dml_jax.cli.terminal import (
     INPUT,
     STDIN,
+    Command,
     Failure,
     Finite,
     device_names,
@@ -165,10 +166,16 @@ _ELSEWHERE = {  # options of other tools, and what does it here
 }
 
 
-class _Command(click.Command):
+class _Command(Command):
     """Keeps the words of the command line; `--resume` puts those of the earlier run before them."""
 
+    elsewhere = Command.cures(_ELSEWHERE)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # A process of the bench has the words of both runs.
+        return self.parsed(ctx, args) if "--child" in args else super().parse_args(ctx, args)
+
+    def parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
         files = [word.removeprefix("--resume=") for word in args if word.startswith("--resume=")]
         files += [after for word, after in itertools.pairwise(args) if word == "--resume"]
         if files:
@@ -178,13 +185,7 @@ class _Command(click.Command):
                 kept = Results.load(Path(files[-1])).options
             args = [*kept.get("arguments", ()), *args]
         ctx.meta["words"] = [*args]
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name not in _ELSEWHERE:
-                raise
-            text = f"No such option {error.option_name!r} ({_ELSEWHERE[error.option_name]})"
-            raise click.UsageError(text, ctx) from None
+        return super().parsed(ctx, args)
 
 
 @dataclass

@@ -8,13 +8,13 @@ import click
 from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
 from dml_jax.cli.models import show_model
 from dml_jax.cli.networks import check_network, is_network, load_file, network_options
-from dml_jax.cli.terminal import INPUT, json_option, level_option, reporting
+from dml_jax.cli.terminal import INPUT, Command, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, inside, raise_if
 from dml_jax.onnx.options import NetworkOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("models", metavar="MODEL...", type=INPUT, nargs=-1, required=True)
 @network_options
 @level_option()

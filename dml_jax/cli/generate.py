@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import json_option, reporting, say_json
+from dml_jax.cli.terminal import Command, json_option, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
 
 _FOLDER = click.Path(readable=False, path_type=Path)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=_FOLDER)
 @click.option("-p", "--prompt", help="The text that the model goes on with; - reads it from stdin.")
 @click.option("--chat", is_flag=True, help="Talk with the model, by the folder's template.")

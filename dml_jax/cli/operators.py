@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.terminal import console, json_option, say_folded, say_json
+from dml_jax.cli.terminal import Command, console, json_option, say_folded, say_json
 from dml_jax.errors import nearest
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 
@@ -18,7 +18,7 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     return [name for name in catalogue() if name.startswith(incomplete.upper())]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", required=False, shell_complete=_complete)
 @json_option
 def operators(name: str | None, as_json: bool) -> None:

@@ -25,6 +25,7 @@ from dml_jax.cli.networks import (
 from dml_jax.cli.pictures import Pictures, labels_of, picture_options
 from dml_jax.cli.terminal import (
     INPUT,
+    Command,
     Finite,
     device_names,
     devices,
@@ -62,7 +63,7 @@ _VALUES_OF_DIRECT3D = (
     *(("-c", "--pix_capture_type"), ("-o", "--pix_capture_name")),
 )
 # Options of DxDispatch for ONNX Runtime.
-_WITHOUT_COUNTERPART = frozenset(("--enable_onnx_profiling", "-e", "-l", "-L", "-p", "-x"))
+_WITHOUT_COUNTERPART = ("--enable_onnx_profiling", "-e", "-l", "-L", "-p", "-x")
 
 
 def _of_direct3d(function: Any) -> Any:
@@ -98,18 +99,10 @@ _ELSEWHERE = {  # options of other programs
 }
 
 
-class _Command(click.Command):
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name in _ELSEWHERE:
-                text = f"No such option {error.option_name!r} ({_ELSEWHERE[error.option_name]})"
-            elif error.option_name in _WITHOUT_COUNTERPART:
-                text = f"DxDispatch's {error.option_name} has no counterpart"
-            else:
-                raise
-            raise click.UsageError(text, ctx) from None
+class _Command(Command):
+    elsewhere = Command.cures(_ELSEWHERE) | {
+        name: f"DxDispatch's {name} has no counterpart" for name in _WITHOUT_COUNTERPART
+    }
 
 
 def _timed(names: str, kind: click.ParamType, text: str) -> Any:

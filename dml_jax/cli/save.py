@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import json_option, reporting, say_json
+from dml_jax.cli.terminal import Command, json_option, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.files import similar_file
 
@@ -13,7 +13,7 @@ from dml_jax.files import similar_file
 FILE = click.Path(readable=False, path_type=Path)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("network", metavar="NETWORK", type=FILE)
 @click.option("--weights", type=FILE, help="File of numpy.savez: new values, by name.")
 @click.option("-o", "--output", type=FILE, required=True, help="The file to write.")

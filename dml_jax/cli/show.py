@@ -11,6 +11,7 @@ from dml_jax.cli.networks import load_file, network_options, show_network
 from dml_jax.cli.terminal import (
     INPUT,
     PICTURE,
+    Command,
     as_values,
     json_option,
     new_folder,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dml_jax.onnx import Network
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", type=INPUT)
 @click.option("-o", "--output", type=PICTURE, help="Draw it too, to a .svg or .png file.")
 @click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")

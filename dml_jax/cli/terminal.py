@@ -9,7 +9,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,41 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         click.echo(self.message, err=True)
+
+
+class Command(click.Command):
+    """A command of which an option stands once, unless its values are collected.
+
+    Attributes:
+        elsewhere: for options of other programs what is said of them.
+    """
+
+    elsewhere: Mapping[str, str] = {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            _, _, order = self.make_parser(ctx).parse_args([*args])
+            for one in {*order}:
+                is_kept = getattr(one, "multiple", True) or getattr(one, "is_flag", True)
+                if not is_kept and order.count(one) > 1:
+                    raise click.UsageError(f"{max(one.opts, key=len)} is given twice.", ctx)
+            return self.parsed(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            if name in self.elsewhere:
+                raise click.UsageError(self.elsewhere[name], ctx) from None
+            hidden = {o for p in self.params if getattr(p, "hidden", False) for o in p.opts}
+            others = [other for other in error.possibilities or () if other not in hidden]
+            raise click.NoSuchOption(name, possibilities=others, ctx=ctx) from None
+
+    def parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of a command line; return those that are left."""
+        return super().parse_args(ctx, args)
+
+    @staticmethod
+    def cures(options: Mapping[str, str]) -> dict[str, str]:
+        """Return `elsewhere` for options that have another form here."""
+        return {name: f"No such option {name!r} ({here})" for name, here in options.items()}
 
 
 @contextlib.contextmanager

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from dml_jax.cli.networks import load_network, network_options
-from dml_jax.cli.terminal import INPUT, Finite, json_option, reporting, say_json
+from dml_jax.cli.terminal import INPUT, Command, Finite, json_option, reporting, say_json
 
 if TYPE_CHECKING:
     from dml_jax.onnx.options import NetworkOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("network", type=INPUT)
 @click.option(
     "-t",
