@@ -432,6 +432,21 @@ def test_an_interrupted_run_says_how_much_it_wrote(tmp_path: Path, monkeypatch: 
     assert json.loads(target.read_text())["interrupted"] is True
 
 
+def test_an_interrupted_run_of_processes_counts_the_cells_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(command: Any, results: Results, *others: Any) -> Any:
+        results.cells, results.complete = 5, 1
+        for name in "ab":
+            results.add(replace(row(), name=name))
+            yield row()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "in_processes", interrupted)
+    result = bench("--operator", "JOIN", "-o", str(tmp_path / "found.json"))
+    assert "(2 of 5 cells, 1 of them complete)" in result.stdout
+
+
 @pytest.mark.parametrize("disk", ["during", "at the end"])
 def test_on_a_full_disk_the_other_files_are_written(disk: str, tmp_path: Path, monkeypatch: Any):
     """One line; the table is printed, and what the file had before stays."""
@@ -806,6 +821,10 @@ def test_convolutions_of_channels_last_count_their_operations():
         (["--model", "m.json", "--dtype", "INT8"], 2, "--model stands without --dtype."),
         (["--network", "n.onnx", "--gradient"], 2, "--network stands without --gradient."),
         (["--limits", "--mb", "8", "--vmap", "2"], 2, "--limits stands without --mb and --vmap."),
+        (["--sizes", "8,8", "--sizes", "9,9"], 2, "--sizes is given twice."),
+        (["--seconds", "1", "--quick", "--seconds=2"], 2, "--seconds is given twice."),
+        (["--exclude", "SUM"], 2, "No such option '--exclude'.\n"),
+        (["--operator", "GEMM", "--sizes", "5,2"], 2, "those of all inputs (a=5,2,b=...), got a\n"),
         (["--sizes", "8,8", "--mb", "8"], 2, "--sizes stands without --mb."),
         (["--compare", "a.json", "b.json", "--quick"], 2, "--compare stands without --quick."),
         (
@@ -852,6 +871,43 @@ def test_a_function_is_timed():
     assert found.time() > 0
     assert found.bytes == 3 * 4 * 64 * 64
     assert found.share > 0
+
+
+def test_arguments_are_those_of_jit():
+    """Trees of arrays of each type; the count of operations is that of the textbook."""
+    seen, x = [], jnp.ones((8, 8), jnp.float32)
+
+    def dense(weights: Any, pair: Any) -> Any:
+        seen.append((type(weights), type(pair)))
+        return pair[0] @ weights["w"], pair[1] @ weights["w"]
+
+    row = measure.time(dense, {"w": x}, (x, x), seconds=0.001)
+    assert set(seen) == {(dict, tuple)}
+    assert row.operations == 2 * 2 * 8**3
+    for array in (x > 0, x.astype(jnp.complex64), x.astype(jnp.int8), jax.random.key(0)):
+        assert measure.time(lambda x: [x, None], array, seconds=0.001).share > 0
+    for wrong in ("text", 2**70):
+        with pytest.raises(DmlError, match=r"arguments\[1\]\['a'\] to be an array, as jax.jit"):
+            measure.time(lambda x, y: x, x, {"a": wrong})
+
+
+def test_the_roof_of_a_network_is_that_of_its_products(tmp_path: Path, monkeypatch: Any):
+    """A language model's first input has integers."""
+    onnx: Any = pytest.importorskip("onnx")
+    monkeypatch.setattr(limits, "MULTIPLIED", 64)
+    weights = np.ones((64, 64), np.float32)
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "ids"], ["x"]),
+        onnx.helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    ids = onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [1, 8])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 8, 64])
+    tables = [onnx.numpy_helper.from_array(weights, name) for name in ("table", "w")]
+    path = tmp_path / "network.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [ids], [y], tables)), path)
+    result = bench("--network", str(path), "--roofline", "--seconds", "0.001", "--json")
+    peaks = {c["operator"]: c.get("peak") for c in json.loads(result.stdout)["cells"]}
+    assert peaks["whole program"] == peaks["GEMM"] > 0
 
 
 # The verdicts.
@@ -937,6 +993,21 @@ def test_the_comparison_is_a_table_with_an_exit_status(tmp_path: Path):
         json.loads(bench("--compare", str(new), str(old), "--json").stdout)[0]["verdict"]
         == "faster"
     )
+    lost = medians.run(3, 5)
+    name, other, _ = lost.rows
+    lost.failed[name] = "RESOURCE_EXHAUSTED"
+    lost.rows = {n: r for n, r in lost.rows.items() if n != other}
+    lost.save(new)
+    result = bench("--compare", str(old), str(new), "--fail-above", "9", "-o", str(sheet))
+    assert (result.exit_code, result.stderr) == (1, f"Not measured: {name}: RESOURCE_EXHAUSTED\n")
+    assert "1 failed, 1 missing" in result.stdout
+    lines = [*csv.reader(sheet.read_text().splitlines())]
+    assert lines[1:3] == [[name, "", "", "failed"], [other, "", "", "missing"]]
+    assert bench("--compare", str(new), str(old), "--fail-above", "9").exit_code == 0
+    del lost.failed[name]
+    lost.save(new)
+    result = bench("--compare", str(old), str(new), "--fail-above", "9", "--json")
+    assert (result.exit_code, json.loads(result.stdout)[0]["verdict"]) == (0, "missing")
     medians.run(3, 4).save(new)
     result = bench("--compare", str(old), str(new))
     assert "expected a run to have the times of 5 processes of each cell" in result.stderr

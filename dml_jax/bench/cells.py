@@ -163,7 +163,18 @@ def _sized(use: Operator, data_type: str, sizes: Mapping[str, Sequence[int]]) ->
             known = ", ".join(n.removesuffix("_tensor") for n, t in inputs.items() if t is not None)
             raise DmlError([Fault(cls.c_name, "--sizes", f"name an input of {known}", name)])
         inputs[key] = TensorDesc(inputs[key].data_type, one)
-    return cls.infer(**{n: t for n, t in inputs.items() if t is not None}, **attributes)
+    given = {name: tensor for name, tensor in inputs.items() if tensor is not None}
+    try:
+        return cls.infer(**given, **attributes)
+    except DmlError as error:
+        shown = {name.removesuffix("_tensor"): "..." for name in given}
+        shown |= {n.removesuffix("_tensor"): ",".join(map(str, one)) for n, one in sizes.items()}
+        if "..." not in shown.values():
+            raise
+        rule = f"have those of all inputs ({','.join('='.join(one) for one in shown.items())})"
+        got = Unquoted(" and ".join(name.removesuffix("_tensor") for name in sizes))
+        fault = Fault(cls.c_name, "--sizes", rule, got)
+        raise DmlError([fault, *error.faults]) from None
 
 
 def cells(*arguments: Any, **options: Any) -> list[Cell]:

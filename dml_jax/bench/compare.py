@@ -22,6 +22,7 @@ LEVEL = 0.01  # of tables of equal runs may have a cell that is called changed
 LEAST = 0.03  # a smaller change is called the same
 SAME = 0.10  # a cell is the same if its change is surely smaller
 PROCESSES = 5  # the fewest of a run
+VERDICTS = ("slower", "faster", "same", "undecided", "failed", "missing")
 
 Measures = tuple[list[list[np.ndarray]], float]
 """The measures of both rows, as logarithms, and what their copies differ by."""
@@ -33,28 +34,33 @@ class Verdict:
 
     Attributes:
         name: the cell.
-        ratio: the new time over the old.
+        ratio: the new time over the old; None where the new run has none.
         low, high: the 95% interval of the ratio.
-        verdict: `faster`, `slower`, `same` or `undecided`.
+        verdict: one of `VERDICTS`.
     """
 
     name: str
-    ratio: float
-    low: float
-    high: float
+    ratio: float | None
+    low: float | None
+    high: float | None
     verdict: str
 
 
 def compare(old: Results, new: Results) -> list[Verdict]:
-    """Return the verdict of each cell that both runs have; the slowest first.
+    """Return the verdict of each cell of the old run: those that failed first, then the slowest.
 
     Raises `DmlError` if no cell is in both, or if a run has too few processes.
     """
-    names = [name for name in old.rows if name in new.rows]
-    if not names:
+    known = [name for name in old.rows if name not in old.failed]
+    lost = [Verdict(n, None, None, None, "failed") for n in known if n in new.failed]
+    names = [name for name in known if name in new.rows and name not in new.failed]
+    if not names and not lost:
         raise DmlError([Fault("", "both runs", "have a cell in common", Unquoted("none"))])
+    lost += [
+        Verdict(n, None, None, None, "missing") for n in known if n not in {*names, *new.failed}
+    ]
     counts = [run.rows[name].processes for run in (old, new) for name in names]
-    if min(counts) < PROCESSES:
+    if min(counts, default=PROCESSES) < PROCESSES:
         rule = f"have the times of {PROCESSES} processes of each cell (--processes, --resume)"
         raise DmlError([Fault("", "a run", rule, min(counts))])
     measures = {name: _measures(old.rows[name], new.rows[name]) for name in names}
@@ -63,7 +69,7 @@ def compare(old: Results, new: Results) -> list[Verdict]:
         noises.setdefault(kind, []).extend(float(np.std(x, ddof=1)) for x in pairs[0])
     usual = {kind: float(np.median(known)) for kind, known in noises.items()}
     found = [_verdict(name, known, usual, len(names)) for name, known in measures.items()]
-    return sorted(found, key=lambda v: -v.ratio)
+    return [*lost, *sorted(found, key=lambda v: -(v.ratio or 0))]
 
 
 def _measures(a: Row, b: Row) -> dict[str, Measures]:
@@ -112,12 +118,15 @@ def _verdict(
 def table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a comparison."""
     head = ["Cell", "new / old", "95% interval", "verdict"]
-    rows = [[v.name, f"{v.ratio:.3f}", f"{v.low:.3f} to {v.high:.3f}", v.verdict] for v in verdicts]
+    rows = list[list[str]]()
+    for v in verdicts:
+        texts = ["", ""] if v.ratio is None else [f"{v.ratio:.3f}", f"{v.low:.3f} to {v.high:.3f}"]
+        rows.append([v.name, *texts, v.verdict])
     return head, rows
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Return how many cells have each verdict."""
     found = [v.verdict for v in verdicts]
-    names = ("slower", "faster", "same", "undecided")
-    return ", ".join(f"{found.count(name)} {name}" for name in names)
+    named = [name for name in VERDICTS if name in VERDICTS[:4] or name in found]
+    return ", ".join(f"{found.count(name)} {name}" for name in named)

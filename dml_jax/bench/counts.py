@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.bench.functions import Transformed
+from dml_jax.bench.functions import Transformed, type_name
 from dml_jax.graph import Graph
 from dml_jax.operator import Operator
 
@@ -48,11 +48,25 @@ def operations(function: Any) -> float:
         case Operator():
             return float(_of_operator(function))
         case Graph():
-            own = (getattr(node, "operator", None) for _, node in function.all_nodes)
-            return sum(operations(op) for op in own if op is not None)
+            return sum(map(operations, _operators(function)))
         case Transformed():
             return function.work * operations(function.operator)
     return float(getattr(function, "operations", 0.0))
+
+
+def product_type(graph: Graph) -> str:
+    """Return the type of the operators that compute the most in a graph; "" without operators."""
+    work: dict[str, float] = {}
+    for op in _operators(graph):
+        name = type_name((*op.inputs, *op.outputs)[0])
+        work[name] = work.get(name, 0.0) + operations(op)
+    return max(work, key=work.__getitem__, default="")
+
+
+def _operators(graph: Graph) -> list[Any]:
+    """Return the operators of a graph, those in other layouts included."""
+    found = (getattr(node, "operator", None) for _, node in graph.all_nodes)
+    return [op for op in found if op is not None]
 
 
 def _of_operator(op: Any) -> float:

@@ -73,10 +73,12 @@ def _cell(what: str, variant: str, function: Any, inputs: Any, output: Any, **mo
 def copied(name: str, dtype: np.dtype, device: Any) -> Cell:
     """Return the copy of a large array that cells are compared with: it changes each element."""
     size = COPIED_QUEUED if is_queued(device) else COPIED
+    if jnp.issubdtype(dtype, jax.dtypes.extended):  # keys of random numbers
+        dtype = np.dtype(np.uint32)
     x = ArrayType(dtype, (size // dtype.itemsize,))
 
     def changed(x: jax.Array) -> jax.Array:
-        return x * 2 if jnp.issubdtype(x.dtype, jnp.floating) else x ^ 1
+        return x * 2 if jnp.issubdtype(x.dtype, jnp.inexact) else ~x
 
     return _cell("copy", name, changed, [x], x)
 

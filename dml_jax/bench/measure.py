@@ -9,13 +9,14 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.counts import operations
+from dml_jax.bench.counts import operations, product_type
 from dml_jax.bench.functions import Plain
 from dml_jax.bench.limits import copied, devices_of, multiplied
 from dml_jax.bench.memory import WAYS, Arrays, Data, contender, sets_moving, wide
 from dml_jax.bench.peers import UnsupportedError, difference, peer_named
 from dml_jax.bench.rows import Row
 from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType
 
 PRODUCTS = ("FLOAT32", "FLOAT16", "BFLOAT16")  # the types whose peak a roofline measures
@@ -103,7 +104,9 @@ class Bench:
                     row.spread[name] = [(found.high - found.low) / 2 / found.median]
                     if found.processor and name in ("copy", row.way):
                         row.processor[name] = [found.processor]
-        if self.roofline and all(tensor.dtype == dtype for tensor in function.inputs[:1]):
+        if self.roofline and cell.family == "program":
+            row.peak = self.peak(product_type(getattr(function, "graph", function)))
+        elif self.roofline and all(tensor.dtype == dtype for tensor in function.inputs[:1]):
             row.peak = self.peak(row.data_type)  # integers are multiplied at another rate
         return row
 
@@ -139,24 +142,42 @@ def _sharding(device: Any, count: int) -> Callable[[Sequence[int]], NamedShardin
     return place
 
 
-def time(function: Callable[..., Any], *arrays: Any, seconds: float = 0.3) -> Row:
+def time(function: Callable[..., Any], *arguments: Any, seconds: float = 0.3) -> Row:
     """Time a function of arrays, compiled by `jax.jit`, beside a plain copy on the same device.
 
     Args:
-        function: takes `arrays`, and returns an array or several.
-        arrays: the arguments; a call reads the same ones each time.
+        function: takes `arguments`, and returns an array, or several in a pytree.
+        arguments: arrays, or pytrees of arrays; a call reads the same ones each time.
         seconds: of samples, about.
 
     Returns:
         A `Row`: `row.time()` is the median of a call in seconds, `row.share` the part of the copy's
-        bandwidth.
+        bandwidth, `row.work` the operations a second, as XLA counts them: a loop's once.
+
+    Raises `DmlError` for an argument that is no array.
     """
-    placed = [jnp.asarray(array) for array in arrays]
+    leaves, tree = jax.tree_util.tree_flatten_with_path(arguments)
+    placed = [_array(value, f"arguments{jax.tree_util.keystr(path)}") for path, value in leaves]
+
+    def flat(*arrays: Any) -> list[Any]:
+        return jax.tree.leaves(function(*tree.unflatten(arrays)))
+
     device = next(iter(placed[0].devices())) if placed else jax.devices()[0]
-    results = jax.tree.leaves(jax.eval_shape(function, *placed))
-    inputs, outputs = ([ArrayType(x.dtype, x.shape) for x in some] for some in (placed, results))
-    plain = Plain(
-        lambda *xs: jax.tree.leaves(function(*xs)), inputs, outputs, placed, operations(function)
+    lowered = jax.jit(flat).lower(*placed)
+    inputs, outputs = (
+        [ArrayType(x.dtype, x.shape) for x in some] for some in (placed, lowered.out_info)
     )
+    counted: Any = lowered.cost_analysis() or {}
+    work = operations(function) or max(counted.get("flops", 0.0), 0.0)
+    plain = Plain(flat, inputs, outputs, placed, work)
     name = getattr(function, "__name__", type(function).__name__)
     return Bench(device, seconds, WAYS[1:]).row(Cell(name, "", plain))
+
+
+def _array(value: Any, name: str) -> jax.Array:
+    """Return an argument as an array. Raises `DmlError` if it is none."""
+    try:
+        return jnp.asarray(value)
+    except (OverflowError, TypeError):
+        rule = "be an array, as jax.jit takes it (functools.partial binds others)"
+        raise DmlError([Fault("", name, rule, value)]) from None

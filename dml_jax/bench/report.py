@@ -108,7 +108,9 @@ def rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     for row in rows:
         share = next((t for n, t in zip(head, row, strict=True) if n.startswith("Of ")), "") or "1"
         style = "" if float(share) >= 0.8 else "yellow" if float(share) >= 0.4 else "red"
-        table.add_row(*row, style={"slower": "red", "faster": "green"}.get(row[-1], style))
+        table.add_row(
+            *row, style={"slower": "red", "failed": "red", "faster": "green"}.get(row[-1], style)
+        )
     return table
 
 
@@ -185,7 +187,8 @@ def summary(rows: Sequence[Row]) -> str:
 def header(results: Results, name: str) -> str:
     """Return the lines above the table: the device, the versions, the copies and products."""
     rows, known = [*results.rows.values()], results.environment
-    rates, tops = by_type(rows, "copy").items(), by_type(rows, "peak").items()
+    single = [row for row in rows if row.family != "program"]  # a program has several types
+    rates, tops = by_type(rows, "copy").items(), by_type(single or rows, "peak").items()
     lines = [
         f"{name}, {known.get('cpu', '')}, jax {known.get('jax', '')}",
         "The device says that it is throttled." if known.get("throttled") else "",

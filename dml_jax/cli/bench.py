@@ -262,7 +262,9 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("-o", "--output", "outputs", type=_Output(), multiple=True, help=_OUT)
 @click.option("--resume", type=FILE, help="Go on where the run of this .json stopped.")
 @click.option("--compare", type=TWO, metavar="OLD NEW", help="Compare two .json files.")
-@click.option("--fail-above", type=Finite(1), help="Status 1 if a cell is slower by this factor.")
+@click.option(
+    "--fail-above", type=Finite(1), help="Status 1 if a cell failed, or is slower by this factor."
+)
 @click.option(
     "--profile", type=FOLDER, help="Write a trace of the model or network to this folder."
 )
@@ -538,10 +540,7 @@ def _say(options: _Options, results: "Results") -> None:
     from dml_jax.bench import report
 
     rows = [*results.rows.values()]
-    for name, reason in [*results.failed.items()][:5]:
-        click.echo(f"Not measured: {name}: {reason}", err=True)
-    if len(results.failed) > 5:
-        click.echo(f"Not measured: {len(results.failed) - 5} more cells", err=True)
+    _say_failed(results.failed)
     title = report.header(results, results.environment.get("name", "")).splitlines()
     if options.to_stdout and rows:
         click.echo("\n".join(title))
@@ -557,7 +556,9 @@ def _say(options: _Options, results: "Results") -> None:
     if not options.to_stdout:
         click.echo(json.dumps(results.to_json(), indent=1))
     is_part = results.interrupted or results.complete + len(results.failed) < results.cells
-    part = f" ({results.complete} of {results.cells} cells)" if is_part else ""
+    part = f" ({len(rows)} of {results.cells} cells)" if is_part else ""
+    if is_part and results.complete < len(rows):
+        part = f" ({len(rows)} of {results.cells} cells, {results.complete} of them complete)"
     faults: list[Fault] = []
     for target in dict.fromkeys([*options.outputs, *options.kept]) if rows else ():
         new = new_folder(target)
@@ -572,6 +573,13 @@ def _say(options: _Options, results: "Results") -> None:
         raise DmlError(faults)
     if results.failed and not rows:
         raise Failure("No cell was measured.")
+
+
+def _say_failed(failed: Mapping[str, str]) -> None:
+    for name, reason in [*failed.items()][:5]:
+        click.echo(f"Not measured: {name}: {reason}", err=True)
+    if len(failed) > 5:
+        click.echo(f"Not measured: {len(failed) - 5} more cells", err=True)
 
 
 def _write(target: Path, results: "Results", title: str, verbose: bool) -> None:
@@ -602,7 +610,7 @@ def _compare(
     outputs: Sequence[Path],
     json_file: str | None,
 ) -> None:
-    """Print the verdict of each cell; end with status 1 if one is slower by more than a factor."""
+    """Print the verdict of each cell; end with status 1 if one failed, or is slower by a factor."""
     from dataclasses import asdict
 
     from dml_jax.bench import compare, report
@@ -612,7 +620,9 @@ def _compare(
     for target in outputs:
         if target.suffix.lower() not in (".json", ".md", ".csv"):
             raise click.UsageError(f"--compare writes .json, .md or .csv, not '{target}'.")
-    verdicts = compare.compare(Results.load(old), Results.load(new))
+    before, after = map(Results.load, (old, new))
+    verdicts = compare.compare(before, after)
+    _say_failed({v.name: after.failed[v.name] for v in verdicts if v.verdict == "failed"})
     head, texts = compare.table(verdicts)
     made = {
         ".json": json.dumps([asdict(v) for v in verdicts], indent=1),
@@ -628,7 +638,8 @@ def _compare(
     for target in (*outputs, *named):
         text = made.get(target.suffix.lower(), made[".json"]).rstrip() + "\n"
         write_whole(target, lambda file, text=text: file.write(text.encode()))
-    if fail_above and any(v.verdict == "slower" and v.ratio > fail_above for v in verdicts):
+    slower = (v.ratio or math.inf for v in verdicts if v.verdict in ("slower", "failed"))
+    if fail_above and any(ratio > fail_above for ratio in slower):
         sys.exit(1)
 
 
