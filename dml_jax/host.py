@@ -1,7 +1,10 @@
-"""The host: its cores, and their caches."""
+"""The host: its cores, their caches, and the process."""
 
 import os
+import sys
 from pathlib import Path
+
+from dml_jax.errors import DmlError, Fault, Sentence
 
 SYSTEM = Path("/sys/devices/system/cpu")
 
@@ -33,3 +36,25 @@ def last_cache_bytes() -> int | None:
 
 def _text(path: Path) -> str:
     return path.read_text().strip()
+
+
+_FORKED = list[int]()  # the children that began after JAX had begun: this process, or one before it
+
+
+def _note_fork() -> None:
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX says it nowhere else
+    if getattr(bridge, "backends_are_initialized", bool)():
+        _FORKED.append(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def check_process() -> None:
+    """Raise `DmlError` in the child of a process whose JAX had begun: programs would never end."""
+    if _FORKED:
+        text = "JAX cannot compute in this process: os.fork made it, of a process that had used "
+        text += "JAX, whose threads it lacks (multiprocessing.get_context('spawn') makes processes "
+        text += "that can; or fork before the first session, network or array of JAX)"
+        raise DmlError([Fault("", "", Sentence(text), "")])

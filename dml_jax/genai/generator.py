@@ -16,6 +16,7 @@ from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.search import SearchOptions, key_of, picked, repeating
 from dml_jax.genai.tensors import Tensor
+from dml_jax.host import check_process
 
 
 class GeneratorParams:
@@ -71,6 +72,7 @@ class Generator:
         self._decoder, self._key = model.decoder, key_of(self._options.random_seed)
         self._batch = self._options.batch_size * self._options.num_beams
         with raised():
+            check_process()
             rows = self._decoder.rows(self._options.max_length)
             self._rows, self._cache = rows, self._decoder.cache(self._batch, rows)
         self._ends = np.array(model.folder.eos_token_ids, np.int32)

@@ -12,6 +12,7 @@ import onnx
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
+from dml_jax.host import check_process
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.memory.programs import Programs, default_device
@@ -42,6 +43,7 @@ def load_translators() -> None:
 
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
+    check_process()
     if options.precision is not None:
         check_precision(options.precision)
     origin = Origin.of(model, options.folder)

@@ -19,6 +19,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
+from dml_jax.host import check_process
 from dml_jax.lowering.precision import chosen
 from dml_jax.memory.programs import Kept
 from dml_jax.onnx import tuning
@@ -303,6 +304,7 @@ class Network(Bindable):
 
         They are computed at the first call, and again for other weights.
         """
+        check_process()
         keep = functools.partial(self._kept_program, options={})
         held = self._prepared.held(self.weights, self._store, keep)
         file, self.kept_in = self.kept_in, None

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
+from dml_jax.host import check_process
 from dml_jax.onnx.external import Folder, files_of
 from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.kept import digest_of
@@ -57,6 +58,8 @@ class InferenceSession:
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             text = f"expected sess_options to be SessionOptions, got {sess_options!r}"
             raise TypeError(text)
+        with raised_as(errors.Fail):
+            check_process()
         self._options = options = sess_options or SessionOptions()
         if options.optimized_model_filepath:
             text = "optimized_model_filepath asks for the graph that ONNX Runtime rewrites, and "
@@ -122,6 +125,8 @@ class InferenceSession:
                 raise TypeError(f"expected run_options to be RunOptions, got {options!r}")
             if options.terminate:
                 raise errors.Fail("the run ends, as RunOptions.terminate says")
+        with raised_as(errors.Fail):
+            check_process()
         names = asked(names, self.output_names)
         if not isinstance(feeds, Mapping):
             kind = with_article(type(feeds))
