@@ -3,6 +3,10 @@
 import concurrent.futures
 import importlib
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -15,9 +19,11 @@ import onnxruntime as real
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import dml_jax
 import dml_jax.onnxruntime as own
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
+from dml_jax.system import aligned_memory
 
 real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 real.set_default_logger_severity(4)
@@ -685,6 +691,92 @@ def _program_of(stage):
     program = stage._program
     assert program is not None
     return program
+
+
+def unaligned(count: int, value: float) -> np.ndarray:
+    """Return numbers whose memory XLA does not take as it is."""
+    memory = np.empty(4 * count + 64, np.uint8)
+    start = 16 - memory.ctypes.data % 64
+    made = memory[start % 64 :][: 4 * count].view(np.float32)
+    made[:] = value
+    return made
+
+
+class TestPages:
+    def copies(self):
+        made = helper.make_node("Identity", ["x"], ["y"])
+        inputs, outputs = [_info("x", _FLOAT, ["N"])], [_info("y", _FLOAT, ["N"])]
+        data = model([made], inputs, outputs).SerializeToString()
+        return own.InferenceSession(data, providers=["CPUExecutionProvider"])
+
+    def test_a_large_input_has_pages_that_the_next_run_uses(self, monkeypatch):
+        made, empty = [], aligned_memory.empty
+        monkeypatch.setattr(aligned_memory, "empty", lambda n: made.append(n) or empty(n))
+        session, results = self.copies(), []
+        for value in (1, 2, 3):
+            results.append(session.run(None, {"x": unaligned(1 << 16, value)})[0])
+        x = own.OrtValue.ortvalue_from_numpy(unaligned(1 << 16, 4))
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", x)
+        binding.bind_output("y")
+        session.run_with_iobinding(binding)
+        results.append(binding.get_outputs()[0].numpy())
+        session.run(None, {"x": np.zeros((1 << 16, 2), np.float32)[:, 1]})
+        assert [set(r.tolist()) for r in results] == [{1}, {2}, {3}, {4}]
+        assert len(made) == 1
+
+    def test_runs_at_once_have_pages_of_their_own(self):
+        session = self.copies()
+
+        def is_right(value):
+            results = [session.run(None, {"x": unaligned(1 << 16, value)})[0] for _ in range(20)]
+            return all((result == value).all() for result in results)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(is_right, range(8)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+class TestForks:
+    def in_child(self, work) -> str:
+        """Return what a child of this process says of some work."""
+        reads, writes = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX and Python say that it is dangerous
+            child = os.fork()
+        if child == 0:
+            signal.alarm(30)  # it would wait for ever
+            try:
+                said = repr(work())
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+            os.write(writes, said.encode())
+            os._exit(0)
+        os.close(writes)
+        os.waitpid(child, 0)
+        with os.fdopen(reads, "rb") as pipe:
+            return pipe.read().decode()
+
+    def test_a_child_cannot_compute(self, sessions):
+        session, network = sessions[0], dml_jax.load_onnx(BYTES, {"x": (2, 3), "i": (2,)})
+        session.run(None, FEEDS)
+        rule = "JAX cannot compute in this process: os.fork made it"
+        assert self.in_child(lambda: session.run(None, FEEDS)).startswith(f"Fail: {rule}")
+        assert self.in_child(lambda: own.InferenceSession(BYTES)).startswith(f"Fail: {rule}")
+        for work in (lambda: network(x=X, i=[0, 1]), lambda: dml_jax.load_onnx(BYTES)):
+            assert self.in_child(work).startswith(f"DmlError: {rule}")
+
+    def test_before_the_first_session_a_child_can(self):
+        lines = [
+            "import os, numpy as np, dml_jax.onnxruntime as ort",
+            "child = os.fork()",
+            "if child == 0:",
+            f"    session = ort.InferenceSession({BYTES!r})",
+            "    z, _ = session.run(None, {'x': np.zeros((1, 3), np.float32), 'i': [1]})",
+            "    os._exit(z.tolist() != [[1, 1, 1]])",
+            "assert os.waitpid(child, 0)[1] == 0",
+        ]
+        subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, timeout=60)
 
 
 class TestQuickPrograms:

@@ -115,18 +115,19 @@ class IOBinding:
         """Run the session, and write the outputs that were asked for."""
         names = [*self._outputs]
         given = {name: value.held for name, value in self._inputs.items()}
-        try:
-            results = self._session.values_of(names, given, options)[: len(names)]
-        except Exception as error:  # as ONNX Runtime does for bindings
-            raise RuntimeError(str(error)) from None
-        self._results = []
-        for name, result in zip(names, results, strict=True):
-            target = self._outputs[name]
-            if target is None:
-                target = _laid_out(result, self._devices[name])
-            else:
-                target.update_inplace(result)
-            self._results.append(target)
+        with self._session.pages.lent() as memory:
+            try:
+                results = self._session.values_of(names, given, options, memory)[: len(names)]
+            except Exception as error:  # as ONNX Runtime does for bindings
+                raise RuntimeError(str(error)) from None
+            self._results = []
+            for name, result in zip(names, results, strict=True):
+                target = self._outputs[name]
+                if target is None:
+                    target = _laid_out(result, self._devices[name])
+                else:
+                    target.update_inplace(result)
+                self._results.append(target)
 
     def get_outputs(self) -> list[OrtValue]:
         """Return the outputs of the last run, in the order in which they were asked for."""

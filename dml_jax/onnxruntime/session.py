@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import onnx
 
@@ -14,6 +15,7 @@ from dml_jax.host import check_process
 from dml_jax.onnx.external import Folder, files_of
 from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.kept import digest_of
+from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime import errors, indices
 from dml_jax.onnxruntime.binding import IOBinding
@@ -25,6 +27,7 @@ from dml_jax.onnxruntime.parts import programs_of
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.values import OrtValue
+from dml_jax.system.aligned_memory import Pages, aligned
 
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
@@ -96,7 +99,9 @@ class InferenceSession:
             self._profile.add("Session", "session_initialization", 0)
 
     def _make_programs(self) -> None:
-        self._device = self._providers.device
+        self._device, self.pages = self._providers.device, Pages()
+        with jax.default_device(self._device):
+            self._is_cpu = platform() == "cpu"
         names, count = [*self._known_inputs], self._options.program_count
         self._programs = programs_of(self._source, names, self.output_names, count, self._device)
 
@@ -116,10 +121,17 @@ class InferenceSession:
         Raises `ValueError` where an input is missing, `InvalidArgument` where a name, a type, a
         rank or a size is not the model's, and `Fail` where a node cannot be computed.
         """
-        return [_owned(x) for x in self.values_of(output_names, input_feed, run_options)]
+        with self.pages.lent() as memory:
+            values = self.values_of(output_names, input_feed, run_options, memory)
+            return [_owned(x) for x in values]
 
-    def values_of(self, names: Any, feeds: Mapping[str, Any], options: Any = None) -> list[Any]:
-        """Return the outputs as they were computed: arrays of JAX or NumPy, and lists."""
+    def values_of(
+        self, names: Any, feeds: Mapping[str, Any], options: Any, memory: Any
+    ) -> list[Any]:
+        """Return the outputs as they were computed: arrays of JAX or NumPy, and lists.
+
+        `memory` gives bytes for copies of inputs, which outputs may share.
+        """
         if options is not None:
             if not isinstance(options, RunOptions):
                 raise TypeError(f"expected run_options to be RunOptions, got {options!r}")
@@ -133,16 +145,20 @@ class InferenceSession:
             text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
             raise AttributeError(text)  # as ONNX Runtime does
         if self._profile is None and self._programs.knows(feeds):
-            indices.check(feeds, self._rows)
-            values = self._programs.run(dict(feeds))
+            given = dict(feeds)
         else:
             given = checked(feeds, self._known_inputs, self._known_defaults)
-            indices.check(given, self._rows)
-            with raised_as(errors.Fail):
-                if self._profile is None:
-                    values = self._programs.run(given)
-                else:
-                    values = self._profile.run(self._source, given, self._device)
+        indices.check(given, self._rows)
+        if self._is_cpu:
+            for name, value in given.items():
+                given[name] = aligned(value, memory) if type(value) is np.ndarray else value
+        with raised_as(errors.Fail):
+            if self._profile is None:
+                values = self._programs.run(given)
+            else:
+                values = self._profile.run(self._source, given, self._device)
+        if self._is_cpu:
+            jax.block_until_ready([x for x in values.values() if isinstance(x, jax.Array)])
         initializers = self._source.initializers
         return [values[name] if name in values else initializers[name][0] for name in names]
 

@@ -1,11 +1,15 @@
 """Memory that begins where XLA wants it, which JAX takes as it is on a CPU."""
 
+import contextlib
 import mmap
+import threading
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 LARGE = 1 << 16  # bytes of a tensor's elements, from which they stay in the file
 _ALIGNMENT = 64  # bytes: XLA's, on a CPU
+_RUNS = 4  # at once, whose pages are kept
 
 
 def empty(count: int) -> np.ndarray:
@@ -17,12 +21,44 @@ def empty(count: int) -> np.ndarray:
     return memory[start : start + count]
 
 
-def aligned(array: np.ndarray) -> np.ndarray:
-    """Return an array that JAX takes as it is on a CPU: a copy of a large one that it would not."""
-    is_plain = array.dtype.kind in "biufcV" and array.flags.c_contiguous
-    if array.nbytes < LARGE or not is_plain or array.ctypes.data % _ALIGNMENT == 0:
+def aligned(array: np.ndarray, memory: Callable[[int], np.ndarray] = empty) -> np.ndarray:
+    """Return an array that JAX takes as it is on a CPU: a copy of a large one that it would not.
+
+    `memory` gives bytes for the copy, as `empty` does.
+    """
+    is_placed = array.flags.c_contiguous and array.ctypes.data % _ALIGNMENT == 0
+    if array.nbytes < LARGE or array.dtype.kind not in "biufcV" or is_placed:
         return array
-    made = empty(array.nbytes).view(array.dtype).reshape(array.shape)
+    made = memory(array.nbytes).view(array.dtype).reshape(array.shape)
     made[...] = array
     made.flags.writeable = array.flags.writeable
     return made
+
+
+class Pages:
+    """Memory for copies of large arrays, which later runs use again: new pages are slow.
+
+    Two runs at once have pages of their own.
+    """
+
+    def __init__(self) -> None:
+        self._free, self._lock = list[np.ndarray](), threading.Lock()
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Callable[[int], np.ndarray]]:
+        """Yield what gives memory, as `empty` does, until the `with` statement ends.
+
+        After an error it is not used again: a program may read it still.
+        """
+        taken = list[np.ndarray]()
+
+        def take(count: int) -> np.ndarray:
+            with self._lock:
+                fitting = [k for k, own in enumerate(self._free) if 1 <= own.nbytes / count <= 2]
+                taken.append(self._free.pop(fitting[0]) if fitting else empty(count))
+            return taken[-1][:count]
+
+        yield take
+        if taken:
+            with self._lock:
+                self._free = [*taken, *self._free][: _RUNS * len(taken)]
