@@ -121,7 +121,7 @@ class Classifier:
 def tuned(classifier: Classifier, steps: int) -> Weights:
     """Return the weights after the training of the last layers."""
     weights = classifier.network.weights
-    layers = [name for name, w in classifier.network.trainable.items() if w.size > 1]
+    layers = [*classifier.network.trainable]
     last = {name: weights[name] for name in layers[-LAYERS:]}
     optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, steps))
     state = optimizer.init(last)

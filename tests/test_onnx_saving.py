@@ -344,6 +344,42 @@ def test_the_command(tmp_path: Path):
     assert "to be a file that can be read" in result.output
 
 
+CONSTANTS = """<ir_version: 10, opset_import: ["": 18]>
+g (float[batch,4] x) => (float[batch,3] scores)
+<float[4,3] w = {-1, 0, 1, 1, -1, 0, 0, 1, -1, 1, 1, 1}, float[3] bias = {1, 0, -1},
+ float part = {0.25}, float[1,1] epsilon = {0.000001}, float half = {0.5}, float cube = {0.044715},
+ float root = {0.7978846}, float one = {1}, int64[1] last = {-1}>
+{ sum = ReduceSum(x, last)  mean = Mul(sum, part)  from_mean = Sub(x, mean)
+  squares = Mul(from_mean, from_mean)  total = ReduceSum(squares, last)
+  variance = Mul(total, part)  above = Add(variance, epsilon)  deviation = Sqrt(above)
+  even = Div(from_mean, deviation)
+  even2 = Mul(even, even)  even3 = Mul(even2, even)  few = Mul(even3, cube)  inner = Add(even, few)
+  scaled = Mul(inner, root)  bent = Tanh(scaled)  raised = Add(bent, one)
+  halves = Mul(even, half)  gelu = Mul(halves, raised)
+  product = MatMul(gelu, w)  sums = Add(product, bias)  scores = Add(sums, mask) }"""
+
+
+def test_what_is_trained_of_a_network_whose_constants_are_initializers(tmp_path: Path):
+    model = parser.parse_model(CONSTANTS)
+    mask = np.array([0, 0, -np.inf], np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(mask, "mask"))
+    path = saved(tmp_path, model)
+    network = load_onnx(path, free_dimensions={"batch": 1})
+    inputs = {"x": np.array([[3, 1, 4, 2]], np.float32)}
+
+    def loss(w: Any) -> Any:  # the README's lines
+        return -network.apply(network.weights | w, inputs)["scores"][0, 1]
+
+    slopes = jax.grad(loss)(network.trainable)
+    tuned = {name: w - 0.01 * slopes[name] for name, w in network.trainable.items()}
+    network.save(tmp_path / "tuned.onnx", tuned)
+    scores = [runtime(p, inputs["x"])[0][0, 1] for p in (path, tmp_path / "tuned.onnx")]
+    assert scores[1] > scores[0]
+    assert set(network.trainable) == {"w", "bias"}
+    constants = {"part", "epsilon", "half", "cube", "root", "one", "mask"}
+    assert set(network.weights) == {"w", "bias"} | constants
+
+
 def test_gradients_tune_a_file(tmp_path: Path):
     """One step down, in JAX, and ONNX Runtime finds a smaller loss."""
     path = saved(tmp_path, LAYERS)

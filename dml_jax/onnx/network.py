@@ -222,11 +222,19 @@ class Network(Bindable):
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
-        """Return the weights that are floating-point numbers.
+        """Return the weights that are floating-point numbers, several and finite ones.
 
-        A file does not tell parameters from other arrays, such as masks: leave these out by name.
+        A file does not tell parameters from other arrays. An array of one element is mostly a
+        constant of a formula, and one with infinite elements a mask. `weights` has these too:
+        `{name: network.weights[name] for name in names}` is another choice.
         """
-        return {n: w for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)}
+        return {name: self.weights[name] for name in self._parameters}
+
+    @functools.cached_property
+    def _parameters(self) -> list[str]:
+        floats = [n for n, w in self.weights.items() if jnp.issubdtype(w.dtype, jnp.floating)]
+        several = [name for name in floats if self.weights[name].size > 1]
+        return [name for name in several if np.isfinite(self.weights[name]).all()]
 
     def weights_as(self, dtype: Any) -> dict[str, jax.Array]:
         """Return all weights, FLOAT32 ones as `dtype`: jnp.bfloat16 for `apply` in bfloat16.
