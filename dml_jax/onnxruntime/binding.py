@@ -9,6 +9,7 @@ import numpy as np
 from dml_jax.errors import nearest
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.values import OrtDevice, OrtValue, dtype_of
+from dml_jax.system.aligned_memory import Pages
 
 
 class _Session(Protocol):
@@ -16,8 +17,11 @@ class _Session(Protocol):
 
     input_names: list[str]
     output_names: list[str]
+    pages: Pages
 
-    def values_of(self, names: Any, feeds: Mapping[str, Any], options: Any = None) -> list[Any]: ...
+    def values_of(
+        self, names: Any, feeds: Mapping[str, Any], options: Any, memory: Any
+    ) -> list[Any]: ...
 
 
 class IOBinding:
