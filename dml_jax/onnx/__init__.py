@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dml_jax import beyond
 from dml_jax.files import cache_folder
 from dml_jax.running import need
 
@@ -103,8 +102,7 @@ def load_network(model: Any, options: "NetworkOptions") -> "Network":
     _need_onnx()
     from dml_jax.onnx import loading
 
-    with beyond.allowed(options.fallback):
-        return loading.load(model, options)
+    return loading.load(model, options)
 
 
 def save_onnx(

@@ -43,6 +43,11 @@ def load_translators() -> None:
 
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
+    with beyond.allowed(options.fallback):
+        return _loaded(model, options)
+
+
+def _loaded(model: Any, options: NetworkOptions) -> Network:
     check_process()
     if options.precision is not None:
         check_precision(options.precision)

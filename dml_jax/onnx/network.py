@@ -522,11 +522,9 @@ class Network(Bindable):
         if platform() != "cpu":
             rule = "be a CPU (other platforms have one layout and one set of kernels)"
             raise DmlError([Fault("tune", "the platform", rule, platform())])
-        from dml_jax.onnx import load_network
-
         reload, options = None, replace(self._options, tuned=False)
         if self._path is not None:
-            reload = functools.partial(load_network, str(self._path), options)
+            reload = functools.partial(self.loader, str(self._path), options)
         found = tuning.tuned(self, seconds, reload)
         self._adopt(found.winner.layout, tuning.KERNELS[found.winner.kernels])
         self.is_tuned = True
