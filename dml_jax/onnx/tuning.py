@@ -53,9 +53,7 @@ _COMPILING = 0.6  # the part of the time in which candidates are compiled
 _SLOW = 5  # times as slow as another one at its first call, from which a candidate is not timed
 _SETTLING = 3  # calls of a turn that are not counted
 _CALLS = 5  # calls of a turn that are
-_TRIAL = (
-    "import sys, pickle; from dml_jax.onnx import tuning; tuning.trial(sys.stdin.buffer.read())"
-)
+_TRIAL = f"import sys; from {__name__} import trial; trial(sys.stdin.buffer.read())"
 
 
 @dataclass
