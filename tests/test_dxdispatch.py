@@ -223,6 +223,49 @@ def test_a_file_of_the_first_elements(name: str, tmp_path: Path):
             assert picture.size == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "is_right"),
+    [
+        ([1, 3, 2, 4], True),
+        ([1, 1, 2, 4], True),  # the first plane
+        ([1, 1, 1, 4], True),  # its first row
+        ([1, 3, 1, 4], False),
+        ([1, 3, 2, 2], False),
+        ([1, 1, 4, 2], False),
+    ],
+)
+def test_a_picture_has_rows_and_planes_of_the_tensor(
+    dimensions: list[int], is_right: bool, tmp_path: Path
+):
+    planes = np.arange(24).reshape(1, 3, 2, 4)
+    copy = {"type": "DML_OPERATOR_ELEMENT_WISE_IDENTITY", "desc": {}}
+    for tensor in ("InputTensor", "OutputTensor"):
+        copy["desc"][tensor] = {"DataType": "UINT8", "Sizes": [1, 3, 2, 4]}
+    values = {"initialValuesDataType": "UINT8", "initialValues": planes.reshape(-1).tolist()}
+    names = {"InputTensor": "InputTensor", "OutputTensor": "OutputTensor"}
+    command = {"type": "writeFile", "resource": "OutputTensor", "targetPath": "x.PNG"}
+    model = {
+        "resources": dict.fromkeys(names, values),
+        "dispatchables": {"copy": copy},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "copy", "bindings": names},
+            {**command, "dimensions": dimensions},
+        ],
+    }
+    result = run(model, tmp_path)
+    if is_right:
+        from PIL import Image
+
+        _, channels, height, _ = dimensions
+        with Image.open(tmp_path / "x.PNG") as picture:
+            pixels = np.asarray(picture).reshape(height, 4, channels)
+        np.testing.assert_array_equal(pixels.transpose(2, 0, 1), planes[0, :channels, :height])
+    else:
+        rule = "expected dimensions to hold 24 elements for a picture, all of resource"
+        assert f"{rule} 'OutputTensor', got {dimensions}" in result.stderr
+        assert result.exit_code == 1
+
+
 def test_options_of_direct3d_alone_change_nothing(tmp_path: Path):
     plain = run(SOME, tmp_path)
     options = ["--post_dispatch_barriers", "uav", "-d", "-q", "compute", "--enable_dred"]

@@ -7,7 +7,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -313,6 +313,8 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
             for resource in resources.values()
             if resource.size_in_bytes == 0
         ]
+    if not faults:
+        faults += _cut_pictures(commands, resources)
     raise_if(faults)
     own = {r.name: r for d in dispatches for r in d.dispatchable.own.values()}
     bound = dict.fromkeys(place.memory for d in dispatches for place in d.tensors)
@@ -501,6 +503,29 @@ def _dimensions_faults(resource: Resource, dimensions: list[int]) -> Iterator[Fa
     if math.prod(dimensions) != count:
         rule = f"hold at most {count} elements, as many as resource '{resource.name}'"
         yield Fault("", "dimensions", rule, dimensions)
+
+
+def _cut_pictures(
+    commands: Sequence[Command], resources: Mapping[str, Resource]
+) -> Iterator[Fault]:
+    """Yield a fault for each picture whose rows are not those of the tensors in its resource."""
+    places = [p for c in commands if isinstance(c, Dispatch) for p in c.tensors]
+    for index, command in enumerate(commands):
+        if not isinstance(command, WriteFile) or not command.target_path.lower().endswith(
+            (*IMAGE_TYPES,)
+        ):
+            continue
+        (_, channels, height, width), name = command.dimensions, command.resource
+        resource, sizes = resources[name], [p.tensor.sizes for p in places if p.memory == name]
+        parts = [resource.elements(p) for p in (resource.initialised, resource.written())]
+        whole = [*map(math.prod, sizes)] or parts
+        is_whole = channels * height * width in {*parts, *whole} or channels * height == 1
+        if not is_whole and not any(
+            size[-1] == width and (channels == 1 or size[-2:-1] == (height,)) for size in sizes
+        ):
+            rule = f"hold {max(whole)} elements for a picture, all of resource '{name}'"
+            context = (f"Command {index}",)
+            yield Fault("", "dimensions", rule, [*command.dimensions], context)
 
 
 def _parse_dispatch(value: Any, context: str, names: _Names) -> Dispatch | None:
