@@ -31,7 +31,7 @@ from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions, files
 from dml_jax.bench import compare, html, limits, measure, memory, peers, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
-from dml_jax.bench.functions import type_name
+from dml_jax.bench.functions import Plain, type_name
 from dml_jax.bench.measure import Bench
 from dml_jax.bench.memory import Data
 from dml_jax.bench.networks import cells_of_graph, kernels
@@ -43,6 +43,7 @@ from dml_jax.cli import cli
 from dml_jax.cli.bench import _print
 from dml_jax.dispatch.model import load_model
 from dml_jax.errors import install_command
+from dml_jax.graph.parts import ArrayType
 from dml_jax.rewrite.layouts import ChannelsLast
 
 ROOT = Path(__file__).parent.parent
@@ -110,6 +111,45 @@ def test_bytes_are_those_of_the_arrays():
 
 
 # The data.
+
+
+TABLE, ROWS = jax.ShapeDtypeStruct((500, 16), jnp.float32), 4 * 16 * 4
+LOOKED_UP: dict[str, tuple[Any, int]] = {
+    "rows": (lambda table: jax.jit(lambda t: t[jnp.arange(4)])(table), 2 * ROWS),
+    "a part": (lambda table: table.T[:, 10:14], 2 * ROWS),
+    "a part of another type": (lambda table: table.astype(jnp.int8)[:4], ROWS + ROWS // 4),
+    "a row at a computed place": (
+        lambda table: jax.lax.dynamic_slice(table, (jnp.argmax(table[0]), 0), (4, 16)),
+        2 * ROWS + ROWS // 4,
+    ),
+    "more rows than there are": (lambda table: table[jnp.zeros(600, int)], (500 + 600) * 64),
+    "GATHER": (lambda table: dml_jax.gather(table, jnp.zeros((1, 4), int), axis=0), 2 * ROWS),
+    "GATHER_ELEMENTS": (
+        lambda table: dml_jax.gather_elements(table, jnp.zeros((4, 16), int), axis=0),
+        2 * ROWS,
+    ),
+    "SCATTER": (
+        lambda table: dml_jax.scatter_elements(table, jnp.zeros((4, 16), int), table[:4], axis=0),
+        2 * 500 * 64,
+    ),
+    "sizes": (lambda table: jnp.zeros(table.shape[1:], jnp.float32), 64),
+    "both": (lambda table: table[:4] + table.sum(), 500 * 64 + ROWS),
+    "itself": (lambda table: [table[:4], table.reshape(-1)], 2 * 500 * 64 + ROWS),
+    "a loop": (
+        lambda table: jax.lax.fori_loop(0, 3, lambda k, y: y + table[k], table[0]),
+        501 * 64,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOOKED_UP)
+def test_of_a_table_the_rows_move_that_are_read(kind: str):
+    function, size = LOOKED_UP[kind]
+    inputs, outputs = (
+        [ArrayType(x.dtype, x.shape) for x in jax.tree.leaves(some)]
+        for some in (TABLE, jax.eval_shape(function, TABLE))
+    )
+    assert Cell("", "", Plain(function, inputs, outputs)).bytes == size
 
 
 def test_random_data_is_fresh_and_in_range():

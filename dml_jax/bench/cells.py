@@ -1,10 +1,12 @@
 """The cells of the bench: typical uses of operators, over types and sizes."""
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dml_jax.bench.counts import moved
 from dml_jax.bench.functions import byte_count, gradient, mapped, narrow, type_name
 from dml_jax.description import fields
 from dml_jax.description.tensor import TensorDesc
@@ -61,11 +63,10 @@ class Cell:
         """Return the largest tensor; the first of several."""
         return max((*self.function.inputs, *self.function.outputs), key=byte_count)
 
-    @property
+    @functools.cached_property
     def bytes(self) -> int:
-        """Return the bytes that must move: each element of inputs and outputs once."""
-        moved = getattr(self.function, "moved", None)
-        return moved or byte_count(*self.function.inputs, *self.function.outputs)
+        """Return the bytes that must move."""
+        return getattr(self.function, "moved", None) or moved(self.function)
 
 
 @dataclass(frozen=True)

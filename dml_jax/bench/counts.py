@@ -1,15 +1,18 @@
-"""Arithmetic operations of operators, counted from their descriptors, the same on every platform.
+"""Bytes and arithmetic operations of operators, the same on every platform.
 
-A multiplication and an addition are two operations; a function of an element, such as exp or
-SIGMOID, is one. Recurrent networks and attention count their products. What only moves or selects
-elements counts none.
+Operations are counted from descriptors. A multiplication and an addition are two operations; a
+function of an element, such as exp or SIGMOID, is one. Recurrent networks and attention count their
+products. What only moves or selects elements counts none.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dml_jax.bench.functions import Transformed, type_name
+import jax
+
+from dml_jax.bench.functions import Transformed, byte_count, type_name
+from dml_jax.bench.memory import wide
 from dml_jax.graph import Graph
 from dml_jax.operator import Operator
 
@@ -36,6 +39,15 @@ _OF_FAMILY = {
     "logic": 1,
     "activation": 1,
 }
+# Primitives of JAX: those that read parts of a table, those that keep its elements, and those that
+# call a program, with its name.
+_PARTS = frozenset(("gather", "slice", "dynamic_slice"))
+_SAME_ELEMENTS = frozenset(("reshape", "squeeze", "transpose", "convert_element_type", "rev"))
+_CALLS = {
+    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat2"), "jaxpr"),
+    **dict.fromkeys(("closed_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"),
+    "dml_placed": "default",
+}
 _REDUCED = {"L1": 2, "L2": 2, "SUM_SQUARE": 2, "LOG_SUM_EXP": 3}
 
 
@@ -52,6 +64,49 @@ def operations(function: Any) -> float:
         case Transformed():
             return function.work * operations(function.operator)
     return float(getattr(function, "operations", 0.0))
+
+
+def moved(function: Any) -> int:
+    """Return the bytes that a call must move: each element that it reads or writes, once.
+
+    Of a table of which rows are looked up, or a part is cut out, only these are read.
+    """
+    with wide(function):
+        arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in function.inputs]
+        program = jax.make_jaxpr(lambda *xs: function(*xs))(*arrays).jaxpr
+    read = [0.0] * len(arrays)
+    for one in _followed(program, range(len(arrays)), read):
+        if one is not None:
+            read[one] = math.inf
+    pairs = zip(read, function.inputs, strict=True)
+    sizes = (int(min(n, math.prod(t.sizes))) * t.dtype.itemsize for n, t in pairs)
+    return sum(sizes) + byte_count(*function.outputs)
+
+
+def _followed(program: Any, sources: Iterable[int | None], read: list[float]) -> list[int | None]:
+    """Add to `read` how many elements a program reads of each input of the whole one.
+
+    `sources` says which input each input of the program is; the result, which one each output is.
+    """
+    known = {id(x): source for x, source in zip(program.invars, sources, strict=True)}
+    for step in program.eqns:
+        name, given = step.primitive.name, [known.get(id(x)) for x in step.invars]
+        if name in _CALLS:
+            inner = step.params[_CALLS[name]]
+            results = _followed(getattr(inner, "jaxpr", inner), given, read)
+            known |= {id(x): one for x, one in zip(step.outvars, results, strict=True)}
+            continue
+        table, *_ = given or [None]
+        if name in _SAME_ELEMENTS:
+            known[id(step.outvars[0])] = table
+            continue
+        if name in _PARTS and table is not None:
+            read[table] += step.outvars[0].aval.size
+            given = given[1:]
+        for one in given:
+            if one is not None:
+                read[one] = math.inf
+    return [known.get(id(x)) for x in program.outvars]
 
 
 def product_type(graph: Graph) -> str:

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.counts import operations, product_type
-from dml_jax.bench.functions import Plain
+from dml_jax.bench.functions import Plain, byte_count
 from dml_jax.bench.limits import copied, devices_of, multiplied
 from dml_jax.bench.memory import WAYS, Arrays, Data, contender, sets_moving, wide
 from dml_jax.bench.peers import UnsupportedError, difference, peer_named
@@ -55,8 +55,11 @@ class Bench:
 
     def _contender(self, cell: Cell) -> Contender:
         """Return the contender of a limit of the device, which writes to donated memory."""
-        inputs = self.data.sets(cell.function, sets_moving(cell.bytes, self.device))
+        inputs = self.data.sets(cell.function, self._sets(cell.function))
         return contender(cell.function, inputs, self.device, cell.function.outputs)
+
+    def _sets(self, function: Any) -> int:
+        return sets_moving(byte_count(*function.inputs, *function.outputs), self.device)
 
     def _copy(self, name: str, dtype: Any) -> tuple[Contender, int]:
         """Return a copy of a large array, and the bytes that it moves."""
@@ -85,7 +88,7 @@ class Bench:
         """Measure a cell."""
         function, row = cell.function, Row.of(cell, operations(cell.function))
         has_data = getattr(function, "arrays", None) is not None
-        sets = 1 if has_data else sets_moving(cell.bytes, self.device)
+        sets = 1 if has_data else self._sets(function)
         dtype, own = cell.tensor.dtype, getattr(function, "place", None)
         place, beside = own or self.place, dict[str, Contender]()
         with wide(function):

@@ -29,7 +29,7 @@ COLOURS: Mapping[str, str] = defaultdict(
     INT8="#8c564b",
 )
 MEANING = {
-    "MiB": "bytes that must move, each element once",
+    "MiB": "bytes that must move: each element that is read or written, once",
     "FLOP/B": "operations for each of these bytes",
     "Time": "median of calls, ± half the quartile distance",
     "Of copy": "GB/s, as a part of a plain copy's that was timed in turn",
