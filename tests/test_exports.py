@@ -1,5 +1,6 @@
 """Folders of optimum's form: `dml_jax.genai` gives the tokens of ONNX Runtime's loop."""
 
+import itertools
 import json
 import operator
 from collections.abc import Callable
@@ -39,8 +40,10 @@ def session(path: Path) -> Any:
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
-def greedy(path: Path, prompt: list[int], count: int) -> list[int]:
-    """Return the tokens of ONNX Runtime, whose keys and values grow."""
+def greedy(
+    path: Path, prompt: list[int], count: int, change: Callable[..., Any] | None = None
+) -> list[int]:
+    """Return the tokens of ONNX Runtime, whose keys and values grow; `change` changes logits."""
     run, tokens, new = session(path), list(prompt), list(prompt)
     names = [f"{k}.{part}" for k in range(LAYERS) for part in ("key", "value")]
     past = {f"past_key_values.{n}": np.zeros((1, HEADS, 0, SIZE), np.float32) for n in names}
@@ -54,6 +57,8 @@ def greedy(path: Path, prompt: list[int], count: int) -> list[int]:
         feeds = {n: x for n, x in given.items() if n in there}
         logits, *after = run.run(["logits", *(f"present.{n}" for n in names)], feeds | past)
         past = dict(zip(past, after, strict=True))
+        if change is not None:
+            change(tokens, logits[0, -1])
         new = [int(logits[0, -1].argmax())]
         tokens += new
     return tokens
@@ -106,6 +111,76 @@ def test_a_text_that_has_ended_goes_on_without_its_end(tmp_path: Path):
     assert made.get_sequence(0).tolist() == changed
 
 
+def penalized(tokens: list[int], logits: np.ndarray) -> None:
+    seen = sorted(set(tokens))
+    logits[seen] = np.where(logits[seen] > 0, logits[seen] / 1.8, logits[seen] * 1.8)
+
+
+def never(*words: list[int]) -> Callable[..., None]:
+    """Return what forbids words, by the tokens before their last ones."""
+
+    def change(tokens: list[int], logits: np.ndarray) -> None:
+        for *start, last in words:
+            if tokens[len(tokens) - len(start) :] == start:
+                logits[last] = -np.inf
+
+    return change
+
+
+def no_pair_twice(tokens: list[int], logits: np.ndarray) -> None:
+    never(*map(list, itertools.pairwise(tokens)))(tokens, logits)
+
+
+def test_generation_config_says_how_an_export_generates(tmp_path: Path):
+    """As transformers: without the file, config.json says so."""
+    path = tmp_path / "model.onnx"
+    write_decoder(path)
+    write_config(tmp_path, eos_token_id=[], repetition_penalty=1.8)
+    plain = greedy(path, PROMPT, 15)
+    a, b, c, d = plain[6:10]
+
+    def not_first(tokens: list[int], logits: np.ndarray) -> None:
+        never([plain[5]] if len(tokens) == len(PROMPT) else [0])(tokens, logits)
+
+    neutral = {"encoder_repetition_penalty": 1.0, "min_p": 0.1, "max_new_tokens": 4, "num_beams": 1}
+    cases: list[tuple[dict[str, Any] | None, Any]] = [
+        (None, penalized),
+        (neutral, None),
+        ({"repetition_penalty": 1.8}, penalized),
+        ({"suppress_tokens": [a, c]}, never([a], [c])),
+        ({"begin_suppress_tokens": [plain[5]]}, not_first),
+        ({"bad_words_ids": [[b], [c, d]]}, never([b], [c, d])),
+        ({"no_repeat_ngram_size": 2}, no_pair_twice),
+    ]
+    for told, change in cases:
+        if told is not None:
+            (tmp_path / "generation_config.json").write_text(json.dumps({"max_length": 20, **told}))
+        made = generated(og.Model(tmp_path), PROMPT, 20)
+        assert made.get_sequence(0).tolist() == greedy(path, PROMPT, 15, change)
+    assert og.GeneratorParams(og.Model(tmp_path)).get_search_options()["max_length"] == 20
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"encoder_no_repeat_ngram_size": 3},
+        {"stop_strings": ["."]},
+        {"min_new_tokens": 4},
+        {"min_p": 0.1, "do_sample": True},
+        {"num_beams": "many"},
+        {"bad_words_ids": [[9999]]},
+    ],
+)
+def test_what_generation_config_cannot_say(told: dict[str, Any], tmp_path: Path):
+    write_decoder(tmp_path / "model.onnx")
+    folder = write_config(tmp_path)
+    (folder / "generation_config.json").write_text(json.dumps(told))
+    with pytest.raises(og.GenAIError) as caught:
+        og.GeneratorParams(og.Model(folder))
+    assert ("generation_config.json" in str(caught.value)) != ("num_beams" in told)
+    assert next(iter(told)) in str(caught.value) or "a token in" in str(caught.value)
+
+
 def test_prompts_of_a_batch_are_those_alone(tmp_path: Path):
     write_decoder(tmp_path / "onnx" / "model.onnx")
     model = og.Model(write_config(tmp_path, eos_token_id=[]))
@@ -123,6 +198,7 @@ def test_encoders_are_read_once(is_sound: bool, tmp_path: Path):
     write_decoder(decoder, positions="size", mask=False, past=False, source=source)
     write_encoder(tmp_path / "encoder_model.onnx", is_sound)
     values: dict[str, Any] = {"decoder_start_token_id": 3, "eos_token_id": []}
+    values |= {"forced_bos_token_id": 30, "forced_eos_token_id": [41]}
     values |= {"max_source_positions": SOURCE, "num_mel_bins": CHANNELS} if is_sound else {}
     folder = write_config(tmp_path, **values)
     model = og.Model(folder)
@@ -137,9 +213,10 @@ def test_encoders_are_read_once(is_sound: bool, tmp_path: Path):
     feeds = {"encoder_hidden_states": states}
     if not is_sound:
         feeds["encoder_attention_mask"] = given["attention_mask"]
+    forced = {1: 30, 19: 41}
     for _ in range(19):
         (logits,) = run.run(["logits"], {**feeds, "input_ids": np.array([wanted])})
-        wanted.append(int(logits[0, -1].argmax()))
+        wanted.append(forced.get(len(wanted), int(logits[0, -1].argmax())))
     np.save(tmp_path / "x.npy", features)
     words = ["--features", str(tmp_path / "x.npy")] if is_sound else ["-p", "the quick fox"]
     result = CliRunner().invoke(cli, ["generate", str(folder), *words, "--max_length", "20"])

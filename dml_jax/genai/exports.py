@@ -14,6 +14,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.files import parse_text
+from dml_jax.genai.errors import fitting
 
 PLAIN = "config.json"
 _OWN, _MOST = "genai_config.json", 2**31 - 1
@@ -23,7 +24,18 @@ _SEQUENCES = ("decoder_model.onnx", "decoder_model_merged.onnx")  # of decoders 
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_target_positions", "seq_length")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 _DEFAULT_LENGTH = 2048
-_NEVER = ("suppress_tokens", "begin_suppress_tokens")
+_SEARCH = ("do_sample", "early_stopping", "length_penalty", "max_length", "min_length")
+_SEARCH += ("no_repeat_ngram_size", "num_beams", "num_return_sequences", "repetition_penalty")
+_SEARCH += ("temperature", "top_k", "top_p")
+_OTHERS = {"encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1, "guidance_scale": 1}
+_OTHERS |= {"min_new_tokens": 0, "num_beam_groups": 1, "penalty_alpha": 0}
+_OTHERS |= dict.fromkeys(("constraints", "dola_layers", "exponential_decay_length_penalty"))
+_OTHERS |= dict.fromkeys(("force_words_ids", "sequence_bias", "stop_strings", "token_healing"))
+_OTHERS |= {"watermarking_config": None}
+_OF_DRAWS = {"epsilon_cutoff": 0, "eta_cutoff": 0, "min_p": 0, "top_h": 1, "typical_p": 1}
+_FORCED = ("forced_bos_token_id", "forced_eos_token_id")
+_IDS = ("suppress_tokens", "begin_suppress_tokens", *_FORCED)
+_FORM = fitting("generation_config.json", "hold tokens in the form of transformers")
 
 
 def members(data: bytes, path: Path) -> dict[str, Any]:
@@ -94,41 +106,77 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
             model["source_length"] = length
             model["features"] = [number("num_mel_bins", default=80), 2 * length]
         model |= _told(tokens)
-    return {"model": model, "search": {"max_length": model["context_length"]}}
+    return {
+        "model": model,
+        "search": _search(chosen if files[1].exists() else config, model["context_length"]),
+        "rules": _rules(tokens),
+    }
 
 
+def _search(told: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """Return the options of a search that generation_config.json has.
+
+    Args:
+        told: its members; where it is missing, those of config.json.
+        most: the model's context_length.
+
+    Raises `DmlError` for other options that change tokens.
+    """
+    for name, neutral in (_OTHERS | (_OF_DRAWS if told.get("do_sample") else {})).items():
+        if told.get(name) and told[name] != neutral:
+            rule = "be left out, since it is not carried out"
+            raise DmlError([Fault("", f"{name} in generation_config.json", rule, told[name])])
+    found = {name: told[name] for name in _SEARCH if told.get(name) is not None}
+    length = whole(found, "max_length", default=most, file="generation_config.json")
+    return {"early_stopping": False, **found, "max_length": min(length, most)}
+
+
+def _token(value: Any, tokens: Mapping[str, Any]) -> int:
+    """Return a token that a member names. Raises `DmlError` for what is none of the model's."""
+    count = tokens.get("vocab_size") or _MOST
+    if type(value) is not int or not 0 <= value < count:
+        rule = f"be in [0, {count - 1}], as the model has tokens"
+        raise DmlError([Fault("", "a token in generation_config.json", rule, value)])
+    return value
+
+
+@_FORM
+def _rules(tokens: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the tokens that generation_config.json says never come, and those that must.
+
+    Args:
+        tokens: its members, and those of config.json.
+    """
+    ends, rules = tokens.get("eos_token_id"), dict[str, list[Any]]()
+    for name in _IDS:
+        value: Any = tokens.get(name)
+        listed: Any = [value] if name in _FORCED and type(value) is int else value or ()
+        rules[name] = [_token(i, tokens) for i in listed]
+    words = ([_token(i, tokens) for i in word] for word in tokens.get("bad_words_ids") or ())
+    others = [[end] for end in (ends if isinstance(ends, list) else [ends])]
+    rules["bad_words_ids"] = [word for word in words if word and word not in others]
+    return {name: found for name, found in rules.items() if found}
+
+
+@_FORM
 def _told(tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what generation_config.json says of the tokens that a decoder with an encoder makes.
+    """Return the tokens that generation_config.json says a decoder with an encoder starts with.
 
     Args:
         tokens: its members, and those of config.json.
 
-    Raises `DmlError` where members have other forms, or ask for times in the text.
+    Raises `DmlError` where they ask for times in the text.
     """
     if tokens.get("return_timestamps"):
         rule = "be false: times in the text are not carried out"
         raise DmlError([Fault("", "return_timestamps in generation_config.json", rule, True)])
-    count = tokens.get("vocab_size", 0)
-
-    def token(value: Any) -> int:
-        if type(value) is not int or not 0 <= value < count:
-            rule = f"be in [0, {count - 1}], as the model has tokens"
-            raise DmlError([Fault("", "a token in generation_config.json", rule, value)])
-        return value
-
-    try:
-        languages = {name: token(i) for name, i in (tokens.get("lang_to_id") or {}).items()}
-        starts = _starts(tokens, languages)
-        return {
-            "decoder_prompt_ids": [i if i is None else token(i) for i in starts],
-            "language_ids": [*languages.values()],
-            **{name: [token(i) for i in tokens.get(name) or ()] for name in _NEVER},
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        if isinstance(error, DmlError):
-            raise
-        rule = "hold tokens in the form of transformers"
-        raise DmlError([Fault("", "generation_config.json", rule, Unquoted(str(error)))]) from None
+    known = (tokens.get("lang_to_id") or {}).items()
+    languages = {name: _token(i, tokens) for name, i in known}
+    starts = _starts(tokens, languages)
+    return {
+        "decoder_prompt_ids": [i if i is None else _token(i, tokens) for i in starts],
+        "language_ids": [*languages.values()],
+    }
 
 
 def _starts(tokens: Mapping[str, Any], languages: Mapping[str, int]) -> list[int | None]:

@@ -175,17 +175,10 @@ class Folder:
         """Return the tokens of languages, of which a decoder takes the likeliest one."""
         return self.model.get("language_ids") or []
 
-    def never(self, count: int) -> list[int]:
-        """Return the tokens that an export of a decoder with an encoder may not make next.
-
-        Args:
-            count: how many tokens it has.
-        """
-        if "encoder" not in self.model:
-            return []
-        is_first = count == len(self.start_token_ids)
-        first = self.model.get("begin_suppress_tokens") or [] if is_first else []
-        return [*(self.model.get("suppress_tokens") or []), *first]
+    @property
+    def rules(self) -> Mapping[str, list[Any]]:
+        """Return the tokens that an export never makes, and those that it must; {} for none."""
+        return self.config.get("rules", {}) if self.config_name == PLAIN else {}
 
     @property
     def layers(self) -> int:

@@ -85,7 +85,7 @@ class Generator:
         if self._options.num_beams > 1:
             self._beams = Beams(self._options, folder.eos_token_ids, folder.pad_token_id)
         self._tokens: list[Any] = []  # columns, [batch, n]: arrays of NumPy or of JAX
-        self._count = length
+        self._count = self._begin = length  # tokens, and those of the prompt
         self._filled = [0] * batch  # rows of the cache, of each sequence
         self._waiting: list[np.ndarray] = [np.zeros(0, np.int32)] * batch  # not in the cache yet
         self._logits: jax.Array | None = None
@@ -152,6 +152,7 @@ class Generator:
         self._tokens.append(array)
         self._read, self._is_answered = (self._count, self._count + array.shape[1]), True
         self._count += array.shape[1]
+        self._begin = self._count
         self._see(array)
         self._has_ended[:] = False
         self._compute(1 if self._steps > 1 else 2)
@@ -290,9 +291,8 @@ class Generator:
     @property
     def _steps(self) -> int:
         """Return how many tokens a program computes."""
-        options, never = self._options, self._model.folder.never(self._count)
-        is_single = options.no_repeat_ngram_size or self._beams is not None or never
-        return 1 if is_single else self._model.ahead
+        is_single = self._options.no_repeat_ngram_size or self._beams is not None
+        return 1 if is_single or self._model.folder.rules else self._model.ahead
 
     @property
     def _planned(self) -> int:
@@ -398,17 +398,27 @@ class Generator:
 
     def _banned(self) -> np.ndarray | None:
         """Return which tokens may not come next, [batch, vocabulary]; None: all may."""
-        options, logits = self._options, self._logits
+        options, logits, folder = self._options, self._logits, self._model.folder
         assert logits is not None
-        banned = None
-        if options.no_repeat_ngram_size and self._count >= options.no_repeat_ngram_size:
-            banned = repeating(self._sequences, options.no_repeat_ngram_size, logits.shape[1])
-        never = self._model.folder.never(self._count)
-        if self._count < options.min_length:
-            never = [*never, *self._model.folder.eos_token_ids]
-        if never:
-            banned = np.zeros(logits.shape, bool) if banned is None else banned
-            banned[:, never] = True
+        rules, size, count = folder.rules, options.no_repeat_ngram_size, self._count
+        if not rules and not size and count >= options.min_length:
+            return None
+        never = list(folder.eos_token_ids if count < options.min_length else ())
+        never += rules.get("suppress_tokens", ())
+        first, last = (rules.get(f"forced_{end}_token_id", []) for end in ("bos", "eos"))
+        if count == self._begin + (self._begin == 1 and bool(first)):
+            never += rules.get("begin_suppress_tokens", ())
+        banned = np.zeros(logits.shape, bool)
+        if size and count >= size:
+            banned |= repeating(self._sequences, size, logits.shape[1])
+        for *words, word in rules.get("bad_words_ids", ()):
+            if len(words) <= count:
+                tail = self._sequences[:, count - len(words) :]
+                banned[:, word] |= (tail == words).all(1)
+        banned[:, never] = True
+        forced = last if count == options.max_length - 1 and last else first if count == 1 else []
+        if forced:
+            banned[:], banned[:, forced] = True, False
         return banned
 
     def _chosen(self) -> jax.Array:
