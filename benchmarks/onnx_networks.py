@@ -11,6 +11,8 @@ libraries alternate. On one core (`taskset -c 0 python ...`) times are processor
 - `--files` gives each timed network other weights and saves it, and exports the gradient by all
   weights, and a batch by `jax.vmap`, of some. ONNX Runtime computes each file, and the results are
   compared with JAX's. Programs of saved networks are compiled quickly, since each runs once.
+- `--starts` measures the seconds that some networks take to start, in a process that finds nothing
+  in its cache, and in one that finds the programs of the first.
 - `--operators` measures models of one node, those of `onnx_operators.json`; a name is a cell, or
   its node, such as Conv. The program starts itself again with the environment variables that
   docs/performance.md has for calls that allocate.
@@ -57,6 +59,7 @@ BYTES = 24 << 30  # of its addresses
 CLOCK = time.process_time if cores() == 1 else time.perf_counter
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 DIFFERENTIATED = ("blazeface", "orientation", "silero_vad", "attacut")
+STARTED = ("blazeface", "orientation", "silero_vad", "minilm_int8", "magika", "attacut")
 BATCH = 3
 Arrays = Mapping[str, Any]
 
@@ -165,14 +168,16 @@ def _page(random: np.random.Generator, shape: list[int]) -> np.ndarray:
     return page
 
 
-def loaded(source: Source, path: Path, feeds: Arrays) -> tuple[Any, dict[str, Any]]:
+def loaded(
+    source: Source, path: Path, feeds: Arrays, cache: Any = None
+) -> tuple[Any, dict[str, Any]]:
     """Return a network of `load_onnx`, and those of `feeds` that are its inputs."""
     constants = {name: feeds[name] for name in source.constants}
     inputs = {name: array for name, array in feeds.items() if name not in constants}
     shapes = {name: array.shape for name, array in inputs.items()}
     fallback = source.fallback or bool(source.bounds)
     options: Any = {"fallback": fallback, "constants": constants, "bounds": source.bounds}
-    return load_onnx(path, shapes, **options), inputs
+    return load_onnx(path, shapes, cache=cache, **options), inputs
 
 
 def _called(source: Source, path: Path, feeds: Arrays) -> tuple[Callable[[], Arrays], Any, int]:
@@ -234,6 +239,55 @@ def one(name: str) -> Row:
     row = {"nodes": len(graph.node), "operators": operators, "error": error}
     row |= {"is_right": error <= source.tolerance, "first_s": round(first, 2)}
     return {**row, "ms": own, "peer_ms": theirs}
+
+
+def start(name: str, folder: str) -> Row:
+    """Return the seconds until a network is loaded, of calls, and of a session's first answer."""
+    from dml_jax.onnxruntime import InferenceSession, SessionOptions
+
+    jax.config.update("jax_enable_x64", True)  # as the command line does
+    path, _, feeds = opened(NETWORKS[name])
+    jax.block_until_ready(jax.numpy.ones(8) + 1)  # starts the device
+    times = [CLOCK()]
+    network, inputs = loaded(NETWORKS[name], path, feeds, folder)
+    for _ in range(3):
+        times.append(CLOCK())
+        jax.block_until_ready(network(inputs))
+    options = SessionOptions()
+    options.add_session_config_entry("session.dml_jax_cache", folder)
+    times.append(CLOCK())
+    InferenceSession(str(path), options).run(None, feeds)
+    seconds = np.diff([*times, CLOCK()]).tolist()
+    return dict(
+        zip(("load_s", "first_s", "second_s", "third_s", "session_s"), seconds, strict=True)
+    )
+
+
+def command(name: str, folder: str) -> float:
+    """Return the seconds of `dml-jax run`, with programs in a folder."""
+    path, _, feeds = opened(NETWORKS[name])
+    sizes = [("-b", f"{key}:{','.join(map(str, array.shape))}") for key, array in feeds.items()]
+    words = [
+        sys.executable,
+        "-m",
+        "dml_jax",
+        "run",
+        path,
+        *(word for pair in sizes for word in pair),
+    ]
+    begin, own = time.perf_counter(), {**os.environ, "DML_JAX_CACHE": folder}
+    subprocess.run(words, env=own, check=True, capture_output=True)
+    return time.perf_counter() - begin
+
+
+def started(name: str) -> Row:
+    """Return the row of a network with the times of its starts, in processes of their own."""
+    row = Row()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+        for kind in ("new", "cached"):
+            row[kind] = said_by(__file__, "start", name, folder, seconds=SECONDS)
+            row[kind]["command_s"] = command(name, other)
+    return row
 
 
 def apart(name: str, is_told: bool) -> Row:
@@ -383,12 +437,15 @@ def main() -> int:
     made.add_argument("--all", action="store_true", help="the whole list, also what is missing")
     made.add_argument("--profile", action="store_true", help="add kinds of kernels to rows")
     made.add_argument("--files", action="store_true", help="networks that are written as files")
+    made.add_argument("--starts", action="store_true", help="times of starts, new and cached")
     made.add_argument("--operators", action="store_true", help="models of one node")
     given = made.parse_intermixed_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if given.operators:
         restart_with_kept_pages()
         return measure(given, cells=cells())
+    if given.starts:
+        return measure(given, starts={name: partial(started, name) for name in STARTED})
     jax.config.update("jax_enable_x64", True)  # as the command line does
     if given.files:
         tables = {saved: TIMED, exported: DIFFERENTIATED}
@@ -404,4 +461,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run(main, one)
+    run(main, one, start)
