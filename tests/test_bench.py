@@ -801,6 +801,41 @@ def test_a_profile_says_which_kernel_computes_a_node(network: Path, tmp_path: Pa
     assert len(nodes) == len(set(nodes)) == 4
 
 
+def test_nodes_have_the_names_of_the_file(tmp_path: Path):
+    """Also after rewrites, and where a function or a weight that is read late makes the nodes."""
+    onnx: Any = pytest.importorskip("onnx")
+    node, opsets = onnx.helper.make_node, [onnx.helper.make_opsetid("", 17)]
+    body = [node("Mul", ["a", "a"], ["t"], name="inner"), node("Neg", ["t"], ["b"])]
+    function = onnx.helper.make_function("l", "Own", ["a"], ["b"], body, opsets)
+    nodes = [
+        node("Identity", ["w"], ["filter"], name="weights"),
+        node("Conv", ["x", "filter"], ["c"], name="stem", pads=[1, 1, 1, 1]),
+        node("Own", ["c"], ["o"], name="/model/own", domain="l"),
+        node("Softmax", ["o"], ["y"], name='the "head"', axis=1),
+        node("Relu", ["y"], ["z"]),
+    ]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4, 8, 8])
+        for name in "xz"
+    ]
+    weights = [onnx.numpy_helper.from_array(np.ones((4, 4, 3, 3), np.float32), "w")]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    imports = [*opsets, onnx.helper.make_opsetid("l", 1)]
+    path, named = tmp_path / "network.onnx", {"stem", "/model/own", 'the "head"', "Node 'z' (Relu)"}
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, functions=[function]), path)
+    result = bench("--network", str(path), "--profile", str(tmp_path / "trace"))
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "trace" / "kernels.json").read_text())
+    assert {name for names in found.values() for name in names} - {"weights"} == named
+    assert 'the "head"' not in found.get("", [])
+    result = bench("--network", str(path), "--seconds", "0.001", "--json")
+    rows = [Row.from_json(cell) for cell in json.loads(result.stdout)["cells"]]
+    assert {name for row in rows for name in row.nodes} - {"weights"} == named
+    _, texts = report.tabled(rows)
+    assert any(text[0] == "CONVOLUTION [1,4,8,8] [4,4,3,3] stem" for text in texts)
+    assert replace(rows[0], nodes=["a", "b", "c"]).labelled.endswith(" a +2")
+
+
 def test_a_node_stands_in_one_kernel():
     text = """HloModule m
 %fused (p: f32[4]) -> f32[4] {

@@ -39,6 +39,7 @@ class Cell:
         function: takes and returns arrays: an operator, a graph, or one of `bench.functions`.
         count: how often it stands in a network.
         family: the group of the operator.
+        nodes: the names of the nodes of a network that it stands for.
     """
 
     operator: str
@@ -46,6 +47,7 @@ class Cell:
     function: Any
     count: int = 1
     family: str = ""
+    nodes: Sequence[str] = ()
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ from dml_jax.bench.functions import Plain
 from dml_jax.bench.memory import Data
 from dml_jax.bench.shares import computations, within
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
-from dml_jax.graph.parts import ArrayType
+from dml_jax.graph.parts import ArrayType, name_of, scope_of
 from dml_jax.operator.callable import Bindable
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def cells_of_graph(graph: Graph, skipped: Collection[int] = ()) -> list[Cell]:
             named[cell.name] += 1
             count = named[cell.name]
             words = cell.variant if count == 1 else f"{cell.variant} ({count})"
-            cells.append(replace(cell, variant=words))
+            known = dict.fromkeys(filter(None, map(name_of, (node, *others))))
+            cells.append(replace(cell, variant=words, nodes=(*known,)))
     return cells
 
 
@@ -121,13 +122,14 @@ def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:
         if re.search(r" (parameter|constant|bitcast|tuple|get-tuple-element)\(", line):
             continue
         for inner in within(line, bodies):
-            paths = (f"/{path}/" for path in re.findall(r'op_name="([^"]*)"', inner))
+            found = re.findall(r'op_name="((?:[^"\\]|\\.)*)"', inner)
+            paths = (f"/{path}/".replace('\\"', '"') for path in found)
             nodes = (known[one[0]] for one in map(anywhere.search, paths) if one)
             place |= dict.fromkeys(nodes, kernel)
-    found: dict[str, list[str]] = {}
+    of_kernel: dict[str, list[str]] = {}
     for name, kernel in place.items():
-        found.setdefault(kernel, []).append(name)
-    return found
+        of_kernel.setdefault(kernel, []).append(name)
+    return of_kernel
 
 
 def profile(cell: Cell, graph: Graph, folder: Any, device: Any) -> dict[str, list[str]]:
@@ -139,4 +141,4 @@ def profile(cell: Cell, graph: Graph, folder: Any, device: Any) -> dict[str, lis
         for _ in range(5):
             jax.block_until_ready(program(*xs))
     nodes = (pair for pair in enumerate(graph.nodes) if not isinstance(pair[1], ConstantNode))
-    return kernels(program.as_text() or "", [node.name or str(index) for index, node in nodes])
+    return kernels(program.as_text() or "", [scope_of(*pair) for pair in nodes])

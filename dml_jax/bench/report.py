@@ -73,7 +73,7 @@ def tabled(rows: Sequence[Row], verbose: bool = False) -> tuple[list[str], list[
         return lambda r: shown_time(r.time(name)) if name in r.seconds else ""
 
     columns: list[tuple[str, Any, Callable[[Row], str]]] = [
-        ("Operator", True, lambda r: r.label),
+        ("Operator", True, lambda r: r.labelled),
         ("Largest tensor", not counted, lambda r: r.tensor),  # the label of a network's has sizes
         ("MiB", True, lambda r: shown(r.bytes / MIB)),
         ("FLOP/B", roofline and not peers, lambda r: shown(r.intensity)),

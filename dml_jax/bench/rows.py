@@ -32,7 +32,7 @@ class Row:
     """A cell, and its times by contender: `donated`, `allocated`, `copy`, and the peers.
 
     Attributes:
-        name, operator, variant, family, count: those of the `Cell`.
+        name, operator, variant, family, count, nodes: those of the `Cell`.
         data_type, sizes: of the largest tensor.
         bytes, operations: what a call must move, and its arithmetic operations.
         copy_bytes: what the plain copy moves that was timed beside.
@@ -58,11 +58,12 @@ class Row:
     spread: dict[str, list[float]] = field(default_factory=dict)
     processor: dict[str, list[float]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
+    nodes: Sequence[str] = ()
 
     @classmethod
     def of(cls, cell: Cell, operations: float) -> "Row":
         """Return the row of a cell, without times."""
-        named = ("name", "operator", "variant", "family", "bytes", "count")
+        named = ("name", "operator", "variant", "family", "bytes", "count", "nodes")
         known: dict[str, Any] = {name: getattr(cell, name) for name in named}
         known |= {"data_type": type_name(cell.tensor), "sizes": [*map(int, cell.tensor.sizes)]}
         return cls(**known, operations=operations)
@@ -72,7 +73,7 @@ class Row:
         value = asdict(self)
         for key in ("seconds", "spread", "processor"):
             value[key] = {k: [float(f"{x:.5g}") for x in v] for k, v in value[key].items()}
-        return {k: v for k, v in value.items() if v not in ({}, 0, 0.0, "")}
+        return {k: v for k, v in value.items() if v not in ({}, 0, 0.0, "", ())}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Row":
@@ -92,6 +93,12 @@ class Row:
     def label(self) -> str:
         """Return the operator and its variant."""
         return f"{self.operator} {self.variant}".strip()
+
+    @property
+    def labelled(self) -> str:
+        """Return the label, and the first of the nodes of a network that the cell stands for."""
+        more = f" +{len(self.nodes) - 1}" if len(self.nodes) > 1 else ""
+        return f"{self.label} {self.nodes[0]}{more}" if self.nodes else self.label
 
     @property
     def tensor(self) -> str:

@@ -1,7 +1,8 @@
 """Builds graphs from expressions, in the manner of DirectMLX and PyDirectML."""
 
+import contextlib
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -167,13 +168,16 @@ class GraphBuilder:
 
     Args:
         tensor_policy: the layout of the outputs of operators.
+
+    Attributes:
+        origin: names the node of a file, such as an ONNX network, of which nodes are made.
     """
 
     def __init__(self, tensor_policy: TensorPolicy = TensorPolicy.DEFAULT) -> None:
         if not isinstance(tensor_policy, TensorPolicy):
             rule = "be a TensorPolicy"
             raise DmlError([Fault(Graph.c_name, "tensor_policy", rule, tensor_policy)])
-        self.tensor_policy = tensor_policy
+        self.tensor_policy, self.origin = tensor_policy, ""
         self._inputs: dict[str, TensorDesc] = {}
         self._nodes: list[AnyNode] = []
         self._edges: list[tuple[Source, int, int]] = []  # (source, reading node, its input)
@@ -198,6 +202,15 @@ class GraphBuilder:
             expect.check()
         self._inputs[name] = desc
         return Expression(desc, self, (-1, len(self._inputs) - 1))
+
+    @contextlib.contextmanager
+    def made_of(self, origin: str) -> Iterator[None]:
+        """Let the nodes that are added within have an origin."""
+        before, self.origin = self.origin, origin
+        try:
+            yield
+        finally:
+            self.origin = before
 
     def constant(self, array: Any, name: str | None = None) -> Expression:
         """Add an array to the graph as a constant."""
@@ -227,6 +240,8 @@ class GraphBuilder:
             reads: the sources of its inputs, by the index that edges use.
         """
         index = len(self._nodes)
+        if self.origin:  # no field: it is of no meaning, and changes no graph
+            vars(node).setdefault("origin", self.origin)
         self._nodes.append(node)
         self._edges += [(source, index, slot) for slot, source in reads.items()]
         slots = enumerate(node.slots(output=True))

@@ -39,6 +39,7 @@ from dml_jax.graph.parts import (
     padding_of,
     reached,
     reinterpreted,
+    scope_of,
 )
 from dml_jax.graph.wiring import Wiring
 from dml_jax.lowering.by_platform import stored
@@ -310,7 +311,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             if index not in needed:
                 continue
             inputs = [values[source] for source in sources]
-            with jax.named_scope(node.name or str(index)):
+            with jax.named_scope(scope_of(index, node)):
                 for place, array in enumerate(inputs):
                     if (index, place) in self.views:
                         view = self.views[index, place]

@@ -305,6 +305,16 @@ class FunctionNode:
         raise DmlError([Fault("", self.label, rule, Unquoted("a function"))])
 
 
+def name_of(node: "AnyNode") -> str:
+    """Return the name of the node of a file that a node is from, or its own; "" without one."""
+    return vars(node).get("origin") or node.name or ""
+
+
+def scope_of(index: int, node: "AnyNode") -> str:
+    """Return the name that a node has in programs."""
+    return name_of(node) or str(index)
+
+
 def laid_out(
     operator: Operator,
     layout: str,

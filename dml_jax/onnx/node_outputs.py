@@ -54,6 +54,8 @@ class NodeOutputs:
             return found
 
         translated = functools.cache(lambda: self._translated(fold))
+        builder = self.translation.builder
+        origin = builder.origin
         asked = [kind for name, kind in zip(node.outputs, node.types, strict=True) if name]
         known = [kind for kind in node.types if kind is not None and kind.shape is not None]
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
@@ -71,7 +73,8 @@ class NodeOutputs:
                 return self.translation.empty(name, kind)
 
             def value() -> Expression:
-                tensor = translated()[index]
+                with builder.made_of(origin):
+                    tensor = translated()[index]
                 assert tensor is not None
                 return tensor.value
 

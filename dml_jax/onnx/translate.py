@@ -94,8 +94,10 @@ class Translation(GraphContext):
 
     def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
         """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
+        origin = self.builder.origin if self._called else node.name or label_of(node)
         try:
-            results = self._results(node, scope, opsets)[: len(node.output)]
+            with self.builder.made_of(origin):
+                results = self._results(node, scope, opsets)[: len(node.output)]
             if len(results) < len(node.output):
                 rule = f"be at most {len(results)}"
                 raise DmlError([Fault("", "the number of outputs", rule, len(node.output))])

@@ -22,7 +22,7 @@ def hoisted(graph: Graph) -> Graph:
     if not any(isinstance(node, FunctionNode) and node.graphs for node in graph.nodes):
         return graph
     copy = Copy(graph)
-    for index, node, _ in graph.plan:
+    for index, node, _ in copy.plan():
         given: list[Expression] = []
         if isinstance(node, FunctionNode) and node.graphs:
             parts, reads = tuple(map(hoisted, node.graphs)), copy.reads(index)

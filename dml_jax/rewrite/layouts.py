@@ -204,7 +204,8 @@ class _Walk:
             first = self._builder.input_tensor(name, edge)
             self._values[source] = _Value(edge, is_fixed, first)
         for index, node, _ in graph.plan:
-            self._add(index, node)
+            with self._builder.made_of(vars(node).get("origin", "")):
+                self._add(index, node)
 
     def build(self) -> Graph:
         """Return the new graph."""

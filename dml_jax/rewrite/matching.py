@@ -1,7 +1,7 @@
 """Walk a graph, match nodes, and replace them: the one way in which graphs are rewritten."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -131,7 +131,7 @@ def _everywhere(graph: Graph, rewrite: Rewrite | GraphRewrite) -> tuple[Graph, i
             inner[index], total = replace(node, graphs=parts), total + sum(counts)
     if total:
         copy = Copy(graph)
-        for index, node, _ in graph.plan:
+        for index, node, _ in copy.plan():
             copy.add(index, inner.get(index, node))
         graph = copy.build()
     graph, count = rewrite.once(graph)
@@ -145,7 +145,7 @@ def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
     if not chains:
         return graph, 0
     copy, count = Copy(graph), 0
-    for index, node, _ in graph.plan:
+    for index, node, _ in copy.plan():
         found = [copy.found(k) for k in chains.get(index, ())]
         if found and rewrite.condition(*found):
             copy.replace(index, rewrite, rewrite.replacement(*found))
@@ -186,6 +186,12 @@ class Copy:
         edges = [*(s for read in graph.reads for s in read.values()), *graph.ends.values()]
         self._readers = Counter(node for node, _ in edges)
         self._ends = {node for node, _ in graph.ends.values()}
+
+    def plan(self) -> Iterator[tuple[int, AnyNode, Sequence[Source]]]:
+        """Yield the graph's plan; what is added at a node has its origin."""
+        for index, node, sources in self._graph.plan:
+            with self.builder.made_of(vars(node).get("origin", "")):
+                yield index, node, sources
 
     def reads(self, index: int) -> dict[int, Source]:
         """Return the sources of a node's inputs in the new graph, by the index that edges use."""

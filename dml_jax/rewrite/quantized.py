@@ -30,7 +30,7 @@ class QuantizedProducts:
         if not pairs:
             return graph, 0
         made, count = Copy(graph), 0
-        for index, node, _ in graph.plan:
+        for index, node, _ in made.plan():
             if index in pairs:
                 product, weight = made.found(index), made.found(pairs[index])
                 if weight.is_fixed(*range(len(weight.inputs))):

@@ -55,7 +55,7 @@ class Recurrences:
         if not any(map(_is_recurrent, graph.nodes)):
             return graph, 0
         made, count = Copy(graph), 0
-        for index, node, _ in graph.plan:
+        for index, node, _ in made.plan():
             found = made.found(index) if _is_recurrent(node) else None
             if found is None or not found.is_fixed(*_WEIGHTS):
                 made.add(index, node)
