@@ -76,3 +76,51 @@ def test_mistakes(
     monkeypatch.chdir(folder)
     Path("few.txt").write_text("a\nb", encoding="utf-8")
     assert text in run(folder, *options, code=code).output
+
+
+def identity(folder: Path, sizes: str) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[S] x) => (float[S] y) {'
+    model = parser.parse_model(text.replace("S", sizes) + " y = Identity(x) }")
+    (folder / "n.onnx").write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ("1,4,6,3", []),
+        ("4,6,3", []),
+        ("n,h,w,3", ["-f", "h:4", "-f", "w:6"]),
+        ("n,h,w,c", ["-b", "x:1,4,6,3"]),
+    ],
+)
+def test_channels_may_come_last(folder: Path, sizes: str, options: list[str]):
+    identity(folder, sizes)
+    given = ["--input", f"x={folder / 'dog.png'}", "--mean", "0.5,0.25,0.125", "--json", *options]
+    report = json.loads(run(folder, *given).output)
+    found = np.array(report["values"]["y"]).reshape(4, 6, 3)
+    np.testing.assert_allclose(found, PIXELS / 255 - MEAN, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cure"),
+    [
+        ("n,h,w,3", "h is 1, w is 1: -f h:4 -f w:6"),
+        ("n,3,h,w", "h is 1, w is 1: -f h:4 -f w:6"),
+        ("1,5,w,3", "w is 1: -f w:6"),
+        ("1,?,?,3", "dimension 1 is 1, dimension 2 is 1: -b x:1,4,6,3"),
+        ("1,5,4,7", "the input 'x' to be [..., C, H, W] or [..., H, W, C] with 1, 3 or 4 channels"),
+        ("3,4", "the input 'x' to be [..., C, H, W] or [..., H, W, C] with 1, 3 or 4 channels"),
+    ],
+)
+def test_pictures_that_have_no_place(folder: Path, sizes: str, cure: str):
+    identity(folder, sizes)
+    assert cure in run(folder, "--input", f"x={folder / 'dog.png'}", code=1).output
+
+
+def test_it_is_said_which_sizes_free_dimensions_have(folder: Path):
+    identity(folder, "batch,?,2")
+    said = run(folder, "-f", "batch:3")
+    text = "Sizes (others: -f NAME:SIZE, -b NAME:SIZES): x FLOAT32[batch=3,?=1,2] -> y"
+    assert text in said.output
+    report = json.loads(run(folder, "--json").output)
+    assert report["inputs"] == {"x": ["float32", [1, 1, 2]]}

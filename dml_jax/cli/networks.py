@@ -233,18 +233,49 @@ def _read(network: "Network", point: "BindPoint", path: Path, pictures: Pictures
 
     from dml_jax.dispatch.resources import IMAGE_TYPES, UNKNOWN, values_of_file
 
-    (tensor,) = point.tensors
-    picture: Any = tensor.sizes[-3:] if len(tensor.sizes) >= 3 else None
+    (tensor,), kind = point.tensors, path.suffix.lower()
+    places, sizes = None, None
+    if kind in IMAGE_TYPES:
+        places = channels, height, width = _places(network, point, path)
+        sizes = tensor.sizes[channels], tensor.sizes[height], tensor.sizes[width]
     # An array of another type gets a message of its own.
-    data_type = UNKNOWN if path.suffix.lower() == ".npy" else tensor.data_type
-    values = values_of_file(str(path), path.absolute, data_type, picture)
+    data_type = UNKNOWN if kind == ".npy" else tensor.data_type
+    values = values_of_file(str(path), path.absolute, data_type, sizes)
     _check_input(network, point, path, values)
     data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
+    if places and sizes:
+        planes = pictures.normalized(point.name, path, data.view(tensor.dtype).reshape(sizes))
+        return np.moveaxis(planes, 0, places[0]).reshape(tensor.sizes)
     if tensor.data_type.element_size:
-        array = data.view(tensor.dtype).reshape(tensor.sizes)
-        is_picture = path.suffix.lower() in IMAGE_TYPES
-        return pictures.normalized(point.name, path, array) if is_picture else array
+        return data.view(tensor.dtype).reshape(tensor.sizes)
     return np.asarray(tensor.read(data))
+
+
+def _places(network: "Network", point: "BindPoint", path: Path) -> tuple[int, int, int]:
+    """Return the dimensions of an input that have the channels, height and width of a picture.
+
+    Raises `DmlError` where no dimension can have the channels, and where the picture would shrink
+    to a free height or width of size 1.
+    """
+    from dml_jax.dispatch.resources import pillow, reading
+
+    (tensor,) = point.tensors
+    sizes, kinds = tensor.sizes, ((-3, -2, -1), (-1, -3, -2))
+    names = network.free.get(point.name) or [None] * len(sizes)
+    found = [p for p in kinds if len(sizes) >= 3 and sizes[p[0]] in (1, 3, 4)]
+    if not found:
+        rule = "be [..., C, H, W] or [..., H, W, C] with 1, 3 or 4 channels for a picture"
+        raise DmlError([Fault("", f"the input '{point.name}'", rule, Unquoted(tensor.shown()))])
+    places = min(found, key=lambda p: (names[p[0]] is not None, sizes[p[0]] != 3))
+    with reading(str(path), path.suffix.lower()), pillow().open(path) as opened:
+        width, height = opened.size
+    own = [*sizes]
+    for place, size in ((places[1], height), (places[2], width)):
+        own[place] = size if names[place] is not None and own[place] == 1 else own[place]
+    if own != [*sizes]:
+        rule = f"hold {tensor.shown()}{_cure_of(network, point, own)}"
+        raise DmlError([Fault("", f"'{path}'", rule, Unquoted(f"{width} x {height} pixels"))])
+    return places
 
 
 def _check_input(network: "Network", point: "BindPoint", path: Path, values: "Values") -> None:
@@ -290,6 +321,13 @@ def _cure(network: "Network", point: "BindPoint", size: int, values: "Values") -
             return ""
     if shape is None or len(shape) != len(sizes) or not free:
         return ""
+    return _cure_of(network, point, shape)
+
+
+def _cure_of(network: "Network", point: "BindPoint", shape: Sequence[int]) -> str:
+    """Return the options that give an input a shape; "" where another dimension is fixed."""
+    sizes, names = point.tensors[0].sizes, network.free.get(point.name, ())
+    free = [k for k, name in enumerate(names) if name is not None]
     other = [k for k, pair in enumerate(zip(sizes, shape, strict=True)) if pair[0] != pair[1]]
     if not set(other) <= set(free):
         return ""
@@ -469,6 +507,8 @@ def run_network(
         program = compiled_network(network, name, device)
     arrays = inputs_of(network, inputs, pictures)
     pictures.expect_used()
+    if network.free:
+        say(printable(f"Sizes (others: -f NAME:SIZE, -b NAME:SIZES): {network.describe()}"))
     for input_name, text in pictures.said.items():
         say(printable(f"Input '{input_name}': {text}"))
     placed = [jax.device_put(array, device) for array in arrays.values()]
@@ -505,6 +545,7 @@ def run_network(
         say("(values: --output_path FOLDER)")
     median = statistics.median_high(samples)
     return {
+        "inputs": {name: [a.dtype.name, [*a.shape]] for name, a in arrays.items()},
         "outputs": kinds,
         **({"values": {n: a.tolist() for n, a in outputs.items()}} if as_json else {}),
         "compile_ms": compile_ms,
