@@ -35,6 +35,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+from kernel_shares import shares_of
 from measuring import (
     Row,
     difference,
@@ -49,7 +50,6 @@ from measuring import (
 
 from dml_jax import load_onnx
 from dml_jax.bench.peers import session_of
-from dml_jax.bench.shares import shares_of
 from dml_jax.host import cores
 from dml_jax.onnx import export
 

@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from forms import compiled_soon
+from kernel_shares import REST, kinds_of, shares, shares_of
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions, files
@@ -37,7 +38,6 @@ from dml_jax.bench.memory import Data
 from dml_jax.bench.networks import cells_of_graph, kernels
 from dml_jax.bench.peers import difference
 from dml_jax.bench.rows import Results, Row
-from dml_jax.bench.shares import REST, kinds_of, shares, shares_of
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.cli.bench import _print

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from dml_jax.bench.cells import Cell
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import Plain
 from dml_jax.bench.memory import Data
-from dml_jax.bench.shares import computations, within
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.graph.parts import ArrayType, name_of, scope_of
 from dml_jax.operator.callable import Bindable
@@ -102,6 +101,35 @@ def cells_of(function: Bindable, name: str) -> list[Cell]:
     """Return the cells of a dispatchable: itself, and the operators of a graph."""
     whole = [Cell(name, "", function, family="program" if isinstance(function, Graph) else "")]
     return whole + (cells_of_graph(function) if isinstance(function, Graph) else [])
+
+
+def computations(text: str) -> tuple[dict[str, dict[str, str]], str]:
+    """Return the instructions of each computation of an optimised program (HLO), and its entry.
+
+    An instruction is its name and what is right of its equals sign.
+    """
+    found: dict[str, dict[str, str]] = {}
+    entry = current = ""
+    for line in text.splitlines():
+        if start := re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line):
+            current = start[2]
+            entry = current if start[1] else entry
+        elif one := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)", line):
+            found.setdefault(current, {})[one[1]] = one[2]
+    return found, entry
+
+
+def within(
+    line: str, bodies: Mapping[str, Mapping[str, str]], seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Yield an instruction, and after it those of the computations that it calls."""
+    yield line
+    names = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
+    for some in re.findall(r"branch_computations=\{([^}]*)\}", line):
+        names += re.findall(r"[\w.\-]+", some)
+    for name in {*names} - seen:
+        for inner in bodies.get(name, {}).values():
+            yield from within(inner, bodies, seen | {name})
 
 
 def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:

@@ -3,11 +3,13 @@
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+
+from dml_jax.bench.networks import computations, within
 
 CALLS = 20
 REST = "between kernels"
@@ -26,35 +28,6 @@ _KINDS = (  # a fusion is of the first kind that it has an instruction of
     ("copy", r"copy|transpose|concatenate|pad|slice|dynamic-slice|dynamic-update-slice|broadcast"),
 )
 Span = tuple[str, float, float]
-
-
-def computations(text: str) -> tuple[dict[str, dict[str, str]], str]:
-    """Return the instructions of each computation of an optimised program (HLO), and its entry.
-
-    An instruction is its name and what is right of its equals sign.
-    """
-    found: dict[str, dict[str, str]] = {}
-    entry = current = ""
-    for line in text.splitlines():
-        if start := re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line):
-            current = start[2]
-            entry = current if start[1] else entry
-        elif one := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)", line):
-            found.setdefault(current, {})[one[1]] = one[2]
-    return found, entry
-
-
-def within(
-    line: str, bodies: Mapping[str, Mapping[str, str]], seen: frozenset[str] = frozenset()
-) -> Iterator[str]:
-    """Yield an instruction, and after it those of the computations that it calls."""
-    yield line
-    names = re.findall(r"(?:calls|to_apply|body|condition)=%?([\w.\-]+)", line)
-    for some in re.findall(r"branch_computations=\{([^}]*)\}", line):
-        names += re.findall(r"[\w.\-]+", some)
-    for name in {*names} - seen:
-        for inner in bodies.get(name, {}).values():
-            yield from within(inner, bodies, seen | {name})
 
 
 def kinds_of(text: str) -> dict[str, str]:
