@@ -666,7 +666,11 @@ def test_names_of_files_that_no_system_has_are_refused(tmp_path: Path):
         ("decoder", True, "'decoder' in genai_config.json to be an object"),
         ("decoder", {"num_hidden_layers": 2**60}, "'num_hidden_layers'"),
         ("decoder", {"inputs": 1}, "'inputs'"),
-        ("encoder", {"filename": "e.onnx"}, "'encoder' in genai_config.json to be left out"),
+        ("encoder", {"filename": "e.onnx"}, "no encoders .a folder of optimum's may"),
+        ("vision", {}, "no networks for images and sound .'vision' in"),
+        ("decoder", {"pipeline": [{}]}, "has no decoders in several files"),
+        ("decoder", {"inputs": {"past_names": "past_%d"}}, "no keys and values in one tensor"),
+        ("decoder", {"inputs": {"past_conv_names": "p.%d"}}, "has no states of convolutions"),
     ],
 )
 def test_values_of_other_types_in_the_config(place: str, value: Any, message: str, tmp_path: Path):
@@ -739,6 +743,28 @@ def test_outputs_and_inputs_are_those_of_the_last_run(model: og.Model):
         for name in ("input_ids", "attention_mask"):
             assert made.get_input(name).tolist() == state[name]
         assert list(made.get_output("present.0.key").shape) == state["keys"]
+
+
+def test_other_outputs_are_those_of_each_token_that_was_read(tmp_path: Path):
+    """The model builder's option include_hidden_states: what the head reads."""
+    path = write_folder(tmp_path) / "model.onnx"
+    network = onnx.load(path)
+    read, weights = network.graph.node[-1].input[0], network.graph.initializer
+    shape = ["batch_size", "sequence_length", 32]
+    value = onnx.helper.make_tensor_value_info(read, onnx.TensorProto.FLOAT, shape)
+    network.graph.output.append(value)
+    onnx.save(network, path)
+    made = generator(og.Model(str(tmp_path)))
+    made.append_tokens(PROMPT)
+    head = onnx.numpy_helper.to_array(next(w for w in weights if w.name == "head"))
+    for count in (len(PROMPT), 1):
+        found = made.get_output(read)
+        assert found.shape == (1, count, 32)
+        np.testing.assert_allclose(found @ head, made.get_output("logits"), atol=1e-4)
+        made.generate_next_token()
+        made.get_logits()
+    with pytest.raises(og.GenAIError, match=f"or one of logits, {read}, got 'hidden'$"):
+        made.get_output("hidden")
 
 
 def test_outputs_of_a_batch_are_those_of_each_prompt(folder: Path, model: og.Model):

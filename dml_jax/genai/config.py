@@ -150,14 +150,15 @@ class Model:
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return self._compiled(step, _GPU_OPTIONS, names)
 
-    def logits(self, tokens: np.ndarray, rows: int) -> np.ndarray:
-        """Return the logits of each token of sequences from their start.
+    def output(self, name: str, tokens: np.ndarray, rows: int) -> np.ndarray:
+        """Return an output of the network of each token of sequences from their start.
 
         Args:
+            name: its name.
             tokens: [batch, length].
             rows: the number of tokens that a buffer holds, `length` or more.
 
-        Returns [batch, length, vocabulary].
+        Returns [batch, length, ...].
         """
         decoder, (batch, length) = self.decoder, tokens.shape
         rows = decoder.width(rows, length)
@@ -167,13 +168,13 @@ class Model:
         with raised():
             for start in range(0, length, size):
                 part = filled[:, start : start + size]
-                logits, cache = self._decode(decoder.weights, cache, part)
-                parts.append(np.asarray(logits))
+                made, cache = self._decode(decoder.weights, cache, part, output=name)
+                parts.append(np.asarray(made))
         return np.concatenate(parts, 1)[:, :length]
 
     @functools.cached_property
     def _decode(self) -> Any:
-        return jax.jit(self.decoder.decode, donate_argnames="cache")
+        return jax.jit(self.decoder.decode, static_argnames="output", donate_argnames="cache")
 
     def steps(self, batch: int) -> Any:
         """Return the compiled program of `ahead` steps, which takes over the cache's memory.

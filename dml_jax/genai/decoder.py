@@ -306,7 +306,9 @@ class Decoder:
         """Return the rows of a buffer that are filled, [batch, heads, length, size]."""
         return buffer[:, :, :length]
 
-    def decode(self, weights: Mapping[str, Any], cache: Cache, tokens: Any) -> tuple[Any, Cache]:
+    def decode(
+        self, weights: Mapping[str, Any], cache: Cache, tokens: Any, output: str = "logits"
+    ) -> tuple[Any, Cache]:
         """Return the logits of each token, [batch, length, vocabulary], and the cache after them.
 
         The function is pure, for jax.jit, jax.vmap, jax.lax.scan and jax.grad.
@@ -315,6 +317,7 @@ class Decoder:
             weights: the weights by name, as `weights` has them.
             cache: what `cache` or another call returns.
             tokens: the next tokens, [batch, length].
+            output: the name of another output of the network, which it returns for the logits.
         """
         tokens = jnp.asarray(tokens)
         self._check(cache, tokens)
@@ -325,7 +328,7 @@ class Decoder:
         read = {name: w for name, w in weights.items() if name not in others}
         results = network.apply(read, self._inputs(network, cache, tokens, counts))
         after = self._after(results, cache, counts)
-        return results[self.folder.names["logits"]], after
+        return results[self.folder.names.get(output, output)], after
 
     def _check(self, cache: Cache, tokens: Any) -> None:
         expect = Expect("")

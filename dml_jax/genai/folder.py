@@ -11,7 +11,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.files import read_bytes, similar_file
-from dml_jax.genai.errors import fitting
+from dml_jax.genai.errors import absent, fitting
 from dml_jax.genai.exports import PLAIN, members, of_export, unbranched, unprune, whole
 from dml_jax.onnx.external import Folder as Files
 from dml_jax.onnx.external import files_of
@@ -41,6 +41,18 @@ def merged(base: Any, over: Any) -> Any:
 
 
 _LAYERS_MAX = 10_000
+_OTHERS = {
+    "encoder": "encoders (a folder of optimum's may have one)",
+    **dict.fromkeys(("vision", "speech"), "networks for images and sound"),
+    "embedding": "embeddings in a network of their own",
+    "pipeline": "decoders in several files",
+    "past_names": "keys and values in one tensor a layer",
+    "past_conv_names": "states of convolutions",
+    "past_recurrent_names": "recurrent states",
+    "past_key_scale_names": "keys and values with scales",
+    "block_table": "keys and values in pages",
+}
+"""Members of `model`, `decoder` and its `inputs` whose folders are refused."""
 
 
 def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -76,9 +88,11 @@ class Folder:
             rule = "hold an object with a member 'model'"
             where = f"the file '{self.path / CONFIG}'"
             raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
-        if "encoder" in self.model:
-            rule = "be left out (a folder of optimum's may have an encoder)"
-            raise DmlError([Fault("", f"'encoder' in {CONFIG}", rule, self.model["encoder"])])
+        parts = {**self.model, **self.decoder, **_object(self.decoder, "inputs")}
+        for name, what in _OTHERS.items():
+            if parts.get(name) is not None:
+                rule = "it runs decoders of one network, with keys and values"
+                raise absent(f"{what} ('{name}' in {CONFIG})", rule)
         _ = self.model, self.decoder, self.context_length, self.vocab_size, self.pad_token_id
         _ = self.bos_token_id, self.eos_token_ids, self.names, self.layers
         _ = _object(self.config, "search")

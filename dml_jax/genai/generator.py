@@ -532,17 +532,24 @@ class Generator:
     def get_output(self, name: str) -> np.ndarray:
         """Return an output of the model, when it read tokens last.
 
-        Logits are those of each token that it read, [batch, length, vocabulary]: of a prompt until
-        the second token after it. Keys and values have max_length rows where the option
-        past_present_share_buffer is set, else as many as tokens were read.
+        Logits, and others as `hidden_states`, are those of each token that it read, [batch, length,
+        ...]: of a prompt until the second token after it. Keys and values have max_length rows
+        where the option past_present_share_buffer is set, else as many as tokens were read.
         """
         outputs, end = [present for _, present in self._model.folder.caches], self._read[1]
-        if name == self._model.folder.names["logits"] and self._count:
-            if self._beams is not None or self._decoder.is_encoding:
+        logits, ranks = self._model.folder.names["logits"], dict[str, int]()
+        if self._beams is not None or self._decoder.is_encoding:
+            if name == logits and self._count:
                 return self.get_logits()
-            return self._logits_of(*self._read)
+        elif self._count:
+            made = self._model.folder.proto.graph.output
+            ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in made}
+            if name not in outputs and ranks.get(name) in (0, 3):  # 0: the file does not say it
+                return self._output_of(name, *self._read)
         if name not in outputs:
-            raise refusal("the output", "be one of the model", name)
+            others = [n for n in ranks or [logits] if n not in outputs]
+            rule = f"be keys or values of the model, or one of {', '.join(others)}"
+            raise refusal("the output", rule, name)
         self._forget_ahead()
         self._compute()
         buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
@@ -553,13 +560,13 @@ class Generator:
         rest = self._options.max_length - filled.shape[2]
         return np.pad(filled, ((0, 0), (0, 0), (0, rest), (0, 0)))
 
-    def _logits_of(self, start: int, end: int) -> np.ndarray:
-        """Return the logits of tokens from one place to another; paddings have those before."""
+    def _output_of(self, name: str, start: int, end: int) -> np.ndarray:
+        """Return an output of tokens from one place to another; paddings have those before."""
         mask = self._mask(end)
         order = np.argsort(1 - mask, axis=1, kind="stable")  # paddings come last
         tokens = np.take_along_axis(self._sequences[:, :end], order, 1)
         places = np.maximum(np.cumsum(mask, 1) - 1, 0)[:, start:, None]
-        return np.take_along_axis(self._model.logits(tokens, self._rows), places, 1)
+        return np.take_along_axis(self._model.output(name, tokens, self._rows), places, 1)
 
     def _mask(self, end: int) -> np.ndarray:
         """Return which tokens up to a place are no paddings, [batch, end]: 1 or 0."""

@@ -151,7 +151,9 @@ class WholeDecoder(ExportedDecoder):
             inputs[past] = jnp.zeros(value.shape, value.array_dtype)
         return inputs, {**cache, "length": start + counts, "buffers": [kept[:, None, :, None]]}
 
-    def decode(self, weights: Mapping[str, Any], cache: Cache, tokens: Any) -> tuple[Any, Cache]:
+    def decode(
+        self, weights: Mapping[str, Any], cache: Cache, tokens: Any, output: str = "logits"
+    ) -> tuple[Any, Cache]:
         """Return the logits of each token, and the cache after them, as `Decoder.decode`."""
         tokens = jnp.asarray(tokens)
         self._check(cache, tokens)
@@ -159,9 +161,9 @@ class WholeDecoder(ExportedDecoder):
         rows, counts = cache["buffers"][0].shape[2], jnp.full(batch, length, np.int32)
         network = self.network(batch, length, rows)
         inputs, after = self._read(network, cache, tokens, counts, rows)
-        logits = network.apply(weights, inputs)[self.folder.names["logits"]]
+        made = network.apply(weights, inputs)[self.folder.names.get(output, output)]
         own = jax.vmap(lambda x, at: jax.lax.dynamic_slice_in_dim(x, at, length, 0))
-        return own(logits, cache["length"].astype(np.int32)), after
+        return own(made, cache["length"].astype(np.int32)), after
 
     def step(
         self, held: Sequence[Any], cache: Cache, tokens: Any, counts: Any, width: int = 0
