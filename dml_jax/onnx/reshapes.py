@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
-
-
-def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a packed tensor."""
-    return tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+from dml_jax.lowering.memory import packed_strides
 
 
 def is_packed(x: Expression) -> bool:
