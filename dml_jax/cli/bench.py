@@ -9,8 +9,9 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -188,20 +189,8 @@ class _Command(Command):
         return super().parsed(ctx, args)
 
 
-@dataclass
-class _Options:
-    """What the command line asks for, but for the cells."""
-
-    outputs: Sequence[Path]
-    json_file: str | None
-    verbose: bool
-    quick: bool
-    budget: float
-    processes: int
-    narrow: float
-    words: Sequence[str]
-    resume: Path | None
-    peers: Sequence[str] = ()
+class _Options(SimpleNamespace):
+    """What the command line asks for, by the names of its options."""
 
     @property
     def to_stdout(self) -> bool:
@@ -273,28 +262,7 @@ _ROOF = "Also measure products; hold each cell against both limits. Default: all
 @click.option("--child", is_flag=True, hidden=True)
 @network_options
 @click.pass_context
-def bench(
-    ctx: click.Context,
-    adapter: str,
-    listing: bool,
-    peers: list[str],
-    precision: str | None,
-    devices: int | None,
-    seconds: float,
-    processes: int | None,
-    budget: float | None,
-    compare: tuple[Path, Path] | None,
-    fail_above: float | None,
-    profile: Path | None,
-    child: bool,
-    outputs: tuple[Path, ...],
-    json_file: str | None,
-    verbose: bool,
-    quick: bool,
-    narrow: float,
-    resume: Path | None,
-    **chosen: Any,
-) -> None:
+def bench(ctx: click.Context, **asked: Any) -> None:
     """Measure a device: its limits, operators, models and networks, each beside a plain copy.
 
     Without options, a table of typical operators and the share of a copy's bandwidth that they
@@ -315,45 +283,44 @@ def bench(
     from dml_jax.bench.rows import environment
 
     _check_together(ctx)
-    if compare is not None:
-        with reporting(json_file == "-"):
-            _compare(*compare, fail_above, outputs, json_file)
+    options = _Options(**asked)
+    if options.compare is not None:
+        with reporting(not options.to_stdout):
+            _compare(options)
         return
-    kept = any(p.suffix.lower() == ".json" for p in outputs) or resume is not None
-    several = kept and not quick and chosen["model"] != STDIN
-    count = processes or (5 if several or narrow else 1)
-    limit = QUICK_SECONDS if quick else budget or float("inf")
-    words = ctx.meta["words"]
-    options = _Options(
-        outputs, json_file, verbose, quick, limit, count, narrow, words, resume, peers
-    )
+    kept = any(p.suffix.lower() == ".json" for p in options.outputs) or options.resume is not None
+    several = kept and not options.quick and options.model != STDIN
+    options.processes = options.processes or (5 if several or options.narrow else 1)
+    options.budget = QUICK_SECONDS if options.quick else options.budget or math.inf
+    options.line = _kept_words(ctx.meta["words"])
     with reporting(not options.to_stdout):
-        if not child:
+        if not options.child:
             _check_files(options)
-        if (options.processes > 1 or resume) and not (child or listing or profile):
+        is_here = options.child or options.listing or options.profile
+        if (options.processes > 1 or options.resume) and not is_here:
             _run(options, None)
             return
-        device = find_device(adapter, "--adapter")
-        made = _cells(device, quick, devices or 0, chosen)
-        if listing:
+        device = find_device(options.adapter, "--adapter")
+        made = _cells(device, options)
+        if options.listing:
             click.echo("\n".join(cell.name for cell in made))
             return
-        short = chosen["network"] or chosen["limits"]
+        short = options.network or options.limits
         with usage_errors():
             run = Bench(
                 device,
-                min(seconds, 0.1) if short else seconds,
-                WAYS if verbose else WAYS[:1],
-                chosen["roofline"],
-                peers,
-                1 if chosen["limits"] else devices or 1,
-                precision,
+                min(options.seconds, 0.1) if short else options.seconds,
+                WAYS if options.verbose else WAYS[:1],
+                options.roofline,
+                options.peers,
+                1 if options.limits else options.devices or 1,
+                options.precision,
             )
-        if child:
+        if options.child:
             known = {**environment(device), "name": name_of(device)}
             runs.child(run, made, known, click.echo)
-        elif profile is not None:
-            _profile(made, profile, device)
+        elif options.profile is not None:
+            _profile(made, options.profile, device)
         else:
             _run(options, (run, made))
 
@@ -386,47 +353,47 @@ def _check_files(options: _Options) -> None:
         check_writable(target)
 
 
-def _cells(device: Any, quick: bool, devices: int, chosen: Mapping[str, Any]) -> "list[Cell]":
+def _cells(device: Any, chosen: _Options) -> "list[Cell]":
     """Return the cells that the options ask for. Raises `DmlError` if there is none."""
     from dml_jax.bench.cells import MEBIBYTES, VARIANTS, Choice
 
-    families, operators, types = (chosen[k] for k in ("families", "operators", "types"))
-    if chosen["limits"]:
+    families, operators, types = chosen.families, chosen.operators, chosen.types
+    if chosen.limits:
         from dml_jax.bench.limits import limits
 
         with usage_errors():
-            made = limits(device, types, devices)
-    elif chosen["model"] is not None:
+            made = limits(device, types, chosen.devices or 0)
+    elif chosen.model is not None:
         from dml_jax.bench.networks import cells_of
 
-        found = load(chosen["model"], chosen["options"]).dispatchables.items()
+        found = load(chosen.model, chosen.options).dispatchables.items()
         made = [c for name, one in found for c in cells_of(one.operator, printable(name))]
-    elif chosen["network"] is not None:
+    elif chosen.network is not None:
         from dml_jax.bench.networks import cells_of_network
 
-        network = load_network(chosen["network"], replace(chosen["options"], fallback=True))
-        made = cells_of_network(network, str(chosen["network"]))
+        network = load_network(chosen.network, replace(chosen.options, fallback=True))
+        made = cells_of_network(network, str(chosen.network))
     else:
-        whole = bool(families or (chosen["roofline"] and not operators))
+        whole = bool(families or (chosen.roofline and not operators))
         wanted = families or _families()
         all_of = [name for name, facts in catalogue().items() if facts["family"] in wanted]
-        one = chosen["roofline"] or whole
+        one = chosen.roofline or whole
         # On an accelerator a small cell would measure how fast the host starts it.
         size = MEBIBYTES[0 if one and device.platform == "cpu" else -1]
-        usual = [size] if one or quick else ()
+        usual = [size] if one or chosen.quick else ()
         choice = Choice(
             [*(all_of if whole else ()), *operators],
             types,
-            chosen["mebibytes"] or usual,
-            1 if quick or whole else None if operators else VARIANTS,
-            1 if (quick or whole) and not types else None,
-            chosen["sizes"],
-            chosen["gradient"],
-            chosen["batch"] or 0,
+            chosen.mebibytes or usual,
+            1 if chosen.quick or whole else None if operators else VARIANTS,
+            1 if (chosen.quick or whole) and not types else None,
+            chosen.sizes,
+            chosen.gradient,
+            chosen.batch or 0,
         )
         with usage_errors():
             made = choice.cells()
-    words, named = chosen["words"], chosen["named"]
+    words, named = chosen.words, chosen.named
     parts = map(re.escape, _plain(words).split(" "))
     pattern = re.compile(r"(?<![A-Z_0-9])" + r"(?: \])? ".join(parts))
     kept = [cell for cell in made if pattern.search(_plain(cell.name))]
@@ -457,7 +424,7 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
     if options.resume is not None and options.resume.exists():
         results = Results.load(options.resume)
     else:
-        results = Results(options={"arguments": _kept_words(options.words)})
+        results = Results(options={"arguments": options.line})
     results.interrupted = False
     begin, saved, interrupted = time.monotonic(), 0.0, False
     tell = _Progress()
@@ -466,7 +433,7 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
         results.environment = {**environment(run.device), "name": name_of(run.device)}
         rows = runs.here(run, made, results, tell)
     else:
-        command = [sys.executable, "-m", "dml_jax", "bench", *_kept_words(options.words), "--child"]
+        command = [sys.executable, "-m", "dml_jax", "bench", *options.line, "--child"]
         rows = runs.in_processes(command, results, options.processes, options.narrow, tell)
     try:
         with contextlib.closing(rows):
@@ -603,13 +570,7 @@ def _write(target: Path, results: "Results", title: str, verbose: bool) -> None:
     write_whole(target, lambda file: file.write(text.encode()))
 
 
-def _compare(
-    old: Path,
-    new: Path,
-    fail_above: float | None,
-    outputs: Sequence[Path],
-    json_file: str | None,
-) -> None:
+def _compare(options: _Options) -> None:
     """Print the verdict of each cell; end with status 1 if one failed, or is slower by a factor."""
     from dataclasses import asdict
 
@@ -617,10 +578,10 @@ def _compare(
     from dml_jax.bench.rows import Results
     from dml_jax.files import write_whole
 
-    for target in outputs:
+    for target in options.outputs:
         if target.suffix.lower() not in (".json", ".md", ".csv"):
             raise click.UsageError(f"--compare writes .json, .md or .csv, not '{target}'.")
-    before, after = map(Results.load, (old, new))
+    before, after = map(Results.load, options.compare)
     verdicts = compare.compare(before, after)
     _say_failed({v.name: after.failed[v.name] for v in verdicts if v.verdict == "failed"})
     head, texts = compare.table(verdicts)
@@ -629,17 +590,16 @@ def _compare(
         ".md": report.markdown(head, texts),
         ".csv": report.csv_of([head, *texts]),
     }
-    if json_file == "-":
+    if not options.to_stdout:
         click.echo(made[".json"])
     else:
         _print(report.rich_table(head, texts), report.COLUMNS)
         click.echo(compare.summary(verdicts))
-    named = [Path(json_file)] if json_file not in (None, "-") else []
-    for target in (*outputs, *named):
+    for target in dict.fromkeys([*options.outputs, *options.kept]):
         text = made.get(target.suffix.lower(), made[".json"]).rstrip() + "\n"
         write_whole(target, lambda file, text=text: file.write(text.encode()))
     slower = (v.ratio or math.inf for v in verdicts if v.verdict in ("slower", "failed"))
-    if fail_above and any(ratio > fail_above for ratio in slower):
+    if options.fail_above and any(ratio > options.fail_above for ratio in slower):
         sys.exit(1)
 
 
