@@ -9,6 +9,38 @@ import jax
 from dml_jax.errors import nearest
 from dml_jax.genai.errors import absent, refusal
 
+__all__ = [
+    "Audios",
+    "Engine",
+    "EngineCapabilities",
+    "EngineErrorCode",
+    "EngineEvent",
+    "EngineEventBuffer",
+    "EngineEventFlags",
+    "FinishReason",
+    "Images",
+    "MtpGenerator",
+    "MultiModalProcessor",
+    "Request",
+    "RequestOptions",
+    "StreamingProcessor",
+    "TurnOptions",
+    "TurnUsage",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_current_gpu_device_id",
+    "is_cuda_available",
+    "is_dml_available",
+    "is_openvino_available",
+    "is_qnn_available",
+    "is_webgpu_available",
+    "register_execution_provider_library",
+    "set_current_gpu_device_id",
+    "set_log_callback",
+    "set_log_options",
+    "unregister_execution_provider_library",
+]
+
 _LOG = logging.getLogger("dml_jax.genai")
 _LOGGED = (
     *("enabled", "ansi_tags", "append_next_tokens", "filename", "generate_next_token", "hit_eos"),
@@ -56,15 +88,19 @@ Request, RequestOptions, TurnOptions, TurnUsage = (
 )
 
 
-_REASONS = "NONE EOS STOP_STRING MAX_GENERATED_TOKENS MAX_SESSION_TOKENS CANCELLED FAILED"
-_ERRORS = "NONE CAPACITY_DEFERRED EXECUTION_CAPACITY_EXCEEDED RETRYABLE_EXECUTION "
-_ERRORS += "REQUEST_UNSERVICEABLE ENGINE_CONTRACT_FAILURE ENGINE_EXECUTION_FAILURE"
-_FLAGS = "TOKEN TURN_FINISHED CAPACITY_BLOCKED FAILED RETRYABLE"
-FinishReason = enum.Enum("FinishReason", _REASONS, start=0)
-EngineErrorCode = enum.Enum("EngineErrorCode", _ERRORS, start=0)
-EngineEventFlags = enum.Enum(
-    "EngineEventFlags", {"NONE": 0, **{name: 1 << k for k, name in enumerate(_FLAGS.split())}}
+FinishReason = enum.Enum(
+    "FinishReason",
+    "NONE EOS STOP_STRING MAX_GENERATED_TOKENS MAX_SESSION_TOKENS CANCELLED FAILED",
+    start=0,
 )
+EngineErrorCode = enum.Enum(
+    "EngineErrorCode",
+    "NONE CAPACITY_DEFERRED EXECUTION_CAPACITY_EXCEEDED RETRYABLE_EXECUTION "
+    "REQUEST_UNSERVICEABLE ENGINE_CONTRACT_FAILURE ENGINE_EXECUTION_FAILURE",
+    start=0,
+)
+_FLAGS = {"NONE": 0, "TOKEN": 1, "TURN_FINISHED": 2, "CAPACITY_BLOCKED": 4, "FAILED": 8}
+EngineEventFlags = enum.Enum("EngineEventFlags", {**_FLAGS, "RETRYABLE": 16})
 
 
 def set_log_options(**options: Any) -> None:
