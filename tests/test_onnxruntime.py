@@ -25,6 +25,7 @@ from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 from dml_jax.system import aligned_memory
 
+named: Any = own
 real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 real.set_default_logger_severity(4)
 _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -383,7 +384,7 @@ class TestMistakes:
             own.InferenceSession(BYTES, options)
         with pytest.raises(own_state.NotImplemented, match=r"the library 'x\.so'"):
             options.register_custom_ops_library("x.so")
-        with pytest.raises(own_state.NotImplemented, match="dense"):
+        with pytest.raises(own_state.NotImplemented, match="pass the dense array"):
             own.SparseTensor.sparse_coo_from_numpy()
         with pytest.raises(AttributeError, match="did you mean 'intra_op_num_threads'"):
             options.intra_op_num_thread = 1
@@ -693,6 +694,106 @@ def _program_of(stage):
     return program
 
 
+MODULE = """AdapterFormat ExecutionMode ExecutionOrder GraphOptimizationLevel IOBinding
+InferenceSession LoraAdapter ModelCompiler ModelMetadata ModelPackage ModelPackageComponentContext
+ModelPackageContext ModelPackageOptions ModelPackageWriteMode NodeArg OrtAllocatorType OrtArenaCfg
+OrtCompileApiFlags OrtDevice OrtDeviceMemoryType OrtDeviceVendorId OrtEpAssignedNode
+OrtEpAssignedSubgraph OrtEpContextData OrtEpContextDataBuffer OrtEpDevice
+OrtExecutionProviderDevicePolicy OrtExternalInitializerInfo OrtHardwareDevice OrtHardwareDeviceType
+OrtMemType OrtMemoryInfo OrtMemoryInfoDeviceType OrtSparseFormat OrtSyncStream OrtValue RunOptions
+SessionIOBinding SessionOptions SparseTensor capi copy_tensors create_and_register_allocator
+create_and_register_allocator_v2 cuda_version disable_telemetry_events enable_telemetry_events
+get_all_providers get_available_providers get_build_info get_device get_ep_devices
+get_version_string has_collective_ops onnxruntime_validation package_name preload_dlls
+print_debug_info register_execution_provider_library set_default_logger_callback
+set_default_logger_severity set_default_logger_verbosity set_global_thread_pool_sizes set_seed
+unregister_execution_provider_library version"""
+METHODS = {
+    "InferenceSession": """create_ortvalue_from_shape_and_type disable_fallback enable_fallback
+end_profiling get_input_epdevices get_input_memory_infos get_inputs get_modelmeta
+get_output_memory_infos get_outputs get_overridable_initializers get_profiling_start_time_ns
+get_provider_graph_assignment_info get_provider_options get_providers get_session_options
+get_tuning_results io_binding release_captured_graph run run_async run_with_iobinding
+run_with_ort_values run_with_ortvaluevector set_ep_dynamic_options set_providers
+set_tuning_results""",
+    "IOBinding": """bind_cpu_input bind_input bind_ortvalue_input bind_ortvalue_output bind_output
+clear_binding_inputs clear_binding_outputs copy_outputs_to_cpu get_outputs
+get_outputs_as_ortvaluevector synchronize_inputs synchronize_outputs""",
+    "OrtValue": """as_sparse_tensor data_ptr data_type device_name element_type from_dlpack
+has_value is_sparse_tensor is_tensor is_tensor_sequence numpy ort_value_from_sparse_tensor
+ortvalue_from_numpy ortvalue_from_numpy_with_onnx_type ortvalue_from_shape_and_type shape
+tensor_size_in_bytes update_inplace""",
+    "RunOptions": "add_active_adapter add_run_config_entry get_run_config_entry",
+    "SessionOptions": """add_external_initializers add_external_initializers_from_files_in_memory
+add_free_dimension_override_by_denotation add_free_dimension_override_by_name add_initializer
+add_provider add_provider_for_devices add_session_config_entry clear_ep_context_data_read_func
+get_session_config_entry has_providers register_custom_ops_library set_ep_context_data_read_func
+set_load_cancellation_flag set_provider_selection_policy set_provider_selection_policy_delegate""",
+}
+
+
+class TestNames:
+    """The names of ONNX Runtime 1.32: they work, or are refused in words."""
+
+    def test_all_are_there(self):
+        assert [name for name in MODULE.split() if not hasattr(own, name)] == []
+        for kind, names in METHODS.items():
+            assert [n for n in names.split() if not hasattr(getattr(own, kind), n)] == []
+
+    @pytest.mark.parametrize(
+        ("use", "text"),
+        [
+            (lambda: named.LoraAdapter(), "LoraAdapter: adapters are not taken"),
+            (lambda: named.LoraAdapter.Load("x"), r"LoraAdapter\.Load: adapters are not taken"),
+            (
+                lambda: named.ModelCompiler(named.SessionOptions(), "x"),
+                "ModelCompiler: compiled models",
+            ),
+            (lambda: named.OrtMemoryInfo("Cpu", 0, 0, 0), "OrtMemoryInfo: memory is JAX's own"),
+            (lambda: named.get_ep_devices(), r"providers=\[\.\.\.\]"),
+            (lambda: named.register_execution_provider_library("a", "b"), "come from JAX"),
+            (lambda: named.RunOptions().add_active_adapter(None), "add_active_adapter: adapters"),
+            (lambda: named.InferenceSession(BYTES).get_tuning_results(), "compiled models"),
+            (
+                lambda: named.capi._pybind_state.quantize_matmul_4bits(),
+                "native code of ONNX Runtime",
+            ),
+        ],
+    )
+    def test_what_is_refused_says_why(self, use, text):
+        with pytest.raises(own_state.NotImplemented, match=text):
+            use()
+
+    def test_examples_and_the_interface_of_backends(self):
+        from dml_jax.onnxruntime import backend, datasets
+
+        path = datasets.get_example("mul_1.onnx")
+        x = np.arange(6, dtype=np.float32).reshape(3, 2)
+        (y,) = backend.prepare(onnx.load(path)).run([x])
+        np.testing.assert_array_equal(y, x * (x + 1))
+        with pytest.raises(FileNotFoundError, match=r"none\.onnx"):
+            datasets.get_example("none.onnx")
+
+    def test_external_data_in_memory(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        w = np.arange(6, dtype=np.float32).reshape(3, 2)
+        data = model(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            [_info("x", _FLOAT, ["N", 3])],
+            [_info("y", _FLOAT, ["N", 2])],
+            [numpy_helper.from_array(w, "w")],
+        )
+        options = {"save_as_external_data": True, "location": "w.bin", "size_threshold": 0}
+        onnx.save_model(data, "m.onnx", **options)
+        whole, held = (tmp_path / "m.onnx").read_bytes(), (tmp_path / "w.bin").read_bytes()
+        (tmp_path / "w.bin").unlink()
+        for module in (own, real):
+            chosen = module.SessionOptions()
+            chosen.add_external_initializers_from_files_in_memory(["w.bin"], [held], [len(held)])
+            (y,) = module.InferenceSession(whole, chosen).run(None, {"x": X})
+            np.testing.assert_array_equal(y, X @ w)
+
+
 def unaligned(count: int, value: float) -> np.ndarray:
     """Return numbers whose memory XLA does not take as it is."""
     memory = np.empty(4 * count + 64, np.uint8)
@@ -822,6 +923,7 @@ class TestProfiles:
             session = module.InferenceSession(BYTES, options, ["CPUExecutionProvider"])
             session.run(None, FEEDS)
             name = session.end_profiling()
+            assert session.get_profiling_start_time_ns() > 0
             with open(name, encoding="utf-8") as file:  # noqa: PTH123
                 events = json.load(file)
             found.append({e["name"]: e for e in events})

@@ -12,8 +12,8 @@ Choices:
   session config entry `session.dml_jax_programs` says.
 - A run takes a number for an input too, where ONNX Runtime wants an array.
 - Random nodes draw the same numbers in each run.
-- Custom libraries, sparse tensors, files in the format .ort and `optimized_model_filepath` are
-  refused.
+- Custom libraries, sparse tensors, adapters, compiled models, allocators, devices of providers,
+  files in the format .ort and `optimized_model_filepath` are refused where they are used.
 """
 
 from typing import NoReturn
@@ -54,8 +54,9 @@ from dml_jax.onnxruntime.module import (
 )
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
+from dml_jax.onnxruntime.refused import MODULE as _REFUSED
 from dml_jax.onnxruntime.session import InferenceSession
-from dml_jax.onnxruntime.values import OrtDevice, OrtValue, SparseTensor
+from dml_jax.onnxruntime.values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
@@ -77,7 +78,6 @@ __all__ = [
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
-    "SparseTensor",
     "__version__",
     "capi",
     "copy_tensors",
@@ -99,6 +99,9 @@ __all__ = [
 ]
 
 SessionIOBinding = IOBinding
+onnxruntime_validation = capi.onnxruntime_validation
+package_name, _, cuda_version = onnxruntime_validation.get_package_name_and_version_info()
+globals().update(_REFUSED)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -137,6 +137,8 @@ class IOBinding:
         """Return the outputs of the last run, in the order in which they were asked for."""
         return [*self._results]
 
+    get_outputs_as_ortvaluevector = get_outputs
+
     def copy_outputs_to_cpu(self) -> list[Any]:
         """Return the outputs of the last run as arrays of NumPy."""
         return [_copied(value.numpy()) for value in self._results]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from onnx import ModelProto, numpy_helper
 
 from dml_jax.errors import nearest, with_article
 from dml_jax.files import cache_folder
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from dml_jax.onnxruntime.errors import sentence
+from dml_jax.onnxruntime.refused import ADAPTERS, COMPILED, DEVICES, refusing
 
 PROGRAMS_ENTRY = "session.dml_jax_programs"
 QUICK_ENTRY = "session.dml_jax_quick_compile"
@@ -68,6 +70,9 @@ def shown(value: Any) -> str:
     return f"{value!r} ({with_article(type(value))})"
 
 
+@refusing(DEVICES, "add_provider_for_devices set_load_cancellation_flag")
+@refusing(DEVICES, "set_provider_selection_policy set_provider_selection_policy_delegate")
+@refusing(COMPILED, "clear_ep_context_data_read_func set_ep_context_data_read_func")
 class SessionOptions(_Fields):
     """The options of a session.
 
@@ -95,12 +100,13 @@ class SessionOptions(_Fields):
     sizes_by_name: dict[str, int]
     sizes_by_denotation: dict[str, int]
     initializers: dict[str, Any]
+    files: dict[str, bytes]
     providers: list[Any]
 
     def __init__(self) -> None:
         super().__init__()
         own = {"sizes_by_name": {}, "sizes_by_denotation": {}, "initializers": {}, "providers": []}
-        vars(self).update(own)
+        vars(self).update(own, files={})
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Give the free dimensions of that name a size."""
@@ -132,6 +138,19 @@ class SessionOptions(_Fields):
     def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
         """Put values in place of the initializers of these names, also of external ones."""
         self.initializers.update(zip(names, ortvalues, strict=True))
+
+    def add_external_initializers_from_files_in_memory(
+        self, file_names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Read external data of a model from memory.
+
+        Args:
+            file_names: the files, as the model names them.
+            buffers: what each holds.
+            lengths: the bytes of each.
+        """
+        held = (bytes(memoryview(b)[:n]) for b, n in zip(buffers, lengths, strict=True))
+        self.files.update(zip(file_names, held, strict=True))
 
     def add_provider(self, name: str, options: dict[str, str]) -> None:
         """Add a provider after those that were added before."""
@@ -177,11 +196,25 @@ class SessionOptions(_Fields):
         text = self._entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
         return cache_folder() if text == "1" else Path(text) if text not in ("", "0") else None
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays that stand in place of initializers, by name."""
-        return {name: np.asarray(value.numpy()) for name, value in self.initializers.items()}
+    def arrays(self, proto: ModelProto) -> dict[str, np.ndarray]:
+        """Return the arrays that stand in place of the initializers of a model, by name.
+
+        External data that is in memory goes into the model.
+        """
+        found = {name: np.asarray(value.numpy()) for name, value in self.initializers.items()}
+        for tensor in proto.graph.initializer if self.files else ():
+            place = {entry.key: entry.value for entry in tensor.external_data}
+            data = self.files.get(place.get("location", ""))
+            if data is not None:
+                start = int(place.get("offset", 0))
+                tensor.raw_data = data[start : start + int(place.get("length", len(data)))]
+                tensor.ClearField("data_location")
+                tensor.ClearField("external_data")
+                found.setdefault(tensor.name, numpy_helper.to_array(tensor))
+        return found
 
 
+@refusing(ADAPTERS, "add_active_adapter")
 class RunOptions(_Fields):
     """The options of a run. `terminate` makes it fail before it begins."""
 

@@ -55,7 +55,7 @@ class _Finder(metadata.DistributionFinder):
         package, _, rest = fullname.partition(".")
         if package != "onnxruntime" or not rest:
             return None
-        folder = _installed()
+        folder = installed()
         if folder is not None:
             where = [str(folder.joinpath(*rest.split(".")[:-1]))]
             found = importlib.machinery.PathFinder.find_spec(fullname, where)
@@ -94,7 +94,7 @@ class _Distribution(metadata.Distribution):
         return Path(__file__).parent / path
 
 
-def _installed() -> Path | None:
+def installed() -> Path | None:
     """Return the folder of the package onnxruntime; None where it is not installed."""
     found = importlib.machinery.PathFinder.find_spec("onnxruntime", sys.path)
     return None if found is None or found.origin is None else Path(found.origin).parent

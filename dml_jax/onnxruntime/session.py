@@ -26,12 +26,17 @@ from dml_jax.onnxruntime.options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.parts import programs_of
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
+from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.values import OrtValue
 from dml_jax.system.aligned_memory import Pages, aligned
 
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 
+@refusing(DEVICES, "get_input_epdevices get_provider_graph_assignment_info set_ep_dynamic_options")
+@refusing(MEMORY, "get_input_memory_infos get_output_memory_infos run_with_ortvaluevector")
+@refusing(MEMORY, "create_ortvalue_from_shape_and_type release_captured_graph")
+@refusing(COMPILED, "get_tuning_results set_tuning_results")
 class InferenceSession:
     """A model in ONNX's format, which runs of arrays of any sizes compute.
 
@@ -72,6 +77,7 @@ class InferenceSession:
         self._providers = chosen(providers, provider_options)
         prefix, provider = options.profile_file_prefix, self._providers.names[0]
         self._profile = Profile(prefix, provider) if options.enable_profiling else None
+        self._profile_start = self._profile.start_time_ns if self._profile else 0
         self._source = _source(path_or_bytes, options)
         self._source.is_quick = options.is_quick
         graph = self._source.proto.graph
@@ -277,7 +283,7 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         """Return when profiling began, in nanoseconds; 0 where it did not."""
-        return 0 if self._profile is None else self._profile.start_time_ns
+        return self._profile_start
 
 
 def _owned(value: Any) -> Any:
@@ -327,7 +333,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
             raise DmlError(
                 [Fault("", "the IR version of the model", rule, source.proto.ir_version)]
             )
-        arrays, source.cache = options.arrays(), options.cache
+        arrays, source.cache = options.arrays(source.proto), options.cache
         if source.cache is not None:
             source.digest = digest_of(data, arrays, files_of(source.proto, source.folder))
         source.read(arrays)

@@ -1,4 +1,4 @@
-"""Values outside of a session: `OrtValue`, `OrtDevice`, and `SparseTensor`, which is refused."""
+"""Values outside of a session: `OrtValue` and `OrtDevice`."""
 
 import operator
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from onnx import helper
 
-from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.metadata import tensor_text
 from dml_jax.onnxruntime.providers import gpus
+from dml_jax.onnxruntime.refused import SPARSE, refusing
 
 _DEVICES = {"cpu": 0, "cuda": 1, "gpu": 1, "dml": 4}
 
@@ -63,6 +63,7 @@ class OrtDevice:
         return gpus()[self._id]
 
 
+@refusing(SPARSE, "as_sparse_tensor ort_value_from_sparse_tensor")
 class OrtValue:
     """A tensor, a sequence of tensors, or an optional that holds nothing (None).
 
@@ -220,20 +221,3 @@ def dtype_of(element_type: Any) -> np.dtype:
     if isinstance(element_type, int):
         return np.dtype(helper.tensor_dtype_to_np_dtype(element_type))
     return np.dtype(element_type)
-
-
-class SparseTensor:
-    """Sparse tensors of ONNX Runtime, which are refused: neither JAX nor DirectML has them."""
-
-    def __init__(self, *_: Any, **__: Any):
-        raise errors.NotImplemented("sparse tensors are not taken: pass the dense array")
-
-    @staticmethod
-    def sparse_coo_from_numpy(*_: Any) -> "SparseTensor":
-        """Raise `NotImplemented`."""
-        return SparseTensor()
-
-    @staticmethod
-    def sparse_csr_from_numpy(*_: Any) -> "SparseTensor":
-        """Raise `NotImplemented`."""
-        return SparseTensor()

@@ -1,0 +1,87 @@
+"""Names of ONNX Runtime's API that are there, and are refused in words where they are used."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from dml_jax.onnxruntime import errors
+
+_Class = TypeVar("_Class", bound=type)
+
+ADAPTERS = "adapters are not taken: pass their arrays as inputs, or merge them into the model"
+COMPILED = "compiled models are no files: the config entry session.dml_jax_cache keeps programs"
+DEVICES = "providers and their devices come from JAX: choose them with providers=[...]"
+MEMORY = "memory is JAX's own: OrtValue and io_binding() say where values lie"
+SPARSE = "sparse tensors are not taken: pass the dense array"
+_NATIVE = "this is native code of ONNX Runtime: call it in a program of the package onnxruntime"
+
+
+def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
+    def refused(*_: Any, **__: Any) -> NoReturn:
+        raise errors.NotImplemented(f"{name}: {reason}")
+
+    return refused
+
+
+def refusing(reason: str, names: str) -> Callable[[_Class], _Class]:
+    """Return the decorator of a class whose methods `names` are refused for a reason."""
+
+    def decorated(cls: _Class) -> _Class:
+        for name in names.split():
+            setattr(cls, name, _refusal(f"{cls.__name__}.{name}", reason))
+        return cls
+
+    return decorated
+
+
+class _Refused(type):
+    """The type of classes and functions that are refused, their attributes as well."""
+
+    reason: str
+
+    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
+        raise errors.NotImplemented(f"{cls.__name__}: {cls.reason}")
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _refusal(f"{cls.__name__}.{name}", cls.reason)
+
+
+def _classes(names: Mapping[str, str]) -> dict[str, Any]:
+    found = {}
+    for reason, listed in names.items():
+        facts = {"reason": reason, "__doc__": f"Refused: {reason}."}
+        found |= {name: _Refused(name, (), facts) for name in listed.split()}
+    return found
+
+
+MODULE = _classes(
+    {
+        ADAPTERS: "AdapterFormat LoraAdapter",
+        COMPILED: "ModelCompiler ModelPackage ModelPackageComponentContext ModelPackageContext "
+        "ModelPackageOptions ModelPackageWriteMode OrtCompileApiFlags OrtEpContextData "
+        "OrtEpContextDataBuffer OrtExternalInitializerInfo",
+        DEVICES: "OrtEpAssignedNode OrtEpAssignedSubgraph OrtEpDevice OrtHardwareDevice "
+        "OrtExecutionProviderDevicePolicy OrtHardwareDeviceType get_ep_devices "
+        "register_execution_provider_library unregister_execution_provider_library",
+        MEMORY: "OrtArenaCfg OrtMemoryInfo OrtSyncStream create_and_register_allocator "
+        "create_and_register_allocator_v2",
+        SPARSE: "SparseTensor",
+    }
+)
+"""The names of the module that are refused."""
+
+NATIVE = MODULE | _classes(
+    {
+        _NATIVE: "ArenaExtendStrategy OrtCompiledModelCompatibility OrtValueVector "
+        "OrtDeviceEpIncompatibilityReason SessionObjectInitializer SparseBlockSparseView "
+        "SparseCooView SparseCsrView get_all_operator_schema get_all_opkernel_def "
+        "get_compatibility_info_from_model get_compatibility_info_from_model_bytes "
+        "get_default_session_options get_hardware_device_ep_incompatibility_details "
+        "get_hardware_devices get_model_compatibility_for_ep_devices get_registered_ep_kernel_defs "
+        "get_session_initializer opkernel pack_fp4_weights_for_cuda_moe_gemm quantize_matmul_2bits "
+        "quantize_matmul_4bits quantize_matmul_8bits quantize_matmul_bnb4 "
+        "quantize_qdq_matmul_2bits quantize_qdq_matmul_4bits schemadef"
+    }
+)
+"""The names of `onnxruntime_pybind11_state` that are refused."""
