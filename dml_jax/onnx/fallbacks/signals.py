@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.onnx.fallbacks.encoders import search
 from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.tensors import has_x64
 from dml_jax.onnx.translators.signals import transform
 
 
@@ -55,12 +57,12 @@ def _count_sequences(node: Node, x: jax.Array) -> jax.Array:
     number = 0
     for length, start in enumerate(starts, 1):
         end = starts[length] if length < len(starts) else len(pool)
-        for first in range(start, end, length):
-            place, wanted = places[number], pool[first : first + length]
-            number += 1
-            if low <= length <= high:
-                found = _occurrences(rows, wanted, most if length > 1 else 0)
-                counts = counts.at[:, place].add(found)
+        wanted = np.reshape(pool[start:end], (-1, length))
+        own = np.array(places[number : number + len(wanted)], np.int32)
+        number += len(wanted)
+        if low <= length <= high:
+            found = _occurrences(node, rows, wanted, most if length > 1 else 0)
+            counts = counts.at[:, own].add(found)
     weights, mode = node.attribute("weights"), node.attribute("mode")
     if mode in ("IDF", "TFIDF"):
         if mode == "IDF":
@@ -72,13 +74,33 @@ def _count_sequences(node: Node, x: jax.Array) -> jax.Array:
     return counts.reshape(counts.shape[1:]) if x.ndim == 1 else counts
 
 
-def _occurrences(rows: jax.Array, wanted: list[int], skips: int) -> jax.Array:
-    """Return how often each row has numbers one after the other, with gaps up to `skips`."""
-    total = jnp.zeros(rows.shape[0], np.float32)
+def _occurrences(node: Node, rows: jax.Array, wanted: np.ndarray, skips: int) -> jax.Array:
+    """Return how often each row has numbers one after the other, with gaps up to `skips`.
+
+    Args:
+        node: the node.
+        rows: the numbers.
+        wanted: lists of numbers, [lists, length].
+        skips: the most that is left out between two of them.
+
+    Returns [rows, lists].
+    """
+    total = jnp.zeros((rows.shape[0], len(wanted)), np.float32)
     for gap in range(1, min(skips + 1, rows.shape[1]) + 1):
-        count = rows.shape[1] - gap * (len(wanted) - 1)
-        if count > 0:
-            parts = [rows[:, k * gap : k * gap + count] == w for k, w in enumerate(wanted)]
-            equal = jnp.all(jnp.stack(parts), 0)
-            total = total + jnp.sum(equal, 1, dtype=np.float32)
+        count = rows.shape[1] - gap * (wanted.shape[1] - 1)
+        if count <= 0 or not len(wanted):
+            continue
+        place = jnp.zeros((rows.shape[0], count), np.int64 if has_x64() else np.int32)
+        ranks, keys = np.zeros(len(wanted), int), np.zeros(1, int)
+        for k, column in enumerate(wanted.T):  # a beginning that is known, and one more number
+            numbers, own = np.unique(column, return_inverse=True)
+            largest = (len(keys) + 1) * (len(numbers) + 1)
+            rule = "need no number above 2^31 (in 64 bits, `jax.enable_x64(True)`)"
+            node.expect(has_x64() or largest < 2**31, "pool_int64s", rule, largest)
+            more = search(numbers, rows[:, k * gap : k * gap + count])
+            keys, ranks = np.unique(ranks * (len(numbers) + 1) + own, return_inverse=True)
+            place = search(keys, place * (len(numbers) + 1) + more.astype(place.dtype))
+        found = jnp.zeros((rows.shape[0], len(keys) + 1), np.float32)
+        found = found.at[jnp.arange(rows.shape[0])[:, None], place].add(1)
+        total = total + found[:, ranks]
     return total
