@@ -48,6 +48,9 @@ def _inferred(
         branch = next(a.g for a in node.attribute if a.name == "then_branch")
         pairs = zip(node.output, branch.output, strict=True)
         return {name: value.type for name, value in pairs if value.HasField("type")}
+    if node.op_type == "Tokenizer":  # of ONNX Runtime
+        strings = helper.make_tensor_type_proto(onnx.TensorProto.STRING, None)
+        return dict.fromkeys(node.output, strings)
     _, schema = schema_of(domain_of(node.domain), node.op_type, source.opsets)
     names = [name for name in node.input if name]
     is_typed = all(kinds[name].WhichOneof("value") for name in names)

@@ -3,13 +3,12 @@
 A stage is a network of all nodes that can be had of the sizes and values at hand. Where data decide
 a size, the stage ends: its results are computed, and the next stage is made for them. So nothing is
 padded between stages, and a program serves all runs that have its sizes. Nodes that no array
-of JAX can be part of, of strings and sequences, are computed in between, by ONNX's reference
-implementation.
+of JAX can be part of, of strings and maps, are computed in between, on the host.
 """
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference.ops import load_op
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
@@ -26,7 +24,7 @@ from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
 from dml_jax.onnx.calls import written_out
 from dml_jax.onnx.external import Folder, with_inner_elements
-from dml_jax.onnx.functions import FunctionKey, by_reference, key_of
+from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
@@ -35,7 +33,7 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import check_inference, check_types, schema_of
+from dml_jax.onnx.schemas import schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
@@ -67,8 +65,10 @@ class Source:
         is_quick: whether the first calls of a program have one that was compiled quickly.
         cache: the folder where stages and programs are kept; None keeps none.
         digest: what tells models apart, for what is kept.
+        host: computes the nodes that only the host computes (`onnxruntime.host_nodes.HostNodes`).
     """
 
+    host: Any
     is_quick = True
     cache: Path | None = None
     digest = ""
@@ -133,8 +133,13 @@ def unknown_types(source: Source) -> list[Fault]:
     ]
 
 
-def unknown_nodes(source: Source) -> list[Fault]:
-    """Return the faults of nodes whose op type nobody knows."""
+def unknown_nodes(source: Source, knows: Callable[[str, str], bool]) -> list[Fault]:
+    """Return the faults of nodes whose op type nobody knows.
+
+    Args:
+        source: the model.
+        knows: whether the host computes the op type of a domain and a name.
+    """
     faults = list[Fault]()
     for node in source.nodes:
         for inner in within(node):
@@ -144,18 +149,9 @@ def unknown_nodes(source: Source) -> list[Fault]:
             try:
                 schema_of(domain, inner.op_type, source.opsets)
             except DmlError as error:
-                if not _has_reference(domain, inner.op_type, source.opsets):
+                if domain not in source.opsets or not knows(domain, inner.op_type):
                     faults += error.within(label_of(inner)).faults
     return faults
-
-
-def _has_reference(domain: str, op_type: str, opsets: Mapping[str, int]) -> bool:
-    """Return whether ONNX's reference implementation computes an op type."""
-    try:
-        load_op(domain, op_type, opsets.get(domain, 0) or 1)
-    except Exception:  # of several kinds
-        return False
-    return domain in opsets
 
 
 def _initializers(
@@ -225,7 +221,7 @@ class Stage:
         self.is_compiled = False
         self.before: Stage | None = None
         self.programs: Programs | None = None
-        self._plan, self._is_file, self._seconds = plan, True, 0.0
+        self._plan, self._is_file, self._seconds, self._wanted = plan, True, 0.0, {*wanted}
         self._kept_in: Path | None = None
         self._program: QuickProgram | None = None
         self._lists: dict[str, int] = {}
@@ -278,7 +274,7 @@ class Stage:
         """Return the stage of a state that was kept."""
         made, network = cls.__new__(cls), state["network"]
         fresh: Any = {"source": source, "before": None, "_program": None, "is_compiled": False}
-        vars(made).update({**state, **fresh, "_plan": plan})
+        vars(made).update({**state, **fresh, "_plan": plan, "_wanted": {*wanted}})
         for name in ("left", "hosted"):
             nodes = [plan.nodes[n] if isinstance(n, int) else n for n in state[name]]
             setattr(made, name, nodes)
@@ -335,7 +331,8 @@ class Stage:
     ) -> dict[str, Sequence[Fault]]:
         """Translate all nodes that can be had; return the faults of those that are refused."""
         refused: dict[str, Sequence[Fault]] = {}
-        nodes = deque(plan.nodes)
+        nodes, made = deque(plan.nodes), set[str]()
+        there = plan.values.keys() | self.source.initializers.keys()
         while nodes:
             node = nodes.popleft()
             inlined = decided(node, scope)
@@ -345,9 +342,10 @@ class Stage:
                 nodes = deque(needed([*inlined, *nodes], asked | {*wanted}))
                 continue
             missing = {name for name in read_by_outer(node) if name not in scope}
-            if missing:
-                is_there = missing <= plan.values.keys() | self.source.initializers.keys()
+            if (is_own := self.source.host.has(node)) or missing:
+                is_there = missing <= there | made if is_own else missing <= there
                 (self.hosted if is_there else self.left).append(node)
+                made |= {*node.output} if is_there else set()
                 continue
             faults = translation.attempt(node, scope, self.source.opsets)
             names = [name for name in node.output if name]
@@ -419,8 +417,11 @@ class Stage:
         for name, count in self._lists.items():
             values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
         values |= results
-        for node in self.hosted:
-            self._host(node, values)
+        alone = [[node] for node in self.hosted if _key(node) in self.refused]
+        group = [node for node in self.hosted if _key(node) not in self.refused]
+        for nodes in filter(None, (group, *alone)):
+            faults = self.refused.get(_key(nodes[0]), ())
+            self.source.host.run(nodes, values, self._wanted | self.later, faults)
         self.is_compiled = True
         self.keep()
 
@@ -428,28 +429,6 @@ class Stage:
         """Forget the compiled programs."""
         if self._program is not None:
             self._program.forget()
-
-    def _host(self, node: onnx.NodeProto, values: Values) -> None:
-        """Compute a node by ONNX's reference implementation."""
-        feeds = {}
-        for name in dict.fromkeys(filter(None, read_by_outer(node))):
-            held = values[name] if name in values else self.source.initializers[name][0]
-            feeds[name] = [np.asarray(x) for x in held] if isinstance(held, list) else held
-            if not isinstance(held, (list, dict)) and held is not None:
-                feeds[name] = np.asarray(held)
-        try:
-            for inner in within(node):
-                check_inference(inner)
-            _, schema = schema_of(domain_of(node.domain), node.op_type, self.source.opsets)
-            check_types(schema, [type_of(feeds.get(name)) for name in node.input])
-            results = by_reference(node, feeds, self.source.opsets)
-        except Exception as error:  # whatever its NumPy code comes upon
-            faults = [*self.refused.get(_key(node), ())]
-            if not faults:
-                text = str(error).partition("\n")[0] or type(error).__name__
-                faults = DmlError([Fault("", "", Sentence(text), "")]).within(label_of(node)).faults
-            raise DmlError(faults) from None
-        values |= zip(filter(None, node.output), results, strict=False)
 
     def key(self, values: Values) -> tuple[Any, ...]:
         """Return what the next stage depends on: the sizes of tensors, and the values of some."""

@@ -3,8 +3,8 @@
 `import dml_jax.onnxruntime as ort` in a program, or run an unmodified one with
 `python -m dml_jax.onnxruntime PROGRAM.py` or `-m MODULE`, for which `import onnxruntime` finds this
 package. Classes, functions, argument names and defaults are those of ONNX Runtime 1.24. The package
-onnxruntime need not be installed; its parts `quantization`, `tools` and `transformers` come from it
-where it is.
+onnxruntime computes what only the host can, such as nodes of strings, and has the parts
+`quantization`, `tools` and `transformers`; otherwise it need not be installed.
 
 Choices:
 

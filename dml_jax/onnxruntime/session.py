@@ -21,6 +21,7 @@ from dml_jax.onnxruntime import errors, indices
 from dml_jax.onnxruntime.binding import IOBinding
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.feeds import asked, checked
+from dml_jax.onnxruntime.host_nodes import HostNodes, knows
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.parts import programs_of
@@ -340,7 +341,8 @@ def _source(model: Any, options: SessionOptions) -> Source:
     with raised_as(errors.InvalidArgument):
         raise_if(undefined(source))
     with raised_as(errors.InvalidGraph):
-        raise_if([*unknown_types(source), *unknown_nodes(source)])
+        raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
+    source.host = HostNodes(source)
     return source
 
 

@@ -1,0 +1,235 @@
+"""Nodes that only the host computes, of strings and maps: the package onnxruntime runs them."""
+
+import functools
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from dml_jax import host
+from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.onnx.functions import Opsets, key_of
+from dml_jax.onnx.inference import Types, types_of
+from dml_jax.onnx.nodes import domain_of, label_of, record_of
+from dml_jax.onnx.schemas import check_inference, schema_of
+from dml_jax.onnx.stages import Source, Values, read_by_outer
+from dml_jax.onnx.topology import within
+from dml_jax.onnxruntime import errors
+
+_IR, _OPSET = 10, 21  # which all releases of onnxruntime read that can stand beside this package
+_LOCALE = "C.utf8"  # has the letters of en_US, ONNX's default, which small Linux systems lack
+_THREADS_MAX = 4  # of a session, of which there may be many
+_PACKAGE = "onnxruntime"
+_PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : (.*Status Message: )?")
+
+
+class HostNodes:
+    """The nodes of a model that only the host computes; neighbours are one session, which is kept.
+
+    Args:
+        source: the model.
+
+    Raises `NotImplemented` for a node that the package onnxruntime has not, or where it is missing.
+    """
+
+    def __init__(self, source: Source):
+        self._source, self._sessions = source, dict[Any, Any]()
+        self._held, graph = set[str](), source.proto.graph
+        if any(map(self.has, source.nodes)) or not all(
+            _is_of_numbers(value.type) for value in (*graph.input, *graph.output)
+        ):
+            self._held = {name for name, kind in self._kinds.items() if not _is_of_numbers(kind)}
+        found = [node for node in source.nodes if self.has(node)]
+        if found and _package() is None:
+            raise errors.NotImplemented(_missing(found))
+        for node, opsets in (pair for each in found for pair in self._within(each)):
+            if _is_own(node, opsets) and not knows(domain_of(node.domain), node.op_type):
+                rule = Sentence(f"neither JAX nor the package {_PACKAGE} computes it")
+                raise errors.NotImplemented(DmlError([Fault(label_of(node), "", rule, "")]))
+
+    @functools.cached_property
+    def _kinds(self) -> Types:
+        return types_of(self._source)
+
+    def has(self, node: onnx.NodeProto) -> bool:
+        """Return whether only the host computes a node, or one of the graphs within it."""
+        names = read_by_outer(node).union(node.output)
+        is_held = not self._held.isdisjoint(names)
+        return is_held or any(_is_own(*pair) for pair in self._within(node))
+
+    def _within(self, node: onnx.NodeProto, opsets: Opsets | None = None) -> Iterator[Any]:
+        """Yield a node, those of its graphs and those of its function, each with its versions."""
+        for inner in within(node):
+            key = key_of(inner.domain, inner.op_type, inner.overload)
+            function = self._source.functions.get(key)
+            if function is None:
+                yield inner, opsets or self._source.opsets
+                continue
+            own = {domain_of(opset.domain): opset.version for opset in function.opset_import}
+            for each in function.node:
+                yield from self._within(each, own)
+
+    def run(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        values: Values,
+        wanted: set[str],
+        faults: Sequence[Fault],
+    ) -> None:
+        """Compute neighbours; add the `wanted` ones of their results to `values`.
+
+        Args:
+            nodes: the nodes, each after those that it reads from.
+            values: the tensors that are there, by name.
+            wanted: the names of the results that are read later.
+            faults: why JAX does not compute them.
+
+        Raises an exception of ONNX Runtime, with these faults where there are some.
+        """
+        made = [name for node in nodes for name in node.output if name]
+        reads = sorted({name for node in nodes for name in read_by_outer(node)}.difference(made))
+        feeds = {name: _given(values[name]) for name in reads if name in values}
+        kinds = {name: self._kind(name, value) for name, value in feeds.items()}
+        asked = [name for name in made if name in wanted]
+        key = (*asked, *made, *(kind.SerializeToString() for kind in kinds.values()))
+        try:
+            if key not in self._sessions:
+                weights = [name for name in reads if name not in values]
+                self._sessions[key] = _session(self._model(nodes, kinds, weights, asked))
+            results = self._sessions[key].run(asked, feeds)
+        except Exception as error:  # the package has a class for each kind of them
+            if _package() is None:
+                rule = Sentence(_missing(nodes))
+            else:
+                rule = Sentence(_PREFIX.sub("", " ".join(str(error).split())))
+            own = DmlError([Fault("", "", rule, "")]).within(", ".join(map(label_of, nodes)))
+            classes = {kind.__name__: kind for kind in errors.OnnxRuntimeError.__subclasses__()}
+            kind = classes.get(type(error).__name__, errors.Fail)
+            raise kind(DmlError(faults) if faults else own) from None
+        values |= zip(asked, results, strict=True)
+
+    def _kind(self, name: str, value: Any) -> onnx.TypeProto:
+        """Return the type of a value: that of the model for one that tells none."""
+        if isinstance(value, np.ndarray):
+            is_string = value.dtype == object
+            element = (
+                TensorProto.STRING if is_string else helper.np_dtype_to_tensor_dtype(value.dtype)
+            )
+            return helper.make_tensor_type_proto(element, None)
+        if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+            return helper.make_sequence_type_proto(self._kind(name, value[0]))
+        return self._kinds[name]
+
+    def _model(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        kinds: Types,
+        weights: Sequence[str],
+        asked: Sequence[str],
+    ) -> onnx.ModelProto:
+        """Return a model of nodes, of the least versions that mean the same."""
+        opsets, functions = self._source.opsets, [*self._source.functions.values()]
+        versions = {"": min(opsets.get("", 1), _OPSET)}
+        versions |= {domain_of(f.domain): opsets[domain_of(f.domain)] for f in functions}
+        for node, own in (pair for each in nodes for pair in self._within(each)):
+            check_inference(node)
+            domain = domain_of(node.domain)
+            if own is opsets:
+                versions[domain] = max(_schema(node, own)[0], versions.get(domain, 1))
+        graph = helper.make_graph(
+            [*nodes],
+            "host",
+            [helper.make_value_info(name, kind) for name, kind in kinds.items()],
+            [onnx.ValueInfoProto(name=name) for name in asked],
+            [numpy_helper.from_array(self._source.initializers[n][0], n) for n in weights],
+        )
+        for node in (inner for each in graph.node for inner in within(each)):
+            has_locale = any(attribute.name == "locale" for attribute in node.attribute)
+            if node.op_type == "StringNormalizer" and sys.platform == "linux" and not has_locale:
+                node.attribute.append(helper.make_attribute("locale", _LOCALE))
+        imports = [helper.make_opsetid(*item) for item in versions.items()]
+        return helper.make_model(graph, opset_imports=imports, ir_version=_IR, functions=functions)
+
+
+def _schema(node: onnx.NodeProto, opsets: Opsets) -> tuple[int, Any]:
+    """Return the version of an op type, and its schema if ONNX has it."""
+    domain = domain_of(node.domain)
+    try:
+        return schema_of(domain, node.op_type, opsets)
+    except DmlError:  # the package alone knows it
+        return opsets[domain], None
+
+
+def _is_own(node: onnx.NodeProto, opsets: Opsets) -> bool:
+    """Return whether nothing but the package computes an op type, for any types."""
+    record = record_of(domain_of(node.domain), node.op_type)
+    if record.translators or record.fallbacks or record.inlined:
+        return False
+    _, schema = _schema(node, opsets)
+    return not (schema and (schema.has_function or schema.has_context_dependent_function))
+
+
+def _is_of_numbers(kind: onnx.TypeProto) -> bool:
+    """Return whether arrays of JAX hold the values of a type: tensors, and sequences of them."""
+    which = kind.WhichOneof("value")
+    if which in ("sequence_type", "optional_type"):
+        return _is_of_numbers(getattr(kind, which).elem_type)
+    return which == "tensor_type" and kind.tensor_type.elem_type != TensorProto.STRING
+
+
+def _given(value: Any) -> Any:
+    """Return a value as the package takes it."""
+    if isinstance(value, list):
+        return [_given(x) for x in value]
+    if value is None or isinstance(value, dict):
+        return value
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _missing(nodes: Sequence[onnx.NodeProto]) -> str:
+    text = f"expected the package {_PACKAGE} to be installed, which computes {label_of(nodes[0])}"
+    return f"{text} on the host: pip install {_PACKAGE}"
+
+
+def _session(model: onnx.ModelProto) -> Any:
+    package = _package()
+    options = package.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = min(host.cores(), _THREADS_MAX)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    providers = ["CPUExecutionProvider"]
+    return package.InferenceSession(model.SerializeToString(), options, providers=providers)
+
+
+@functools.cache
+def _package() -> Any:
+    """Return the package itself, also where this one has its name; None where it is missing."""
+    known = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == _PACKAGE}
+    if _PACKAGE in known and known[_PACKAGE].__name__ == _PACKAGE:
+        return known[_PACKAGE]
+    finders = [*sys.meta_path]
+    sys.meta_path[:] = [f for f in finders if not type(f).__module__.startswith("dml_jax.")]
+    for name in known:
+        del sys.modules[name]
+    try:
+        found = importlib.import_module(_PACKAGE)
+        found.disable_telemetry_events()
+        return found
+    except ImportError:  # also of a library that is missing
+        return None
+    finally:
+        sys.meta_path[:] = finders
+        sys.modules.update(known)
+
+
+@functools.cache
+def knows(domain: str, op_type: str) -> bool:
+    """Return whether the package computes an op type."""
+    kernels = _package().capi._pybind_state.get_all_opkernel_def() if _package() else ()
+    return any((k.domain, k.op_name) == (domain, op_type) for k in kernels)
