@@ -1,10 +1,9 @@
 """Functions that ONNX defines op types by, and what is computed at load."""
 
-import functools
-import sys
-import time
+import itertools
+import math
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -13,19 +12,18 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, domain_of
-from dml_jax.onnx.topology import within
+from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, domain_of, label_of
 
 Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function of a model."""
 
 _KNOWN_MAX = 1 << 28  # bytes
-_SECONDS_MAX = 3
-_LOOPS = {  # op types whose reference implementation has loops as long as attributes or boxes say
+_STEPS_MAX = 1 << 20
+_LOOPS = {  # op types whose reference implementation has loops of Python
     *("AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample"),
     *("LRN", "LpPool", "MaxPool", "MaxUnpool", "NonMaxSuppression", "QLinearConv", "Resize"),
-    *("RoiAlign", "STFT", "TensorScatter", "Unique", "Upsample"),
+    *("RoiAlign", "STFT", "TensorScatter", "TfIdfVectorizer", "Unique", "Upsample"),
 }
 
 
@@ -128,72 +126,43 @@ def body_of(node: Node) -> onnx.FunctionProto | None:
 
 
 def folded(node: Node) -> Sequence[np.ndarray]:
-    """Return the outputs of a node of known inputs, by ONNX's reference implementation."""
+    """Return the outputs of a node of known inputs, by ONNX's reference implementation.
+
+    Raises `DmlError` where it cannot have them, or may take long.
+    """
+    from onnx.reference import ReferenceEvaluator  # which most networks do not need, takes a while
+
     if any(t is not None and t.size_in_bytes > _KNOWN_MAX for t in node.types):
         rule = f"take at most {_KNOWN_MAX} bytes where it is computed at load"
         raise node.refusal("the output", rule, Unquoted("more"))
+    if node.op_type in _LOOPS and _steps(node) > _STEPS_MAX:
+        rule = f"take at most {_STEPS_MAX} steps where it is computed at load"
+        raise node.refusal(label_of(node.proto), rule, Unquoted("more"))
     pairs = zip(node.proto.input, node.inputs, strict=True)
     feeds = {name: t.array for name, t in pairs if t is not None}
+    inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]
+    graph = helper.make_graph([node.proto], "node", inputs, outputs)
+    imports = [helper.make_opsetid(domain, version) for domain, version in node.opsets.items()]
+    model = helper.make_model(graph, opset_imports=imports)  # a node alone is of the newest version
     try:
-        compute = functools.partial(by_reference, node.proto, feeds, node.opsets)
-        found = iter(_within_time(compute) if node.op_type in _LOOPS else compute())
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's, on the way
+            found = iter(ReferenceEvaluator(model).run(None, feeds))
     except Exception as error:  # whatever its NumPy code comes upon
         rule = Sentence(f"cannot be computed at load: {error}")
         raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
     return [np.asarray(next(found)) if name else np.zeros(0) for name in node.outputs]
 
 
-_PROGRAMS = (b"%!PS", b"\xc5\xd0\xd3\xc6")  # Pillow lets Ghostscript run them
+def _steps(node: Node) -> int:
+    """Return a bound of the steps of a node's loops: sizes, and numbers of attributes, multiplied.
 
-
-def _within_row(proto: onnx.NodeProto, length: int) -> onnx.NodeProto:
-    """Return a TfIdfVectorizer without gaps that are longer than a row; ONNX's code tries all."""
-    shorter = onnx.NodeProto.FromString(proto.SerializeToString())
-    for attribute in shorter.attribute:
-        if attribute.name == "max_skip_count":
-            attribute.i = min(attribute.i, length)
-    return shorter
-
-
-def by_reference(proto: onnx.NodeProto, feeds: Mapping[str, Any], opsets: Opsets) -> Any:
-    """Return the outputs of a node that have a name, by ONNX's reference implementation.
-
-    It runs as a model: a node alone would mean its newest version.
+    The boxes of a RoiAlign decide how many samples it takes, unless an attribute does.
     """
-    from onnx.reference import ReferenceEvaluator  # which most networks do not need, takes a while
-
-    if any(inner.op_type == "ImageDecoder" for inner in within(proto)):
-        data = feeds[proto.input[0]].tobytes() if proto.op_type == "ImageDecoder" else _PROGRAMS[0]
-        if data.startswith(_PROGRAMS):
-            raise ValueError("a picture that is a program, PostScript, is not read")
-    if proto.op_type == "TfIdfVectorizer":
-        proto = _within_row(proto, max((np.size(x) for x in feeds.values()), default=0))
-    inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
-    outputs = [onnx.ValueInfoProto(name=name) for name in proto.output if name]
-    graph = helper.make_graph([proto], "node", inputs, outputs)
-    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    model = helper.make_model(graph, opset_imports=imports)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, on the way
-        return ReferenceEvaluator(model).run(None, dict(feeds))
-
-
-def _within_time(function: Callable[[], Any]) -> Any:
-    """Return what a function of Python's loops gives. Raises `TimeoutError` where it takes long.
-
-    Each line of ONNX's code asks for the time, as a debugger would stop there.
-    """
-    end, before = time.monotonic() + _SECONDS_MAX, sys.gettrace()
-
-    def trace(frame: Any, *_: Any) -> Any:
-        if not frame.f_globals.get("__name__", "").startswith("onnx."):
-            return None  # a callback of the garbage collector, say, would lose the error
-        if time.monotonic() > end:
-            raise TimeoutError(f"it takes more than {_SECONDS_MAX} s")
-        return trace
-
-    sys.settrace(trace)
-    try:
-        return function()
-    finally:
-        sys.settrace(before)
+    if node.op_type == "RoiAlign" and not node.attribute("sampling_ratio"):
+        return _STEPS_MAX + 1
+    kinds = [t.type for t in node.inputs if t is not None] + [t for t in node.types if t]
+    counts = [kind.element_count for kind in kinds if kind.shape is not None]
+    numbers = [a.ints or [a.i] for a in node.proto.attribute]
+    return math.prod(max(abs(n), 1) for n in itertools.chain(counts, *numbers))

@@ -105,7 +105,7 @@ class NodeOutputs:
         the version of the op type.
         """
         node = self.node
-        if node.version >= node.record.misread_before:
+        if node.version >= node.record.misread_before and not _is_of_host(node):
             try:
                 return folded(node)
             except DmlError:
@@ -144,9 +144,7 @@ class NodeOutputs:
             try:
                 return self._by_fallback(str(faults[0]))
             except DmlError as error:
-                faults = faults if node.translator is not None else []
-                known = {str(fault) for fault in faults}
-                faults += [fault for fault in error.faults if str(fault) not in known]
+                faults = [*(faults if node.translator is not None else ()), *error.faults]
         if fold is not None:
             try:
                 return self._constants(fold())
@@ -156,7 +154,8 @@ class NodeOutputs:
         if not found and not translation.fallback and (others := curing_types(node)) is not None:
             translation.curable.append(node.label)
             kinds = [kind or other for kind, other in zip(kinds, others, strict=True)]
-        translation.faults += DmlError(faults).within(node.label).faults
+        each = {str(fault): fault for fault in faults}.values()
+        translation.faults += DmlError(each).within(node.label).faults
         return found or [
             None if kind is None or kind.shape is None else translation.stand_in(name, kind)
             for name, kind in zip(node.outputs, kinds, strict=True)
@@ -279,6 +278,13 @@ class NodeOutputs:
             value = self.node.tensor(self.node.record.counted).value
             _, count = self.translation.counts.setdefault(id(value), (value, count))
         return Padding(axis, count, self.node.label)
+
+
+def _is_of_host(node: Node) -> bool:
+    """Return whether a node is of strings, pictures or ai.onnx.ml."""
+    kinds = [*(t.type for t in node.inputs if t is not None), *filter(None, node.types)]
+    is_other = any(kind.name == "STRING" for kind in kinds) or bool(node.proto.domain)
+    return is_other or node.op_type == "ImageDecoder"
 
 
 def _no_operator(node: Node) -> DmlError:
