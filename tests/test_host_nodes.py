@@ -376,6 +376,18 @@ def test_branches_with_strings(condition: bool):
     both(data, {"c": np.array(condition), "x": words("a", "b")})
 
 
+def test_a_function_of_other_versions():
+    x = words("a", "b")
+    made = onnx.ModelProto.FromString(
+        model([node("f", ["x"], ["y"], domain="l")], {"x": x}, ["y"], versions={"l": 1, "": 18})
+    )
+    inner = [node("StringConcat", ["a", "a"], ["b"])]
+    opsets = [helper.make_opsetid("", 20)]
+    made.functions.append(helper.make_function("l", "f", ["a"], ["b"], inner, opsets))
+    (y,) = own.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    assert y.tolist() == ["aa", "bb"]
+
+
 def test_sequences_pass_from_host_to_jax_and_back():
     x, empty = words("a", "b"), [words("c")]
     nodes = [

@@ -135,12 +135,11 @@ class HostNodes:
         """Return a model of nodes, of the least versions that mean the same."""
         opsets, functions = self._source.opsets, [*self._source.functions.values()]
         versions = {"": min(opsets.get("", 1), _OPSET)}
-        versions |= {domain_of(f.domain): opsets[domain_of(f.domain)] for f in functions}
+        versions |= {domain_of(f.domain): opsets.get(domain_of(f.domain), 1) for f in functions}
         for node, own in (pair for each in nodes for pair in self._within(each)):
             check_inference(node)
             domain = domain_of(node.domain)
-            if own is opsets:
-                versions[domain] = max(_schema(node, own)[0], versions.get(domain, 1))
+            versions[domain] = max(_schema(node, own)[0], versions.get(domain, 1))
         graph = helper.make_graph(
             [*nodes],
             "host",
@@ -162,7 +161,7 @@ def _schema(node: onnx.NodeProto, opsets: Opsets) -> tuple[int, Any]:
     try:
         return schema_of(domain, node.op_type, opsets)
     except DmlError:  # the package alone knows it
-        return opsets[domain], None
+        return opsets.get(domain, 1), None
 
 
 def _is_own(node: onnx.NodeProto, opsets: Opsets) -> bool:
