@@ -27,11 +27,13 @@ PUBLIC = (
     *("onnx", "onnx.backend", "onnxruntime", "onnxruntime.errors", "onnxruntime.capi"),
     *("onnxruntime.capi._pybind_state", "onnxruntime.capi.onnxruntime_inference_collection"),
     *("onnxruntime.capi.onnxruntime_pybind11_state", "onnxruntime.capi.onnxruntime_validation"),
+    *("onnxruntime.backend", "onnxruntime.datasets"),
     *("__main__", "onnxruntime.__main__", "pydirectml.__main__", "genai.__main__"),
 )
 """The modules that users and their pickles name, and those of `python -m`."""
 
 TWICE = {
+    "backend",  # ONNX and ONNX Runtime have a module of this name
     *("activations", "arguments", "arrays", "binding", "calls", "control", "counts", "diagrams"),
     *("elements", "enumerations", "errors", "expressions", "functions", "kept", "memory", "model"),
     *("models", "networks", "options", "parts", "products", "programs", "reductions", "regions"),
