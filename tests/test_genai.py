@@ -267,6 +267,10 @@ def test_penalties():
     assert int(picked(logits, seen, None, key, penalty=1.1, **given)[0]) == 1
     banned = repeating(np.array([[1, 2, 0, 1]]), 2, 3)
     np.testing.assert_array_equal(banned, [[False, False, True]])
+    assert repeating(np.array([[1, 0, 1, 9], [2, 9, 2, 9]]), 1, 3).tolist() == [
+        [True, True, False],
+        [False, False, True],
+    ]
 
 
 def test_text_becomes_tokens_and_back(model: og.Model):

@@ -15,7 +15,7 @@ from dml_jax.genai.decoder import CHUNKS, Decoder
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.folder import Folder, merged
 from dml_jax.genai.growing import decoder_of
-from dml_jax.genai.kept import KeptDecoder, KeptStep
+from dml_jax.genai.kept import KeptDecoder, kept_step
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.onnx.external import files_of
@@ -145,7 +145,7 @@ class Model:
             return logits, most_likely(logits)[:, None], after
 
         if isinstance(self.decoder, KeptDecoder):
-            kept = KeptStep(self.decoder, step)
+            kept = kept_step(self.decoder, step)
             return kept, kept
         names = {"static_argnames": "width", "donate_argnames": "cache"}
         return self._compiled(step, _GPU_OPTIONS, names)

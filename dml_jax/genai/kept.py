@@ -118,25 +118,17 @@ class KeptDecoder(Decoder):
         return known | dict(read)
 
 
-class KeptStep:
-    """The compiled step of a decoder, for tokens and buffers of any size, which takes over a cache.
+def kept_step(decoder: KeptDecoder, step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step, for tokens and buffers of any size, whose programs a decoder keeps."""
+    known: dict[Any, Any] = {}
 
-    Args:
-        decoder: the decoder.
-        step: the function that is compiled.
-    """
-
-    def __init__(self, decoder: KeptDecoder, step: Callable[..., Any]):
-        self._decoder, self._step = decoder, step
-        self._known: dict[Any, Any] = {}
-
-    def __call__(self, *, held: Any, cache: Cache, tokens: Any, counts: Any, width: int) -> Any:
-        """Return what the function returns."""
+    def call(*, held: Any, cache: Cache, tokens: Any, counts: Any, width: int) -> Any:
         key = tokens.shape, cache["buffers"][0].shape, width
-        if key not in self._known:
-            given = held, cache, tokens, counts
-            self._known[key] = self._decoder.compiled(self._step, width, *given)
-        return self._known[key](held, cache, tokens, counts)
+        if key not in known:
+            known[key] = decoder.compiled(step, width, held, cache, tokens, counts)
+        return known[key](held, cache, tokens, counts)
+
+    return call
 
 
 def _type_of(tensor: onnx.TensorProto) -> np.dtype:

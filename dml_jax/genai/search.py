@@ -183,14 +183,12 @@ def repeating(sequences: np.ndarray, size: int, vocabulary: int) -> np.ndarray:
         size: the number of tokens of a group.
         vocabulary: the number of tokens that there are.
     """
-    batch, length = sequences.shape
-    banned = np.zeros((batch, vocabulary), bool)
-    for row, tokens in enumerate(sequences):
-        end = tokens[length - size + 1 :]
-        for k in range(length - size + 1):
-            if np.array_equal(tokens[k : k + size - 1], end):
-                banned[row, tokens[k + size - 1]] = True
-    return banned
+    banned = np.zeros((len(sequences), vocabulary + 1), bool)  # the last one is of paddings
+    groups = np.lib.stride_tricks.sliding_window_view(sequences, size, 1)
+    end = sequences[:, None, sequences.shape[1] - size + 1 :]
+    rows, places = np.nonzero((groups[..., :-1] == end).all(-1))
+    banned[rows, np.minimum(groups[rows, places, -1], vocabulary)] = True
+    return banned[:, :-1]
 
 
 def key_of(seed: int) -> jax.Array:
