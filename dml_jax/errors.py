@@ -14,9 +14,9 @@ FAULTS_MAX = 100
 """The number of faults after which a search stops, and which a message shows at most."""
 
 
-OF_SIZES, OF_UNSET_SIZES, OF_VALUES = "sizes", "unset sizes", "values"
-"""The kinds of faults that other sizes of a network's inputs may cure, that no size is set, and
-that values of inputs may cure, given as constants."""
+OF_SIZES, OF_UNSET_SIZES, OF_VALUES, OF_LIMITS = "sizes", "unset sizes", "values", "limits"
+"""The kinds of faults that other sizes of a network's inputs may cure, that no size is set, that
+values of inputs may cure, given as constants, and that an index lies beyond its table."""
 
 OF_LENGTHS, OF_RANGE = "lengths", "range"
 """The kinds of faults that a list has not one element for each dimension, and that an integer is

@@ -496,8 +496,6 @@ def run_network(
     import jax
     import numpy as np
 
-    from dml_jax.onnx.carried import expect_within
-
     say = (lambda line: None) if as_json else click.echo
     files, start = files_of(network, folder), time.perf_counter()
     network = network.taking(
@@ -528,7 +526,7 @@ def run_network(
     for output, kind in network.output_types.items():
         array = np.zeros(0, kind.array_dtype) if kind.is_empty else np.asarray(next(rest))
         outputs[output] = array.reshape(kind.shape)
-    expect_within(network.bounds, outputs)
+    network.within(outputs, arrays)
     for output, path in files.items():
         write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
     kinds = {name: [a.dtype.name, [*a.shape]] for name, a in outputs.items()}

@@ -69,8 +69,8 @@ def load_onnx(
             `DmlError`. In a program of your own, floats are NaN then, and the output `NAME.size`
             says the size.
         turns: how many turns a Loop may take whose number of turns is not known at load, for files
-            from strangers. A call of the network whose Loop goes on raises `DmlError`. None is any
-            number. With it no program is kept in `cache`.
+            from strangers. A call of the network whose Loop goes on raises `DmlError`. In a program
+            of your own, floats are NaN then. None is any number.
 
     An input that is an initializer too has a default, which a call may replace by name, unless it
     decided something at load: `network.defaults`, `network.fixed`.

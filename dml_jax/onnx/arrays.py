@@ -46,13 +46,14 @@ def outer(array: Any, kind: Type) -> jax.Array:
 
 
 def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> list[jax.Array]:
-    """Return the outputs of a graph, of types `kinds`, as ONNX has them, then their counts.
+    """Return the outputs of a graph, of types `kinds`, as ONNX has them, then counts and indices.
 
     `values` has the inputs of the graph by name, and may have others.
     """
     results = graph.computed(sources_of(graph, values))
     kinds = [*kinds, *[COUNT] * len(graph.counted)]
-    return [outer(x, kind) for x, kind in zip(results, kinds, strict=True)]
+    made = [outer(x, kind) for x, kind in zip(results, kinds, strict=False)]
+    return [*made, *results[len(made) :]]
 
 
 def on_edges(

@@ -8,7 +8,7 @@ NonZero, or `load_onnx(bounds=...)` says it. Each op type's record names its rul
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from dml_jax.errors import Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
 from dml_jax.onnx.affine import Term, number, terms_of
 from dml_jax.onnx.counts import same_terms, scaled
+from dml_jax.onnx.limits import Limit
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Tensor, Type, index_type
@@ -333,21 +334,12 @@ def cut(tensor: Tensor, bounds: SizeBounds) -> None:
     )
 
 
-def checked_outputs(outputs: Mapping[str, Tensor], bounds: SizeBounds) -> dict[str, Tensor]:
-    """Return outputs that hold no answer where a bound was exceeded, and the sizes that decide it.
-
-    A float is NaN then, an integer the least one of its type, or the largest one if it has no sign.
-    The output 'NAME.size' says the size of the bound NAME.
-    """
-    sizes = {f"{key}.size": _largest(key, met) for key, met in bounds.met.items()}
-    if not sizes:
-        return dict(outputs)
-    fits: Any = None
-    for name, size in sizes.items():
-        most = bounds.given[name.removesuffix(".size")]
-        own = dml.less_than_or_equal(reshaped(size.expression, (1,)), most)
-        fits = own if fits is None else dml.logical_and(fits, own)
-    return {n: _guarded(t, fits) for n, t in outputs.items()} | sizes
+def sizes_of(bounds: SizeBounds) -> Iterator[tuple[str, Tensor, Limit]]:
+    """Yield the output 'NAME.size', which says the size of the bound NAME, and its limit."""
+    for key, met in bounds.met.items():
+        most = bounds.given[key]
+        rule = f"be at most {most}, the bound that was given (a larger one holds it)"
+        yield f"{key}.size", _largest(key, met), Limit((), f"the size '{key}'", rule, 0, most)
 
 
 def _largest(key: str, met: Sequence[Tensor]) -> Tensor:
@@ -358,31 +350,3 @@ def _largest(key: str, met: Sequence[Tensor]) -> Tensor:
         return first
 
     return Tensor(f"{key}.size", COUNT, value)
-
-
-def _guarded(tensor: Tensor, fits: Expression) -> Tensor:
-    is_fixed = tensor.is_known and not tensor.is_weight and tensor.padding is None
-    if is_fixed or not tensor.type.has_inner:
-        return tensor
-    dtype = tensor.type.inner.dtype
-    if tensor.type.name == "BOOL":
-        return tensor
-    if tensor.type.is_floating:
-        poison: Any = math.nan
-    else:
-        limits = np.iinfo(dtype)
-        poison = int(limits.min if dtype.kind == "i" else limits.max)
-    x = dml.if_(reshaped(fits, (1,) * max(len(tensor.shape), 1)), tensor.expression, poison)
-    made = Tensor(tensor.name, tensor.type, lambda: x)
-    made.padding = tensor.padding
-    return made
-
-
-def expect_within(bounds: Mapping[str, int], results: Mapping[str, Any]) -> None:
-    """Raise `DmlError` where a size that was computed exceeds its bound."""
-    expect = Expect("")
-    for name, most in bounds.items():
-        rule = f"be at most {most}, the bound that was given (a larger one holds it)"
-        size = int(results[f"{name}.size"])
-        expect(size <= most, f"the size '{name}'", rule, size)
-    expect.check()

@@ -21,14 +21,13 @@ def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | 
         read: the model in it.
         options: the options of `load_onnx`.
 
-    A network with rewrites of the caller keeps none: no digest tells what these do. One that counts
-    turns calls Python, which no file holds.
+    A network with rewrites of the caller keeps none: no digest tells what these do.
     """
     rewrites = options.rewrites or ()
     parts = (getattr(rewrite, "replacement", rewrite) for rewrite in rewrites)
     places = (getattr(part, "__module__", "") for part in parts)
     is_own = all(place.startswith("dml_jax.rewrite.") for place in places)
-    if options.cache is None or not is_own or options.turns is not None:
+    if options.cache is None or not is_own:
         return None
     digest = hashlib.sha256()
     if isinstance(model, (str, Path)):

@@ -19,7 +19,7 @@ from dml_jax.memory.programs import Programs, default_device
 from dml_jax.onnx import fallbacks, translators, tuning
 from dml_jax.onnx import model as models
 from dml_jax.onnx.arguments import bounds_of
-from dml_jax.onnx.carried import SizeBounds, checked_outputs
+from dml_jax.onnx.carried import SizeBounds, sizes_of
 from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.model import Model
@@ -132,7 +132,9 @@ def _translated(
         expect(not expect.faults, "", Sentence(f"{FALLBACK} {shown}"), "")
     expect.check()
     outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
-    outputs = checked_outputs(outputs, bounds)
+    for name, size, limit in sizes_of(bounds):
+        outputs[name] = size
+        translation.limits.append((name, limit))
     defaults = {name: scope[name] for name in read.defaults}
     free, path = models.free_names(read.proto), model if isinstance(model, (str, Path)) else None
     network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)

@@ -1,6 +1,5 @@
 """Networks: what `load_onnx` returns."""
 
-import contextlib
 import copy
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from jax.core import Tracer
 
 from dml_jax.description.tensor import TensorDesc, shown_array
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, raise_if
 from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
@@ -25,8 +24,8 @@ from dml_jax.memory.programs import Kept
 from dml_jax.onnx import tuning
 from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.arrays import outer
-from dml_jax.onnx.carried import expect_within
 from dml_jax.onnx.kernels import by_rule, by_rule_of_gpu, platform
+from dml_jax.onnx.limits import WORST, faults_of, kind_of, poisoned
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.prepared import Arrays, Prepared, Store
 from dml_jax.onnx.reports import report, shown_point, table
@@ -34,7 +33,6 @@ from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.sharding import ShardedNetwork, sharded
 from dml_jax.onnx.tensors import COUNT, Tensor, Type
 from dml_jax.onnx.translate import Translation
-from dml_jax.onnx.turns import ending
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.hoisting import hoisted
@@ -42,9 +40,9 @@ from dml_jax.rewrite.hoisting import hoisted
 _SHOWN = 4  # inputs or outputs that a repr shows
 _KEPT = (
     *("inputs", "defaults", "fixed", "free", "bounds", "without_memory", "counted", "_results"),
-    *("rewrites", "is_tuned", "compiler_options"),
+    *("limits", "checks", "rewrites", "is_tuned", "compiler_options"),
 )
-_OF_GRAPH = ("graph", "rewritten", "_graphs", "_beyond", "_chosen")
+_OF_GRAPH = ("graph", "rewritten", "_whole_graph", "_graphs", "_beyond", "_chosen")
 """The attributes that follow from the nodes of the file."""
 
 
@@ -74,6 +72,8 @@ class Network(Bindable):
         free: the name of each dimension of an input, None for one whose size is fixed.
         bounds: the bounds of sizes that data decides, by name. The output 'NAME.size' says the
             size that a call had.
+        limits: the inputs and outputs whose numbers have limits, and these.
+        checks: the limits of other numbers, of which the program gives the worst.
         loader: loads a model with options, as this network was loaded.
         kept_in: the file where the first call keeps `state`, or None.
     """
@@ -101,7 +101,8 @@ class Network(Bindable):
         self.inputs: dict[str, Type] = dict(inputs)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.defaults = {name: tensor.type for name, tensor in defaults.items()}
         self.free, self._origin = free, origin
-        self.graph = translation.build([*outputs.items()])
+        self.graph, self._whole_graph = translation.build([*outputs.items()])
+        self.limits, self.checks = translation.limits, translation.every_limit
         self._results = {name: tensor.type for name, tensor in outputs.items()}
         counts = (self.graph.output_names or ())[len(outputs) :]
         self._results |= dict.fromkeys(counts, COUNT)
@@ -115,7 +116,7 @@ class Network(Bindable):
         if found is not None:
             self._adopt(found[0], tuning.KERNELS[found[1]])
         else:
-            self._compute(*rewritten(self.graph, options.made_by(platform())))
+            self._compute(*rewritten(self._whole_graph, options.made_by(platform())))
         self.fixed = {n: t.array for n, t in defaults.items() if n in translation.fixed}
         read = [name for name in self.graph.input_names or () if name in translation.weights]
         self._store = store or Store()
@@ -303,7 +304,7 @@ class Network(Bindable):
         names = [name for name, _, _ in self.tensors(output=False)]
         count, tensors = len(names), self.tensors(output=True)
         values = dict(zip(names, arrays[:count], strict=True))
-        results = self._of_prepared(arrays[count:] or self.constants, values)
+        results = self.within(self._of_prepared(arrays[count:] or self.constants, values), values)
         return [inner(results[name], tensor) for (name, _, tensor) in tensors]
 
     @property
@@ -326,23 +327,33 @@ class Network(Bindable):
         return Prepared(self.rewritten, self.weights, self.precision, growth)
 
     def _of_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
-        """Return the outputs by name, of `constants` and of inputs by name."""
+        """Return the results by name, of `constants` and of inputs by name."""
         names = self._prepared.names
         given = {**inputs, **dict(zip(names, held, strict=False))}
         known = sources_of(self.rewritten, given)
         return self._computed(known | self._prepared.known(held[len(names) :]))
 
     def _computed(self, known: dict[Source, Any]) -> dict[str, jax.Array]:
-        """Return the outputs by name, of what is known of the graph."""
+        """Return the outputs by name, and the worst numbers, of what is known of the graph."""
+        kinds = {**self._results, **({WORST: kind_of(self.checks)} if self.checks else {})}
         with chosen(self.precision):
-            results = self.rewritten.computed(known)
-            pairs = zip(self._results.items(), results, strict=True)
-            return self._within({name: outer(array, kind) for (name, kind), array in pairs})
+            pairs = zip(kinds.items(), self.rewritten.computed(known), strict=True)
+            return {name: outer(array, kind) for (name, kind), array in pairs}
 
-    def _within(self, results: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """Return results. Raises `DmlError` where a size exceeds its bound, unless JAX traces."""
-        if self.bounds and not any(isinstance(x, Tracer) for x in results.values()):
-            expect_within(self.bounds, results)
+    def within(self, results: dict[str, Any], inputs: Arrays) -> dict[str, Any]:
+        """Return the outputs among results.
+
+        Raises `DmlError` where a number of them or of the inputs lies beyond its limits. Where JAX
+        traces, the outputs hold no answer then.
+        """
+        given = {**inputs, **results}
+        named = [*((name, [limit]) for name, limit in self.limits), (WORST, self.checks)]
+        looked = [(given[name], limits) for name, limits in named if name in given]
+        results = {name: results[name] for name in self._results}  # jax.jit sorts the names
+        if looked and any(isinstance(x, Tracer) for x in results.values()):
+            kept = [*(n for n, _ in self.limits), *(count for _, count in self.counted.values())]
+            return poisoned(results, looked, kept)
+        raise_if(faults_of(looked))
         return results
 
     def report(self) -> str:
@@ -373,7 +384,8 @@ class Network(Bindable):
 
         Raises `DmlError` where a shape or a type is another.
         """
-        return self._computed(sources_of(self.rewritten, self._arrays(weights, inputs)))
+        results = self._computed(sources_of(self.rewritten, self._arrays(weights, inputs)))
+        return self.within(results, inputs)
 
     def prepared(self, weights: Arrays) -> Sequence[jax.Array]:
         """Return the arrays that calls hold, of weights by name: for `apply_prepared`.
@@ -388,8 +400,12 @@ class Network(Bindable):
         return self._prepared.names, len(self._prepared.sources)
 
     def apply_prepared(self, held: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]:
-        """Return what `apply` returns, of what `prepared` gives; a pure function too."""
-        return self._of_prepared(held, self._checked_inputs(inputs))
+        """Return what `apply` returns, of what `prepared` gives; a pure function too.
+
+        It does not look at indices: one beyond its table reads another row.
+        """
+        results = self._of_prepared(held, self._checked_inputs(inputs))
+        return {name: results[name] for name in self._results}
 
     def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
         """Write the model that was read, with other values of its initializers.
@@ -430,13 +446,14 @@ class Network(Bindable):
         )
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Return inputs by name: floats in [0, 1), and integers that are 0 or 1."""
+        """Return inputs by name: floats in [0, 1), and integers that are 0, or 1 where they can."""
         random, arrays = np.random.default_rng(seed), {}
         for name, kind in self.inputs.items():
             if kind.is_floating:
                 arrays[name] = random.random(kind.shape, np.float32).astype(kind.dtype, copy=False)
             else:
-                arrays[name] = random.integers(0, 2, kind.shape).astype(kind.dtype)
+                most = min([1, *(limit.high for own, limit in self.limits if own == name)])
+                arrays[name] = random.integers(0, most + 1, kind.shape).astype(kind.dtype)
         return arrays
 
     def _jitted(self, options: Mapping[str, Any]) -> Any:
@@ -474,7 +491,7 @@ class Network(Bindable):
         """Return the graph with its arrays in a layout: "file" or "channels_last"."""
         if layout not in self._graphs:
             rewrites = replace(self._options, layout=layout).made_by(platform())
-            graph, counts = rewritten(self.graph, rewrites)
+            graph, counts = rewritten(self._whole_graph, rewrites)
             first = next((g for g, _ in self._graphs.values()), None)
             is_same = first is not None and not counts.get(CHANNELS_LAST.name) and layout != "file"
             self._graphs[layout] = (first, counts) if is_same and first else (graph, counts)
@@ -532,7 +549,7 @@ class Network(Bindable):
 
     def untune(self) -> bool:
         """Forget what `tune` kept for this network and machine; return whether there was any."""
-        self._compute(*rewritten(self.graph, self._options.made_by(platform())))
+        self._compute(*rewritten(self._whole_graph, self._options.made_by(platform())))
         self.is_tuned = False
         return tuning.forget(self.graph)
 
@@ -586,15 +603,10 @@ class Network(Bindable):
                 del inputs[name]
         network = self.taking(self._replaced(inputs))
         checked = {n: unchanged(n, x, self.inputs.get(n)) for n, x in inputs.items()}
-        with contextlib.nullcontext() if self._options.turns is None else ending():
-            results = network._results_of(network.constants, checked)
-            if self._options.turns is not None:
-                jax.block_until_ready(results)
-        results = {name: results[name] for name in self._results}  # jax.jit sorts the names
-        return self._within(results)
+        return self.within(network._results_of(network.constants, checked), checked)
 
     def run(self, inputs: Arrays, *others: Any) -> dict[str, jax.Array]:
-        """Return the outputs by name, of all inputs by name in their types; nothing is narrowed.
+        """Return results for `within`, of all inputs by name in their types; nothing is narrowed.
 
         Raises `TypeError` for the arguments of ONNX Runtime's `run`.
         """

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -15,6 +16,7 @@ from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
 from dml_jax.onnx.arrays import Function, edge_of, on_edges
+from dml_jax.onnx.limits import Limit, kind_of, worst
 from dml_jax.onnx.nodes import Bounds, label_of
 from dml_jax.onnx.tensors import (
     COUNT,
@@ -46,6 +48,9 @@ class NetworkBuilder:
         around: the tensors of the graph around this one that it reads, by their names here.
         fixed: the initializers of `replaceable` inputs whose elements something was decided by.
         padded: the tensors whose size data decides.
+        inputs: the inputs of the network by name; none in a graph within it.
+        limits: the inputs that have indices of tables, and the limits of these.
+        checks: other tensors of numbers that may lie beyond limits, and these limits.
         is_branch: whether the graph is a branch of an If, whose weights are those around it.
     """
 
@@ -55,6 +60,9 @@ class NetworkBuilder:
         self.around: dict[str, Tensor] = {}
         self.fixed: set[str] = set()
         self.padded: list[Tensor] = []
+        self.inputs: dict[str, Tensor] = {}
+        self.limits: list[tuple[str, Limit]] = []
+        self.checks: list[tuple[Tensor, Sequence[Limit]]] = []
         self.is_branch = False
         self.fallback, self._outer = fallback, outer
         self._taken: set[str] = set()
@@ -80,7 +88,9 @@ class NetworkBuilder:
         if kind.is_empty:
             return self.empty(name, kind)
         source = self.unique(name)
-        return Tensor(name, kind, lambda: self._input(source, kind), bounds=bounds)
+        made = Tensor(name, kind, lambda: self._input(source, kind), bounds=bounds)
+        self.inputs |= {} if self._outer else {name: made}
+        return made
 
     def empty(self, name: str, kind: Type) -> Tensor:
         """Return a tensor without elements.
@@ -173,6 +183,7 @@ class NetworkBuilder:
         graphs: Sequence[Graph] = (),
         paddings: Sequence[tuple[int, str] | None] = (),
         captured: Sequence[Mapping[str, int]] = (),
+        limits: Sequence[Limit] | None = None,
     ) -> list[Tensor | None]:
         """Add a function to the graph; return its outputs, None where the node asks for none.
 
@@ -181,11 +192,13 @@ class NetworkBuilder:
             reason: why this is no operator of DirectML.
             inputs: what the function takes.
             kinds: the type of each output; None where the node does not ask for it.
-            function: the function; it returns the outputs, then the counts of the padded ones.
+            function: the function; it returns the outputs, then the counts of the padded ones, and
+                then a number for each of `limits`.
             graphs: the graphs that the function runs.
             paddings: the dimension of each output that is padded, and what decides its size, as
                 messages name it; None for an output that is not.
             captured: which of `inputs` the inputs of each graph are, by name.
+            limits: the limits of numbers in the graphs; None for a function without graphs.
         """
         values = [None if tensor is None else self._value(tensor) for tensor in inputs]
         taken = [None if tensor is None else tensor.type for tensor in inputs]
@@ -193,6 +206,7 @@ class NetworkBuilder:
         padded = [k for k, padding in enumerate(paddings) if padding and kinds[k]]
         counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
         everything = [*zip(names, kinds, strict=True), *((name, COUNT) for name in counted)]
+        everything += [] if limits is None else [("limited", kind_of(limits))]
         for name, kind in everything:
             _ = kind and expect_no_more(kind, f"the output '{name}'")
         carried = [None if kind.is_empty else kind for _, kind in everything if kind is not None]
@@ -217,7 +231,9 @@ class NetworkBuilder:
             return Tensor(name, kind, lambda: expression) if name else None
 
         tensors = [tensor(name, kind) for name, kind in everything]
-        for k, count in zip(padded, tensors[len(kinds) :], strict=True):
+        last = len(kinds) + len(padded)
+        self.checks += [(tensor, limits) for tensor in tensors[last:] if tensor and limits]
+        for k, count in zip(padded, tensors[len(kinds) : last], strict=True):
             result, padding = tensors[k], paddings[k]
             if result is not None and padding is not None and count is not None:
                 result.padding = Padding(padding[0], count, padding[1])
@@ -232,10 +248,26 @@ class NetworkBuilder:
         literal = FunctionNode(lambda _: [array], (), (edge,), f"constant '{tensor.name}'")
         return self.builder.function(literal, ())[0]
 
-    def build(self, outputs: Sequence[tuple[str, Tensor]]) -> Graph:
+    @property
+    def every_limit(self) -> list[Limit]:
+        """Return the limits of all of `checks`."""
+        return [limit for _, limits in self.checks for limit in limits]
+
+    def _worst(self) -> Tensor | None:
+        """Return a number for each of `every_limit`, as `worst` does; None where there are none."""
+        inputs, groups = [t for t, _ in self.checks], [limits for _, limits in self.checks]
+
+        def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
+            return [jnp.concatenate([*map(worst, arrays, groups)])]
+
+        node, kinds = helper.make_node("Max", [], ["limited"]), [kind_of(self.every_limit)]
+        return self.function(node, "", inputs, kinds, run)[0] if inputs else None
+
+    def build(self, outputs: Sequence[tuple[str, Tensor]]) -> tuple[Graph, Graph]:
         """Return the graph that gives `outputs`, (name, tensor) of each, and then their counts.
 
-        A tensor whose size data decides has a count, which is an output too.
+        A tensor whose size data decides has a count, which is an output too. The second graph has
+        the worst numbers of `checks` as its last output, if there are any.
 
         Raises `DmlError` with all faults: outputs may be made of weights that are read here first.
         """
@@ -246,11 +278,16 @@ class NetworkBuilder:
                 counted[own] = padding.axis, self.unique(f"{name}.count")
                 tensors.append(padding.count)
         values = [self._written(self._value(tensor)) for tensor in tensors]
+        last = self._worst()
         raise_if(self.faults)
         names = [*paddings, *(count for _, count in counted.values())]
         known = {id(p.count): counted[name][1] for name, p in paddings.items() if p is not None}
         every = {**self._counted(known), **counted}
-        return self.builder.build(dict(zip(names, values, strict=True)), True, every)
+        made = dict(zip(names, values, strict=True))
+        graph = self.builder.build(made, True, every)
+        if last is None:
+            return graph, graph
+        return graph, self.builder.build({**made, self.unique("limited"): last.value}, True, every)
 
     def _counted(self, known: Mapping[int, str]) -> dict[Source | str, tuple[int, str]]:
         """Return (dimension, name of the count) of arrays of which data decides a size, by source.

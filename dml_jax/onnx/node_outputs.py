@@ -120,7 +120,7 @@ class NodeOutputs:
             made = NodeOutputs(inner, own)._translated()
         raise_if(inner.faults)
         asked = [tensor for tensor in made if tensor is not None]
-        graph, kinds = inner.build([(t.name, t) for t in asked]), [t.type for t in asked]
+        graph, kinds = inner.build([(t.name, t) for t in asked])[0], [t.type for t in asked]
         values = {name: fitting(name, t.array, t.type) for name, t in inner.around.items()}
         results = iter(jax.jit(lambda values: computed(graph, values, kinds))(values))
         return [

@@ -69,7 +69,7 @@ def passed(node: Node) -> Padding | None:
     if found is None:
         raise refusal(node.op_type, node.tensor(places[0].index), places[0].padding)
     if found.fill is not None:
-        node.inputs = [_filled(t, found.fill) if t and t.padding else t for t in node.inputs]
+        node.inputs = [refilled(t, found.fill) if t and t.padding else t for t in node.inputs]
     if found.is_resized:
         node.types = [kind and Type(kind.element, None) for kind in node.types]
     padding = (found.place or places[0]).padding
@@ -87,7 +87,7 @@ def refusal(op_type: str, tensor: Tensor, padding: Padding) -> DmlError:
     return refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
 
 
-def _filled(tensor: Tensor, fill: Fill) -> Tensor:
+def refilled(tensor: Tensor, fill: Fill) -> Tensor:
     """Return a padded tensor whose padding is filled."""
     value = fill(tensor.type) if callable(fill) else fill
     x = dml.if_(is_there(tensor), tensor.expression, value)

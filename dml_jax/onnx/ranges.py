@@ -1,7 +1,7 @@
-"""Bounds of 64-bit integers, which are computed in 32 bits while 64-bit types are off in JAX.
+"""Bounds of 64-bit integers: bounds of the inputs of a node give bounds of its outputs.
 
-Indices, lengths and masks fit 32 bits. Arithmetic of them may not: bounds of the inputs give bounds
-of the outputs, and a node whose result might not fit is refused.
+While 64-bit types are off in JAX, such integers are computed in 32 bits. Indices, lengths and masks
+fit 32 bits. Arithmetic of them may not, and a node whose result might not fit is refused.
 """
 
 import functools
@@ -23,7 +23,8 @@ _LIMITS: dict[int, Bounds] = {TensorProto.INT64: INT32, TensorProto.UINT64: _UIN
 
 def bounds_of(tensor: Tensor) -> Bounds:
     """Return the least and the largest element that a tensor of integers may have."""
-    if tensor.is_known and tensor.array.size:
+    is_read = not (tensor.is_weight and has_x64())  # a call may replace what nothing reads
+    if tensor.is_known and is_read and tensor.array.size:
         return int(tensor.array.min()), int(tensor.array.max())
     if tensor.bounds is not None:
         return tensor.bounds
@@ -82,6 +83,8 @@ def first(node: Node, index: int) -> Bounds | None:
 
 def ranked(node: Node, index: int) -> Bounds | None:
     """Return the bounds of elements of the first input, and of the places that are output 1."""
+    if index == 1 and node.op_type == "TopK":
+        return along(node, index)
     return (0, _many(node) - 1) if index == 1 else first(node, index)
 
 
@@ -92,7 +95,7 @@ def along(node: Node, index: int) -> Bounds:
 
 def places(node: Node, index: int) -> Bounds:
     """Return the bounds of places along any dimension of the inputs."""
-    return 0, max((size for t in _given(node) for size in t.shape), default=1)
+    return 0, max((size for t in _given(node) for size in t.shape), default=1) - 1
 
 
 def total(node: Node, index: int) -> Bounds:
@@ -127,15 +130,16 @@ def contracted(node: Node, index: int) -> Bounds:
 
 
 def checked(node: Node, index: int, kind: Type) -> Bounds | None:
-    """Return the bounds of an output of 64-bit integers, which is computed in 32 bits.
+    """Return the bounds of an output of 64-bit integers; None where they are not known.
 
-    Raises `DmlError` where it may not fit.
+    Raises `DmlError` where it is computed in 32 bits, and may not fit.
     """
-    limits = _LIMITS.get(kind.element)
-    if limits is None or has_x64():
+    limits, rule = _LIMITS.get(kind.element), node.record.range
+    if limits is None or (has_x64() and not rule):
         return None
-    rule = node.record.range
     found = rule(node, index) if rule else _union(_given(node))
+    if has_x64():  # what nobody knows has the limits, and so has what follows from it
+        return found if found and limits[0] < found[0] and found[1] < limits[1] else None
     if found is None:
         return limits
     rule = f"stay within {limits[0]} and {limits[1]} {WITHOUT_X64}"

@@ -18,7 +18,7 @@ import onnx
 from onnx import helper
 
 from dml_jax import beyond
-from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted
+from dml_jax.errors import OF_LIMITS, DmlError, Expect, Fault, Sentence, Unquoted, raise_if
 from dml_jax.memory.programs import Programs, default_device
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
@@ -348,6 +348,7 @@ class Stage:
                 made |= {*node.output} if is_there else set()
                 continue
             faults = translation.attempt(node, scope, self.source.opsets)
+            raise_if(fault for fault in faults if fault.kind == OF_LIMITS)
             names = [name for name in node.output if name]
             if faults or any(scope.get(name) is None for name in names):
                 for name in names:
@@ -413,7 +414,8 @@ class Stage:
             given = {name: _of(values, name) for name in network.inputs}
             if self._program is None:
                 self._program = QuickProgram(network, self.source.is_quick, self._seconds)
-            results = network.without_padding(self._program.run(given))
+            results = network.within(self._program.run(given), given)
+            results = network.without_padding(results)
         for name, count in self._lists.items():
             values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
         values |= results

@@ -7,12 +7,13 @@ inference. `NodeOutputs` then calls the translator, which `dml_jax/onnx/translat
 import itertools
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 
-from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted
+from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
 from dml_jax.onnx.affine import terms_of
 from dml_jax.onnx.assigned import without_ranges
 from dml_jax.onnx.calls import CALLS_MAX, calls_itself, too_deep
@@ -20,10 +21,12 @@ from dml_jax.onnx.carried import SizeBounds, cut
 from dml_jax.onnx.counts import same_padding
 from dml_jax.onnx.functions import FunctionKey, Opsets, body_of, domain_of, fill, key_of, without
 from dml_jax.onnx.graph_context import GraphContext, Results, Site
+from dml_jax.onnx.limits import faults_of, limits_of, origin
 from dml_jax.onnx.node_outputs import NodeOutputs, refusal_of
 from dml_jax.onnx.nodes import Node, label_of, record_of
 from dml_jax.onnx.older import renewed
-from dml_jax.onnx.ragged import passed, refusal
+from dml_jax.onnx.ragged import passed, refilled, refusal
+from dml_jax.onnx.ranges import INT32, bounds_of
 from dml_jax.onnx.schemas import (
     check_attributes,
     check_inference,
@@ -157,6 +160,7 @@ class Translation(GraphContext):
         if body is not None:
             return self.call(body, proto, inputs)
         padding = stated or passed(node)
+        self._look(node)
         results = NodeOutputs(self, node).made()
         for result in filter(None, results):
             result.made_by = node
@@ -164,6 +168,26 @@ class Translation(GraphContext):
                 raise refusal(node.op_type, node.tensor(0), padding)
             result.padding = padding or result.padding
         return results if self.bounds is None else [self._settled(t) for t in results]
+
+    def _look(self, node: Node) -> None:
+        """Have the indices of a node looked at, where they may lie beyond their table.
+
+        Raises `DmlError` where it is known that they do, unless data decide whether it is computed.
+        """
+        if not (limits := limits_of(node)):
+            return
+        tensor, source = node.tensor(1), origin(node.tensor(1))
+        is_known, is_weight = tensor.is_known and not tensor.is_weight, source.is_weight
+        bounds = INT32 if is_weight else bounds_of(source)  # a call may replace what is not read
+        found = tensor.array if is_known else np.repeat(bounds, len(limits))
+        faults = faults_of([(found, limits)])
+        if is_known and not self.is_inner:
+            raise_if(replace(fault, context=()) for fault in faults)
+        if faults and len(limits) == 1 and source is self.inputs.get(source.name):
+            self.limits.append((source.name, limits[0]))
+        elif faults:
+            is_whole = tensor.padding is None
+            self.checks.append((tensor if is_whole else refilled(tensor, 0), limits))
 
     def _stated(self, node: Node, inputs: list[Tensor | None]) -> Padding | None:
         """Return the padding of the output where sizes come while the program runs, else None.

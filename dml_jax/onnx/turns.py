@@ -1,15 +1,10 @@
-"""How many turns a Loop may take: a program that goes on ends with an error."""
+"""How many turns a Loop may take: a call whose Loop would go on ends with an error."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
-import jax
-from jax.experimental import io_callback
+from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.onnx.limits import Limit
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-
-_MARK, _END = "a Loop goes on after ", "(turns= of load_onnx says how many)"
 TURNS_MAX = 2**31 - 1
 """The number of turns that a counter of 32 bits holds."""
 
@@ -21,30 +16,7 @@ def turns_of(turns: Any) -> int | None:
     raise DmlError([Fault("load_onnx", "turns", f"be in [1, {TURNS_MAX}], or None", turns)])
 
 
-def expect_end(goes: jax.Array, label: str, turns: int) -> None:
-    """Let the program end with an error where a Loop would go on.
-
-    Args:
-        goes: whether it would.
-        label: names the node.
-        turns: how many turns it may take.
-    """
-
-    def check(goes: Any) -> None:
-        if goes:
-            raise RuntimeError(f"{_MARK}{turns} turns: {label}. {_END}")
-
-    io_callback(check, None, goes)
-
-
-@contextlib.contextmanager
-def ending() -> Iterator[None]:
-    """Raise `DmlError` in place of JAX's error of a Loop that would go on."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        _, mark, rest = str(error).partition(_MARK)
-        if not mark:
-            raise
-        text = rest.partition(_END)[0]  # XLA puts a traceback before it, and on a GPU more behind
-        raise DmlError([Fault("", "", Sentence(mark + text + _END), Unquoted(""))]) from None
+def limit_of(name: str, turns: int) -> Limit:
+    """Return the limit of the turns of a Loop by its name: a Loop that would go on took `turns`."""
+    text = f"a Loop goes on after {turns} turns: {name!r}. (turns= of load_onnx says how many)"
+    return Limit((), "", Sentence(text), 0, turns - 1)

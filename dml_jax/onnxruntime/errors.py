@@ -7,7 +7,7 @@ as `ValueError`, `TypeError` and `RuntimeError` of Python; so does this package.
 import contextlib
 from collections.abc import Iterator
 
-from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence
 
 
 class OnnxRuntimeError(Exception):
@@ -93,4 +93,5 @@ def raised_as(kind: type[OnnxRuntimeError]) -> Iterator[None]:
     try:
         yield
     except DmlError as error:
-        raise kind(error) from None
+        is_index = error.faults[0].kind == OF_LIMITS
+        raise (InvalidArgument if is_index else kind)(error) from None

@@ -17,7 +17,7 @@ from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.kept import digest_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
-from dml_jax.onnxruntime import errors, indices
+from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.binding import IOBinding
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.feeds import asked, checked
@@ -98,7 +98,6 @@ class InferenceSession:
         self.output_names = [arg.name for arg in self._outputs]
         self._known_inputs = {arg.name: arg for arg in self._inputs}
         self._known_defaults = {arg.name: arg for arg in self._overridable}
-        self._rows = indices.rows_of(self._source)
         self._make_programs()
         if self._profile is not None:
             is_path = not isinstance(path_or_bytes, bytes)
@@ -155,7 +154,6 @@ class InferenceSession:
             given = dict(feeds)
         else:
             given = checked(feeds, self._known_inputs, self._known_defaults)
-        indices.check(given, self._rows)
         if self._is_cpu:
             for name, value in given.items():
                 given[name] = aligned(value, memory) if type(value) is np.ndarray else value

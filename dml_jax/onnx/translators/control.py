@@ -6,6 +6,7 @@ Such a node is a function in the graph; the graphs within it are graphs of Direc
 from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,11 +23,12 @@ from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.graph_context import GraphContext, Results, Site
+from dml_jax.onnx.limits import Limit, worst
 from dml_jax.onnx.nodes import expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type
 from dml_jax.onnx.topology import read_by_graph
-from dml_jax.onnx.turns import TURNS_MAX, expect_end
+from dml_jax.onnx.turns import TURNS_MAX, limit_of
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
@@ -45,12 +47,14 @@ class _Body:
         names: the name of each input of the node's graph.
         captured: tensors of the graph around it, by their names among the graph's inputs.
         results: the outputs; the graph gives the counts of those that are padded behind them.
+        limits: the limits of numbers that the graph gives at last, if there are any.
     """
 
     graph: Graph
     names: list[str]
     captured: dict[str, Tensor]
     results: list[Tensor]
+    limits: Sequence[Limit]
 
     @property
     def types(self) -> list[Type]:
@@ -60,7 +64,7 @@ class _Body:
     def compute(
         self, graph: Graph, captured: Iterable[Any], inputs: Iterable[Any]
     ) -> list[jax.Array]:
-        """Return the outputs in ONNX's types, then the counts.
+        """Return the outputs in ONNX's types, then the counts, and the numbers of `limits`.
 
         Args:
             graph: the graph, or what became of it.
@@ -71,7 +75,8 @@ class _Body:
         values |= zip(self.captured, captured, strict=True)
         results, kinds = computed(graph, values, self.types), [*self.types]
         kinds += [COUNT] * (len(results) - len(kinds))
-        return [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
+        made = [x.astype(kind.array_dtype) for x, kind in zip(results, kinds, strict=True)]
+        return made if self.limits else [*made, worst(np.zeros(0), ())]
 
 
 def _body(
@@ -127,12 +132,12 @@ def _body(
     expect(not missing, name, "have outputs that are tensors", missing)
     made_of = [tensor for tensor in results if isinstance(tensor, Tensor)]
     try:
-        made = inner.build([(tensor.name, tensor) for tensor in made_of])
+        _, made = inner.build([(tensor.name, tensor) for tensor in made_of])
     except DmlError as error:
         raise error.within(name) from None
     read_names = set(made.input_names or ())
     captured = {n: t for n, t in inner.around.items() if n in read_names}
-    return _Body(made, names, captured, made_of)
+    return _Body(made, names, captured, made_of, inner.every_limit)
 
 
 def _expect_padding(
@@ -199,21 +204,24 @@ def branch(site: Site) -> Results:
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
     count = len(bodies[0].captured)
 
-    def shaped(arrays: Sequence[jax.Array]) -> list[jax.Array]:  # the counts stay as they are
+    def of(place: int, graph: Graph, captured: Any) -> list[Any]:  # the counts stay as they are
         sizes = [kind.shape or () for kind in kinds]
-        return [*map(jnp.reshape, arrays, sizes), *arrays[len(sizes) :]]
+        *arrays, numbers = bodies[place].compute(graph, captured, ())
+        own = [worst(np.zeros(0), body.limits) for body in bodies]
+        own[place] = numbers
+        return [*map(jnp.reshape, arrays, sizes), *arrays[len(sizes) :], jnp.concatenate(own)]
 
     def run(graphs: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
         chosen, *captured = arrays
-        of_each = zip(bodies, graphs, (captured[:count], captured[count:]), strict=True)
-        cases = [lambda e=each: shaped(e[0].compute(e[1], e[2], ())) for each in of_each]
-        return lax.cond(chosen.reshape(()), *cases)
+        of_each = zip((0, 1), graphs, (captured[:count], captured[count:]), strict=True)
+        return lax.cond(chosen.reshape(()), *(partial(of, *each) for each in of_each))
 
+    limits = [*bodies[0].limits, *bodies[1].limits]
     graphs = [body.graph for body in bodies]
     inputs, places = [condition, *tensors], iter(range(1, len(tensors) + 1))
     captured = [{name: next(places) for name in body.captured} for body in bodies]
     return translation.function(
-        site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings), captured
+        site.proto, _REASON, inputs, kinds, run, graphs, _named(paddings), captured, limits
     )
 
 
@@ -436,9 +444,12 @@ def _looped(
     ends = 1 + len(kinds), 1 + len(kinds) + len(scanned)  # of the state, and of the scanned outputs
 
     def next_of(graph: Graph, captured: Any, index: Any, state: Any) -> tuple[Any, Any, Any]:
-        """Return whether to go on, the state with its counts, and the scanned outputs."""
-        made = body.compute(graph, captured, (index, True, *state))
-        return made[0], (*made[1 : ends[0]], *made[ends[1] :]), made[ends[0] : ends[1]]
+        """Return whether to go on, the state with counts and limits, and the scanned outputs."""
+        *own, before = state
+        made = body.compute(graph, captured, (index, True, *own))
+        numbers = worst(jnp.stack([before, made.pop()]), body.limits)
+        state = (*made[1 : ends[0]], *made[ends[1] :], numbers)
+        return made[0], state, made[ends[0] : ends[1]]
 
     number = np.dtype(np.int64 if has_x64() else np.int32)
     turns = site.translation.turns
@@ -447,7 +458,7 @@ def _looped(
         (graph,) = graphs
         begins, limit, *rest = arrays
         state = tuple(x.astype(t) for x, t in zip(rest, dtypes, strict=False))
-        captured = rest[len(dtypes) :]
+        state, captured = (*state, worst(np.zeros(0), body.limits)), rest[len(dtypes) :]
         if count is not None:
 
             def turn(state: Any, index: Any) -> tuple[Any, Any]:
@@ -472,14 +483,18 @@ def _looped(
         index, goes, state = lax.while_loop(proceeds, advance, start)
         if turns is not None:
             goes = goes if limit is None else goes & (index < limit)
-            expect_end(goes, repr(site.proto.name or site.proto.output[0]), turns)
+            ends_at = jnp.where(goes, number.type(turns), number.type(0)).reshape(1)
+            state = (*state[:-1], jnp.concatenate([state[-1], ends_at]))
         return state
 
     limit = None if trips is None else _limit(site.translation, trips)
     kinds_out = [*kinds, *(Type(k.element, (count or 0, *(k.shape or ()))) for k in scanned)]
     inputs = [condition, limit, *tensors]
-    graphs, names = [body.graph], _named(paddings)
-    return site.translation.function(site.proto, _REASON, inputs, kinds_out, run, graphs, names)
+    graphs, names, limits = [body.graph], _named(paddings), [*body.limits]
+    if turns is not None and count is None:
+        limits.append(limit_of(site.proto.name or site.proto.output[0], turns))
+    made = partial(site.translation.function, site.proto, _REASON, limits=limits)
+    return made(inputs, kinds_out, run, graphs, names)
 
 
 def _expect_kept(word: str, after: Sequence[Type], kinds: Sequence[Type], cure: str = "") -> None:
@@ -557,13 +572,14 @@ def scan(site: Site) -> Results:
                 made = body.compute(graph, captured, (*state, *elements))
                 return tuple(made[: len(states)]), made[len(states) :]
 
-            state, stacks = lax.scan(turn, state, tuple(rows), length)
+            state, (*stacks, numbers) = lax.scan(turn, state, tuple(rows), length)
             turned = [s[::-1] if way else s for s, way in zip(stacks, ways_out, strict=True)]
             moved = [jnp.moveaxis(s, 0, axis) for s, axis in zip(turned, axes_out, strict=True)]
-            return *state, *moved
+            return *state, *moved, numbers
 
         own = arrays[: len(tensors)]
-        return jax.vmap(one)(*own) if is_batched else one(*own)
+        *made, numbers = jax.vmap(one)(*own) if is_batched else one(*own)
+        return *made, worst(numbers, body.limits)
 
     leading = streams[0].shape[:skipped]
     results = [Type(k.element, (*leading, *(k.shape or ()))) for k in after]
@@ -572,7 +588,8 @@ def scan(site: Site) -> Results:
         sizes.insert(axis, length)
         results.append(Type(kind.element, (*leading, *sizes)))
     everything = [*tensors, *body.captured.values()]
-    return site.translation.function(site.proto, _REASON, everything, results, run, [body.graph])
+    made = partial(site.translation.function, site.proto, _REASON, limits=body.limits)
+    return made(everything, results, run, [body.graph])
 
 
 def _without(kind: Type, axes: Iterable[int]) -> Type:

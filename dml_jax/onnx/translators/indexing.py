@@ -161,7 +161,7 @@ def _cumulative(node: Node) -> Expression:
     return made
 
 
-@translates("NonZero", padded=ragged.filled(0), counted=0)
+@translates("NonZero", padded=ragged.filled(0), counted=0, range=ranges.places)
 def _non_zero(node: Node) -> Any:
     node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:

@@ -1,0 +1,105 @@
+"""Limits of numbers that data decides: indices of tables, sizes with a bound, turns of loops.
+
+A program on a device cannot raise. It gives the worst of the numbers that it computes as one more
+result, which a call looks at, as it looks at indices among the inputs. A program that JAX traces
+gives no answer where a number lies beyond its limits.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from onnx import TensorProto
+
+from dml_jax.errors import OF_LIMITS, Fault
+from dml_jax.onnx.nodes import Node
+from dml_jax.onnx.tensors import Tensor, Type, index_type
+
+WORST = ""
+"""The name of the result that has the worst numbers; no output has it."""
+
+_VIEWS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
+class Limit(NamedTuple):
+    """The least and the largest value of a number, and the fault where it has another one.
+
+    Attributes:
+        context: the node, or nothing.
+        field, rule: those of the fault.
+        low, high: the least and the largest value.
+    """
+
+    context: tuple[str, ...]
+    field: str
+    rule: str
+    low: int
+    high: int
+
+
+def limits_of(node: Node) -> list[Limit]:
+    """Return the limits of the elements, in turn, of a node's second input, if it has indices."""
+    sizes: Sequence[int] = ()
+    if node.op_type in ("Gather", "GatherElements", "Scatter", "ScatterElements"):
+        sizes = [node.shape()[node.axis()]]
+    elif node.op_type in ("GatherND", "ScatterND"):
+        batch = node.attribute("batch_dims", 0)
+        sizes = node.shape()[batch : batch + node.shape(1)[-1]]
+    if not sizes or 0 in sizes or node.type(1).is_empty:
+        return []
+    field = f"the indices '{node.tensor(1).name}'"
+    return [Limit((node.label,), field, f"be in [{-n}, {n - 1}]", -n, n - 1) for n in sizes]
+
+
+def origin(tensor: Tensor) -> Tensor:
+    """Return the tensor whose integers a tensor has, in another shape or type."""
+    while (node := tensor.made_by) and node.op_type in _VIEWS and not node.type().is_floating:
+        tensor = node.tensor(0)
+    return tensor
+
+
+def kind_of(limits: Sequence[Limit]) -> Type:
+    """Return the type of a number for each limit."""
+    return Type(TensorProto.INT64, (len(limits),))
+
+
+def worst(array: Any, limits: Sequence[Limit]) -> Any:
+    """Return a number for each limit: one that lies beyond, if there is any."""
+    lows = np.array([limit.low for limit in limits], index_type().dtype)
+    if not array.size:
+        return np.zeros_like(lows)
+    found = array.reshape(-1, len(limits)).astype(lows.dtype)
+    low, high = found.min(0), found.max(0)
+    return (jnp if isinstance(array, jax.Array) else np).where(low < lows, low, high)
+
+
+def faults_of(looked: Sequence[tuple[Any, Sequence[Limit]]]) -> list[Fault]:
+    """Return the faults of arrays whose elements have, in turn, certain limits."""
+    faults = list[Fault]()
+    for array, limits in looked:
+        for limit, number in zip(limits, worst(np.asarray(array), limits), strict=True):
+            context, field, rule, low, high = limit
+            if not low <= number <= high:
+                faults.append(Fault("", field, rule, int(number), context, OF_LIMITS))
+    return faults
+
+
+def poisoned(results: Mapping[str, Any], looked: Any, kept: Sequence[str]) -> dict[str, Any]:
+    """Return results that hold no answer where `faults_of` would have faults; `kept` stay.
+
+    A float is NaN then, an integer the least one of its type, or the largest one if it has no sign.
+    """
+    is_beyond: Any = False
+    for array, limits in looked:
+        ends, number = np.array([limit[3:] for limit in limits]).T, worst(array, limits)
+        is_beyond |= ((number < ends[0]) | (number > ends[1])).any()
+
+    def guarded(x: Any) -> Any:
+        is_integer = jnp.issubdtype(x.dtype, jnp.integer)
+        value = jnp.iinfo(x.dtype).min or jnp.iinfo(x.dtype).max if is_integer else math.nan
+        return jnp.where(is_beyond, np.array(value, x.dtype), x)
+
+    return {n: x if n in kept or x.dtype == bool else guarded(x) for n, x in results.items()}
