@@ -63,27 +63,27 @@ class _Refusing(type):
         return cls
 
 
-def _refusing(name: str, what: str, instead: str) -> Any:
+def refusing(name: str, what: str, instead: str) -> Any:
     """Return a class of the API that refuses its use."""
     return _Refusing(name, (), {"__doc__": f"Refuse {what}.", "said": (what, instead)})
 
 
+MEMORY = refusing("MEMORY", "models in memory or in packages", "a Config takes a folder")
+DRAFTS = refusing("DRAFTS", "drafts of tokens", "it generates one token after the other")
 _OF_TEXT, _OF_BATCHES = "it generates text from text", "a Generator takes a batch of prompts"
-Images = _refusing("Images", "images", _OF_TEXT)
-Audios = _refusing("Audios", "audio", _OF_TEXT)
+Images = refusing("Images", "images", _OF_TEXT)
+Audios = refusing("Audios", "audio", _OF_TEXT)
 MultiModalProcessor, StreamingProcessor = (
-    _refusing(name, "processors of images and sound", _OF_TEXT)
+    refusing(name, "processors of images and sound", _OF_TEXT)
     for name in ("MultiModalProcessor", "StreamingProcessor")
 )
-MtpGenerator = _refusing(
-    "MtpGenerator", "MtpGenerator", "a Generator generates one token at a time"
-)
+MtpGenerator = refusing("MtpGenerator", "MtpGenerator", "a Generator generates one token at a time")
 Engine, EngineCapabilities, EngineEvent, EngineEventBuffer = (
-    _refusing(name, name, _OF_BATCHES)
+    refusing(name, name, _OF_BATCHES)
     for name in ("Engine", "EngineCapabilities", "EngineEvent", "EngineEventBuffer")
 )
 Request, RequestOptions, TurnOptions, TurnUsage = (
-    _refusing(name, name, _OF_BATCHES)
+    refusing(name, name, _OF_BATCHES)
     for name in ("Request", "RequestOptions", "TurnOptions", "TurnUsage")
 )
 

@@ -10,9 +10,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from dml_jax.files import cache_folder
+from dml_jax.genai.absent import MEMORY, MultiModalProcessor, StreamingProcessor
 from dml_jax.genai.ahead import STEPS, steps_of
 from dml_jax.genai.decoder import CHUNKS, Decoder
-from dml_jax.genai.errors import absent, raised, refusal
+from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder, merged
 from dml_jax.genai.growing import decoder_of
 from dml_jax.genai.kept import KeptDecoder, kept_step
@@ -73,16 +74,7 @@ class Config:
     clear_decoder_provider_options_hardware_device_id = set_provider_option
     clear_decoder_provider_options_hardware_vendor_id = set_provider_option
 
-    def add_model_data(self, *given: Any) -> None:
-        """Refuse models in memory."""
-        raise absent("models in memory", "a Config takes a folder")
-
-    remove_model_data = add_model_data
-
-    @classmethod
-    def from_package_ep(cls, *given: Any) -> "Config":
-        """Refuse packages of models."""
-        raise absent("packages of models", "a Config takes a folder")
+    add_model_data = remove_model_data = from_package_ep = MEMORY
 
 
 class Model:
@@ -228,11 +220,10 @@ class Model:
             lines.append(self.decoder.programs.report())
         return "\n".join(lines)
 
-    def create_multimodal_processor(self) -> Any:
-        """Refuse images and sound."""
-        raise absent("processors of images and sound", "it generates text from text")
-
-    create_streaming_processor = create_multimodal_processor
+    create_multimodal_processor, create_streaming_processor = (
+        MultiModalProcessor,
+        StreamingProcessor,
+    )
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

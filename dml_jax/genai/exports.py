@@ -50,15 +50,11 @@ def members(data: bytes, path: Path) -> dict[str, Any]:
     return parse_text(data, f"the file '{path}'", parse)
 
 
-def _first(values: Mapping[str, Any], names: tuple[str, ...], default: Any = None) -> Any:
-    return next((values[name] for name in names if values.get(name) is not None), default)
-
-
 def whole(
     values: Mapping[str, Any], *names: str, default: Any = None, most: int = _MOST, file: str = _OWN
 ) -> Any:
     """Return the first of some members that is there. Raises `DmlError` for no whole number."""
-    found = _first(values, names, default)
+    found = next((values[name] for name in names if values.get(name) is not None), default)
     if found is not None and not (type(found) is int and 0 <= found <= most):
         where = f"'{' or '.join(names)}' in {file}"
         raise DmlError([Fault("", where, f"be in [0, {most}]", found)])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.errors import Unquoted
+from dml_jax.genai.absent import DRAFTS
 from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.ahead import Block, Numbers, State
 from dml_jax.genai.beams import Beams, continued, reordered
@@ -47,11 +48,7 @@ class GeneratorParams:
         if type or data:
             raise absent("guidance", "generate without a grammar, and check the answer")
 
-    def set_speculative_options(self, **options: Any) -> None:
-        """Refuse options of drafts."""
-        raise absent("drafts of tokens", "it generates one token after the other")
-
-    get_speculative_options = set_speculative_options
+    set_speculative_options = get_speculative_options = DRAFTS
 
     def try_graph_capture_with_max_batch_size(self, size: int) -> None:
         """Do nothing: programs are always compiled."""
@@ -606,11 +603,7 @@ class Generator:
     def set_runtime_option(self, name: str, value: str) -> None:
         """Do nothing: the options are ONNX Runtime's own."""
 
-    def get_speculative_stats(self, *given: Any) -> None:
-        """Refuse drafts of tokens: their counts, and hidden states that they start from."""
-        raise absent("drafts of tokens", "it generates one token after the other")
-
-    set_hidden_states = get_speculative_stats
+    get_speculative_stats = set_hidden_states = DRAFTS
 
     def snapshot_state(self) -> None:
         """Do nothing: rewind_to knows each state."""
