@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -414,17 +415,33 @@ def test_an_error_has_the_class_of_onnx_runtime_and_one_line():
         assert "\n" not in str(got.value)
 
 
-@pytest.mark.parametrize("name", [*STRING_NODES, "tokens"])
-def test_a_missing_package_is_named_when_a_session_is_made(
-    name: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(host_nodes, "_package", lambda: None)
-    monkeypatch.setattr(host_nodes, "knows", host_nodes.knows.__wrapped__)
+@pytest.fixture
+def without_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    caches = (host_nodes._package, host_nodes.knows)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    for function in caches:
+        function.cache_clear()
+    yield
+    for function in caches:
+        function.cache_clear()
+
+
+TOKENS = [node("Tokenizer", ["x"], ["y"], domain="com.microsoft", mincharnum=1, pad_value="#")]
+VECTORS = [ml("SVMRegressor", ["x"], ["y"])]
+
+
+@pytest.mark.parametrize("nodes", [*STRING_NODES.values(), TOKENS, VECTORS])
+def test_a_missing_package_is_named_when_a_session_is_made(nodes: Any, without_package: None):
     weights = {"i": np.array([1, 2]), "d": np.array(3), "x3": words("no", "yes")}
-    nodes = STRING_NODES.get(name, [ml("SVMRegressor", ["x"], ["y"])])
     data = model(nodes, {"x": SENTENCES}, ["y"], weights, {"ai.onnx.ml": 1})
     with pytest.raises(NotImplemented, match=r"^[^\n]*\(\w+\)[^\n]*: pip install onnxruntime$"):
         own.InferenceSession(data)
+
+
+def test_a_missing_package_is_named_by_a_loop_that_data_end(without_package: None):
+    data, feeds = turns("Loop", "sequence", "yes", 3)
+    with pytest.raises(OnnxRuntimeError, match=r"\(Loop\)[^\n]*: pip install onnxruntime$"):
+        own.InferenceSession(data).run(None, feeds)
 
 
 def test_what_nobody_computes_is_refused_when_a_session_is_made():
@@ -437,8 +454,7 @@ def test_what_nobody_computes_is_refused_when_a_session_is_made():
         own.InferenceSession(data)
 
 
-def test_numbers_need_no_package(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(host_nodes, "_package", lambda: None)
+def test_numbers_need_no_package(without_package: None):
     nodes = [
         ml("LabelEncoder", ["i"], ["j"], keys_int64s=[1, 2], values_floats=[0.5, 2.0]),
         ml("OneHotEncoder", ["i"], ["h"], cats_int64s=[2, 7]),

@@ -15,7 +15,7 @@ from dml_jax import host
 from dml_jax.errors import DmlError, Fault, Sentence
 from dml_jax.onnx.functions import Opsets, key_of
 from dml_jax.onnx.inference import Types, types_of
-from dml_jax.onnx.nodes import domain_of, label_of, record_of
+from dml_jax.onnx.nodes import MICROSOFT, domain_of, label_of, record_of
 from dml_jax.onnx.schemas import check_inference, schema_of
 from dml_jax.onnx.stages import Source, Values, read_by_outer
 from dml_jax.onnx.topology import within
@@ -97,17 +97,18 @@ class HostNodes:
         kinds = {name: self._kind(name, value) for name, value in feeds.items()}
         asked = [name for name in made if name in wanted]
         key = (*asked, *made, *(kind.SerializeToString() for kind in kinds.values()))
+        has_graph = any(attribute.HasField("g") for attribute in nodes[0].attribute)
+        if _package() is None and (has_graph or not faults):
+            raise errors.NotImplemented(_missing(nodes))
         try:
             if key not in self._sessions:
                 weights = [name for name in reads if name not in values]
                 self._sessions[key] = _session(self._model(nodes, kinds, weights, asked))
             results = self._sessions[key].run(asked, feeds)
         except Exception as error:  # the package has a class for each kind of them
-            if _package() is None:
-                rule = Sentence(_missing(nodes))
-            else:
-                rule = Sentence(_PREFIX.sub("", " ".join(str(error).split())))
-            own = DmlError([Fault("", "", rule, "")]).within(", ".join(map(label_of, nodes)))
+            text = _PREFIX.sub("", " ".join(str(error).split()))
+            said = DmlError([Fault("", "", Sentence(f"{_PACKAGE} says: {text}"), "")])
+            own = said.within(", ".join(map(label_of, nodes)))
             classes = {kind.__name__: kind for kind in errors.OnnxRuntimeError.__subclasses__()}
             kind = classes.get(type(error).__name__, errors.Fail)
             raise kind(DmlError(faults) if faults else own) from None
@@ -116,11 +117,7 @@ class HostNodes:
     def _kind(self, name: str, value: Any) -> onnx.TypeProto:
         """Return the type of a value: that of the model for one that tells none."""
         if isinstance(value, np.ndarray):
-            is_string = value.dtype == object
-            element = (
-                TensorProto.STRING if is_string else helper.np_dtype_to_tensor_dtype(value.dtype)
-            )
-            return helper.make_tensor_type_proto(element, None)
+            return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), None)
         if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
             return helper.make_sequence_type_proto(self._kind(name, value[0]))
         return self._kinds[name]
@@ -192,8 +189,8 @@ def _given(value: Any) -> Any:
 
 
 def _missing(nodes: Sequence[onnx.NodeProto]) -> str:
-    text = f"expected the package {_PACKAGE} to be installed, which computes {label_of(nodes[0])}"
-    return f"{text} on the host: pip install {_PACKAGE}"
+    text = f"expected the package {_PACKAGE} to be installed for {label_of(nodes[0])}"
+    return f"{text}, which JAX does not compute: pip install {_PACKAGE}"
 
 
 def _session(model: onnx.ModelProto) -> Any:
@@ -210,8 +207,8 @@ def _session(model: onnx.ModelProto) -> Any:
 def _package() -> Any:
     """Return the package itself, also where this one has its name; None where it is missing."""
     known = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == _PACKAGE}
-    if _PACKAGE in known and known[_PACKAGE].__name__ == _PACKAGE:
-        return known[_PACKAGE]
+    if _PACKAGE in known and getattr(known[_PACKAGE], "__name__", _PACKAGE) == _PACKAGE:
+        return known[_PACKAGE]  # the package, or None: it must not be found
     finders = [*sys.meta_path]
     sys.meta_path[:] = [f for f in finders if not type(f).__module__.startswith("dml_jax.")]
     for name in known:
@@ -229,6 +226,8 @@ def _package() -> Any:
 
 @functools.cache
 def knows(domain: str, op_type: str) -> bool:
-    """Return whether the package computes an op type."""
-    kernels = _package().capi._pybind_state.get_all_opkernel_def() if _package() else ()
+    """Return whether the package computes an op type; where it is missing, whether it may."""
+    if _package() is None:
+        return domain == MICROSOFT
+    kernels = _package().capi._pybind_state.get_all_opkernel_def()
     return any((k.domain, k.op_name) == (domain, op_type) for k in kernels)
