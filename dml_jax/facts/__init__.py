@@ -40,6 +40,9 @@ elements; `root` is the whole part of a square root.
 - `range`: the least and the largest element of each input, "" for the others; an expression of the
   described fields, as in constraint records.
 
+`attributes.json` has the attributes of op types of ONNX Runtime that ONNX's package has no schema
+of, by their domain and name.
+
 `fields.json` has what a field is, by its name in DirectML.h, where no docstring says so.
 """
 
@@ -74,6 +77,12 @@ def names() -> Mapping[str, Any]:
 def fields() -> Mapping[str, str]:
     """Return what fields are, by their names in DirectML.h."""
     return _read("fields")
+
+
+@functools.cache
+def attributes() -> Mapping[str, Mapping[str, Any]]:
+    """Return the attributes of op types that ONNX has no schema of, by their domain and name."""
+    return _read("attributes")
 
 
 @functools.cache

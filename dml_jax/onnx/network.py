@@ -198,11 +198,16 @@ class Network(Bindable):
         """Return the outputs of a call as the file has them: without paddings and counts.
 
         Outputs that are padded become arrays of NumPy, with as many elements as their counts say.
+        Raises `DmlError` for a count that is no size, as TopK of more elements than there are has.
         """
         counted = self.counted
         found = {n: x for n, x in results.items() if n not in {c for _, c in counted.values()}}
         for name, (axis, count) in counted.items():
-            found[name] = np.asarray(results[name]).take(range(int(results[count])), axis)
+            whole, size = np.asarray(results[name]), int(results[count])
+            if not 0 <= size <= whole.shape[axis]:
+                rule = f"have a size in [0, {whole.shape[axis]}] in dimension {axis}"
+                raise DmlError([Fault("", f"the output '{name}'", rule, size)])
+            found[name] = whole.take(range(size), axis)
         return found
 
     @property

@@ -15,7 +15,7 @@ from onnx import helper
 from dml_jax import beyond
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
 from dml_jax.graph import Expression, Graph, OperatorNode
-from dml_jax.onnx import empty
+from dml_jax.onnx import empty, ragged
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.functions import body_of, folded
@@ -43,7 +43,9 @@ class NodeOutputs:
         """Return the outputs: known at load, or else as the translator gives them."""
         node = self.node
         is_known = all(t is None or t.is_known for t in node.inputs)
-        if not is_known or node.record.is_random or node.record.reads_sizes:
+        is_none = any(kind is not None and kind.is_empty for kind in node.types)
+        at_run = node.record.is_random or node.record.reads_sizes
+        if not is_known or at_run or (is_none and node.record.must_fit):
             return self._translated()
         attempted = functools.cache(self._attempted)
 
@@ -94,7 +96,8 @@ class NodeOutputs:
     def _attempted(self) -> tuple[Sequence[np.ndarray], DmlError | None]:
         """Return the elements of the outputs, or why they cannot be had."""
         try:
-            return self._folded(), None
+            with jax.enable_x64(True), beyond.allowed():
+                return self._folded(), None
         except DmlError as error:
             return (), error
 
@@ -102,23 +105,34 @@ class NodeOutputs:
         """Return the elements of the outputs of a node of known inputs.
 
         ONNX's reference implementation computes them, and what a network runs where this has not
-        the version of the op type.
+        the version of the op type. It takes nodes that break ONNX's rules, so that the translator
+        comes first, but for arithmetic of sizes and elements, which NumPy checks as ONNX does, and
+        for tensors without elements.
         """
-        node = self.node
-        if node.version >= node.record.misread_before and not _is_of_host(node):
+        node, record = self.node, self.node.record
+        is_plain = record.padded is ragged.by_element and not node.attributes
+        has_none = empty.has_empty_inputs(node)
+        is_checked = is_plain or record.terms or record.sized or has_none
+        is_read = node.version >= record.misread_before and not _is_of_host(node)
+        if is_read and is_checked:
             try:
                 return folded(node)
             except DmlError:
-                if node.translator is not None or node.fallback is None:
+                if not has_none:
                     raise
         inner = self.translation.inner()
-        inner.fallback = False
+        inner.fallback = True
         own = node.over([t and inner.argument(t) for t in node.inputs], inner.builder)
-        if node.translator is None:
-            return known_results(own)
-        with beyond.allowed():
-            made = NodeOutputs(inner, own)._translated()
+        made = NodeOutputs(inner, own)._translated() if node.translator else []
         raise_if(inner.faults)
+        if is_read and not is_checked:
+            try:
+                return folded(node)
+            except DmlError:
+                if made or node.fallback is None:
+                    raise
+        if not made:
+            return known_results(own)
         asked = [tensor for tensor in made if tensor is not None]
         graph, kinds = inner.build([(t.name, t) for t in asked])[0], [t.type for t in asked]
         values = {name: fitting(name, t.array, t.type) for name, t in inner.around.items()}
@@ -144,12 +158,12 @@ class NodeOutputs:
             try:
                 return self._by_fallback(str(faults[0]))
             except DmlError as error:
-                faults = [*(faults if node.translator is not None else ()), *error.faults]
+                faults = faults if node.translator is not None else [*error.faults]
         if fold is not None:
             try:
                 return self._constants(fold())
             except DmlError as error:
-                faults += error.faults
+                faults = faults if node.translator is not None else [*error.faults]
         found, kinds = self._cured(), node.types
         if not found and not translation.fallback and (others := curing_types(node)) is not None:
             translation.curable.append(node.label)

@@ -7,7 +7,7 @@ gives: expressions, or arrays where the elements are known at load.
 import copy
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -303,12 +303,16 @@ class Node:
         return self.tensor(index).array
 
     def number(self, index: int, default: Any = None) -> Any:
-        """Return the first element of input `index`, or `default` where it is left out.
+        """Return the element of input `index`, or `default` where it is left out.
 
-        Raises `DmlError` where it is not known at load.
+        Raises `DmlError` where it is not known at load, or not one.
         """
         array = self.constant(index)
-        return default if array is None else np.reshape(array, -1)[0].item()
+        if array is None:
+            return default
+        rule = "have one element"
+        self.expect(np.size(array) == 1, self.input_name(index), rule, list(np.shape(array)))
+        return array.item()
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute; that of the schema, or `default`, where it is left out."""
@@ -318,6 +322,12 @@ class Node:
         if known is None or known.default_value.type == onnx.AttributeProto.UNDEFINED:
             return default
         return attribute_value(known.default_value)
+
+    def choice(self, name: str, known: Collection[str], default: Any = None) -> str:
+        """Return an attribute that is one of the names `known`."""
+        value = self.attribute(name, default)
+        self.expect(value in known, name, f"be one of {', '.join(known)}", value)
+        return value
 
     def axis(self, name: str = "axis", index: int = 0) -> int:
         """Return the attribute `name` as a dimension of input `index`, from the start."""

@@ -7,6 +7,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering.memory import packed_strides
+from dml_jax.onnx.nodes import expect
 
 
 def is_packed(x: Expression) -> bool:
@@ -25,8 +26,12 @@ def packed(x: Expression) -> Expression:
 
 
 def reshaped(x: Expression, sizes: Sequence[int]) -> Expression:
-    """Return the elements of `x` in order, with other sizes; a scalar has sizes [1]."""
-    sizes = tuple(sizes) or (1,)
+    """Return the elements of `x` in order, with other sizes; a scalar has sizes [1].
+
+    Raises `DmlError` where these are more or fewer elements.
+    """
+    sizes, count = tuple(sizes) or (1,), math.prod(x.sizes)
+    expect(math.prod(sizes) == count, "the sizes", f"be of {count} elements", list(sizes))
     x = packed(x)
     return x if x.sizes == sizes else x.reinterpret(sizes)
 
@@ -82,8 +87,12 @@ def as_type(x: Expression, kind: TensorDataType | str) -> Expression:
 
 
 def spread(x: Expression, sizes: Sequence[int]) -> Expression:
-    """Return `x` broadcast to `sizes`, without a copy."""
+    """Return `x` broadcast to `sizes`, without a copy. Raises `DmlError` where it cannot be."""
     missing = len(sizes) - len(x.sizes)
+    is_right = missing >= 0 and all(
+        size in (1, target) for size, target in zip(x.sizes, sizes[missing:], strict=True)
+    )
+    expect(is_right, "the sizes", f"be broadcast to {list(sizes)}", list(x.sizes))
     strides = (0,) * missing + tuple(x.desc.strides or packed_strides(x.sizes))
     own = (1,) * missing + tuple(x.sizes)
     steps = [
@@ -103,6 +112,7 @@ def taken(x: Expression, index: Expression, axis: int) -> Expression:
 
 def on_axis(x: Expression, axis: int, rank: int) -> Expression:
     """Return a tensor of one dimension as one of `rank` dimensions that lies along `axis`."""
+    expect(len(x.sizes) == 1, "a tensor of one axis", "have rank 1", len(x.sizes))
     return reshaped(x, [math.prod(x.sizes) if d == axis else 1 for d in range(rank)])
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
+from dml_jax import facts
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest, raise_if
 from dml_jax.onnx.functions import Opsets
-from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value, of_version
+from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value, domain_of, of_version
 from dml_jax.onnx.tensors import Tensor, Type
 
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
@@ -122,20 +123,26 @@ def is_too_long(name: str, shape: Sequence[int]) -> bool:
     return name in _LISTS - {"split"} and len(shape) == 1 and shape[0] > _LIST_MAX
 
 
-def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema) -> None:
-    """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one."""
+def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema | None) -> None:
+    """Raise `DmlError` where a node has an attribute that is unknown, or lacks a required one.
+
+    Without a schema, attributes are those of ONNX Runtime, where the facts have them.
+    """
     given, faults = {str(a.name): a for a in proto.attribute}, []
-    schemas: dict[str, Any] = dict(schema.attributes)
+    schemas: dict[str, Any] = dict(schema.attributes if schema else {})
+    version, known = f" {schema.since_version}" if schema else "", [*schemas]
+    if schema is None:
+        of_domain = facts.attributes().get(domain_of(proto.domain), {})
+        known = of_domain.get(proto.op_type, given)
     for name, attribute in given.items():
-        if name not in schema.attributes:
-            hint = nearest(name, schema.attributes)
-            rule = f"be an attribute of {proto.op_type} {schema.since_version}{hint}"
+        if name not in known:
+            rule = f"be an attribute of {proto.op_type}{version}{nearest(name, known)}"
             faults.append(Fault("", name, rule, attribute_value(attribute)))
-        elif attribute.type != schemas[name].type.value:
+        elif name in schemas and attribute.type != schemas[name].type.value:
             rule = f"have type {schemas[name].type.name}"
             faults.append(Fault("", name, rule, attribute_value(attribute)))
-    for name, known in schema.attributes.items():
-        if known.required and name not in given:
+    for name, own in schemas.items():
+        if own.required and name not in given:
             faults.append(Fault("", name, "be given", Unquoted("nothing")))
     raise_if(faults)
 
@@ -198,9 +205,6 @@ def output_types(
         if weights and not all(kind and kind.shape is not None for kind in made):
             found = inferred({**data, **weights})  # their elements stay as they are from here on
     except (*_REFUSALS, ValueError, RuntimeError) as error:
-        is_known = all(tensor is None or tensor.is_known for tensor in inputs)
-        if is_known and _takes_types(schema, inputs):
-            return [None] * len(proto.output)  # the reference implementation has the last word
         text = str(error).strip().splitlines()
         rule = Sentence(f"ONNX refuses it: {text[0] if text else error}")
         raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
@@ -211,11 +215,6 @@ def output_types(
             rule = "be a tensor"
             raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
     return types
-
-
-def _takes_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> bool:
-    """Return whether an op type has a row for the elements of each input."""
-    return not _refused_types(schema, [tensor and tensor.type for tensor in inputs])
 
 
 def check_types(schema: defs.OpSchema | None, types: Sequence[Any]) -> None:

@@ -18,7 +18,16 @@ import onnx
 from onnx import helper
 
 from dml_jax import beyond
-from dml_jax.errors import OF_LIMITS, DmlError, Expect, Fault, Sentence, Unquoted, raise_if
+from dml_jax.errors import (
+    OF_LIMITS,
+    DmlError,
+    Expect,
+    Fault,
+    Sentence,
+    Unquoted,
+    collecting,
+    raise_if,
+)
 from dml_jax.memory.programs import Programs, default_device
 from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
@@ -33,7 +42,7 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import schema_of
+from dml_jax.onnx.schemas import check_attributes, schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
@@ -134,7 +143,7 @@ def unknown_types(source: Source) -> list[Fault]:
 
 
 def unknown_nodes(source: Source, knows: Callable[[str, str], bool]) -> list[Fault]:
-    """Return the faults of nodes whose op type nobody knows.
+    """Return the faults of nodes whose op type, or an attribute, nobody knows.
 
     Args:
         source: the model.
@@ -147,10 +156,13 @@ def unknown_nodes(source: Source, knows: Callable[[str, str], bool]) -> list[Fau
             if key_of(domain, inner.op_type, inner.overload) in source.functions:
                 continue
             try:
-                schema_of(domain, inner.op_type, source.opsets)
+                _, schema = schema_of(domain, inner.op_type, source.opsets)
             except DmlError as error:
                 if domain not in source.opsets or not knows(domain, inner.op_type):
                     faults += error.within(label_of(inner)).faults
+            else:
+                with collecting(faults, label_of(inner)):
+                    check_attributes(inner, schema)
     return faults
 
 

@@ -328,6 +328,13 @@ class Tensor:
         tensor.padding = self.padding
         return tensor
 
+    def inferred_as(
+        self, shape: Shape, change: Callable[[np.ndarray], np.ndarray]
+    ) -> "Tensor | None":
+        """Return a tensor of other elements for inference; None where these are not known."""
+        kind, own = Type(self.type.element, shape), lambda: change(self.array)
+        return Tensor(self.name, kind, lambda: self.value, own) if self.is_known else None
+
     def replace(self, type: Type, value: Expression) -> None:  # noqa: A002
         """Let the tensor be another one, which is computed."""
         self.type, self._make_value, self._make_array = type, lambda: value, None

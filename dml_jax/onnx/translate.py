@@ -137,6 +137,7 @@ class Translation(GraphContext):
         domain, has_list = domain_of(proto.domain), any(isinstance(x, TensorList) for x in inputs)
         record = record_of(domain, proto.op_type)
         if record.inlined and (has_list or not record.translators):
+            check_attributes(proto, schema_of(domain, proto.op_type, opsets)[1])
             return record.inlined[1](Site(self, proto, inputs, scope, opsets))
         if has_list:
             raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
@@ -145,8 +146,8 @@ class Translation(GraphContext):
             opsets = {**opsets, "": record.written_as.version}
             record = record_of(domain, proto.op_type)
         version, schema = schema_of(domain, proto.op_type, opsets)
+        check_attributes(proto, schema)
         if schema is not None:
-            check_attributes(proto, schema)
             check_inference(proto)
             check_lists(record, schema, inputs)
             if any(x is not None and x.type.dtype.kind == "c" for x in inputs):

@@ -13,7 +13,7 @@ from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.matrix import integer_product
 from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
-from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations
+from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations, check_lengths
 
 _BACKWARD = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}
 
@@ -113,6 +113,7 @@ def _run(
 ) -> Any:
     """Return the outputs of a cell over time: of each step, then the last states."""
     is_batch_first = bool(node.attribute("layout", 0))
+    check_lengths(node, x.shape[is_batch_first])
     if is_batch_first:
         x, states = jnp.swapaxes(x, 0, 1), [s if s is None else s.swapaxes(0, 1) for s in states]
     backward = _BACKWARD[DIRECTIONS[node.attribute("direction", "forward")]]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.translators.indexing import check_places
 
 
 def _places(indices: jax.Array, axis: int, shape: tuple[int, ...]) -> tuple[jax.Array, ...]:
@@ -27,6 +28,7 @@ def _scattered(node: Node, x: jax.Array, places: Any, updates: jax.Array) -> jax
 def _scatter_elements(
     node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
+    check_places(node)
     return _scattered(node, x, _places(indices, node.axis(), x.shape), updates)
 
 

@@ -74,6 +74,10 @@ def _suppress(
     least: Any = None,
 ) -> Padded:
     is_known = not node.has(2) or node.tensor(2).is_known
+    node.expect(
+        boxes.shape[:2] == (scores.shape[0], scores.shape[2]),
+        *("scores", f"have {boxes.shape[1]} boxes, as the boxes", list(scores.shape)),
+    )
     limit = max(0, min(node.number(2, 0) if is_known else boxes.shape[1], boxes.shape[1]))
     if 0 in (*scores.shape, limit):
         return Padded(_integers(jnp.zeros((0, 3), np.int32)), 0, _integers(jnp.zeros((), np.int32)))

@@ -86,7 +86,7 @@ def _hard_swish(node: Node) -> Expression:
 
 @translates("Gelu", padded=ragged.by_element)
 def _gelu(node: Node) -> Expression:
-    if node.attribute("approximate") == "tanh":
+    if node.choice("approximate", ("none", "tanh")) == "tanh":
         return gelu_by_tanh(node[0])
     return dml.activation_gelu(node[0])
 

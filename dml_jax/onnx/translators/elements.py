@@ -130,7 +130,7 @@ def _floor_of_floats(a: Expression, b: Expression) -> Expression:
 @translates("BitShift")
 def _shift(node: Node) -> Expression:
     x, count = node[0], node[1]
-    is_left = node.attribute("direction") == "LEFT"
+    is_left = node.choice("direction", ("LEFT", "RIGHT")) == "LEFT"
     shift = dml.bit_shift_left if is_left else dml.bit_shift_right
     dtype = node.type().dtype
     if dtype.kind == "u":
@@ -176,11 +176,8 @@ def _clip(node: Node) -> Expression:
     limits = np.finfo(dtype) if is_floating else np.iinfo(dtype)
     bounds = [node.known(1), node.known(2)]
     if all(bound is not None or not node.has(k) for k, bound in enumerate(bounds, 1)):
-        ends = (limits.min, limits.max)
-        low, high = (
-            np.asarray(end if bound is None else bound).reshape(-1)[0].item()
-            for end, bound in zip(ends, bounds, strict=True)
-        )
+        ends = (np.asarray(limits.min), np.asarray(limits.max))
+        low, high = (node.number(k, end.item()) for k, end in enumerate(ends, 1))
         return dml.clip(node[0], min(low, high), high)  # ONNX gives max where min is above it
     x = node[0]
     x = dml.max(x, node[1]) if node.has(1) else x

@@ -21,8 +21,22 @@ def _gather(node: Node) -> Expression:
     return taken(node[0], ragged.from_the_start(node, axis), axis)
 
 
+def check_places(node: Node) -> None:
+    """Raise `DmlError` where indices have other sizes than their elements, or than the data."""
+    shape, wanted, axis = node.shape(), node.shape(1), node.axis()
+    is_right = len(wanted) == len(shape) and all(
+        d == axis or n <= most for d, (n, most) in enumerate(zip(wanted, shape, strict=True))
+    )
+    rule = f"have at most the sizes {list(shape)}, but for dimension {axis}"
+    node.expect(is_right, "indices", rule, list(wanted))
+    if node.has(2):
+        rule = f"have the sizes {list(wanted)}, as the indices"
+        node.expect(node.shape(2) == wanted, "updates", rule, list(node.shape(2)))
+
+
 @translates("GatherElements", padded=ragged.gathered_elements, range=ranges.first)
 def _gather_elements(node: Node) -> Expression:
+    check_places(node)
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
     data = cut(data, sizes or (1,))  # elements beyond the indices are not read
@@ -63,6 +77,7 @@ def _check_reduction(node: Node) -> None:
 @translates("Scatter", "ScatterElements")
 def _scatter_elements(node: Node) -> Any:
     _check_reduction(node)
+    check_places(node)
     if node.type(1).is_empty:
         return node.tensor(0)
     axis, shape, wanted = node.axis(), node.shape(), node.shape(1)
@@ -109,7 +124,10 @@ def _top_k(node: Node) -> Any:
         node.expect(math.prod(count.sizes) == 1, "K", "have one element", count.sizes)
         k = node.shape()[node.axis()]
         return [None if x is None else Padded(x, node.axis(), count) for x in _ranked(node, k)]
-    return _ranked(node, node.attribute("k") if node.version < 10 else node.number(1))
+    k = node.attribute("k") if node.version < 10 else node.number(1)
+    most = node.shape()[node.axis()]
+    node.expect(0 <= k <= most, "K", f"be in [0, {most}]", k)
+    return _ranked(node, k)
 
 
 def _ranked(node: Node, k: int) -> list[Expression | None]:
@@ -133,9 +151,10 @@ def _ranks(x: Expression) -> Expression:
     return dml.if_(dml.equals(ranks, -1), 0, ranks)  # -0
 
 
-@translates("OneHot")
+@translates("OneHot", must_fit=True)
 def _one_hot(node: Node) -> Expression:
     rank, depth = node.rank() + 1, int(node.number(1))
+    node.expect(depth > 0, "depth", "be at least 1", depth)
     axis = node.from_start(node.attribute("axis"), rank)
     indices = node[0]
     if indices.dtype not in (np.int32, np.int64):

@@ -76,9 +76,17 @@ def _normalized(
     return dml.mean_variance_normalization(x, scale, bias, [*axes], True, has_mean, epsilon)
 
 
+def _check_channels(node: Node, count: int) -> None:
+    """Raise `DmlError` unless the scale and the bias have `count` elements."""
+    for k in (1, 2):
+        rule = f"have {count} elements"
+        node.expect(node.shape(k) == (count,), node.input_name(k), rule, list(node.shape(k)))
+
+
 @translates("InstanceNormalization", padded=ragged.batch)
 def _instance(node: Node) -> Expression:
     rank = node.rank()
+    _check_channels(node, node.shape()[1])
     scale, bias = (on_axis(node[k], 1, rank) for k in (1, 2))
     return _normalized(node[0], scale, bias, range(2, rank), node.attribute("epsilon"))
 
@@ -120,6 +128,7 @@ def _by_group(
 @translates("GroupNormalization", padded=ragged.batch, inferred_since=21)
 def _group(node: Node) -> Expression:
     groups, epsilon = node.attribute("num_groups"), node.attribute("epsilon")
+    _check_channels(node, groups if node.version < 21 else node.shape()[1])
     return _by_group(node[0], node[1], node[2], groups, epsilon)
 
 

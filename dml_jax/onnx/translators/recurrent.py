@@ -49,6 +49,13 @@ def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
     return found
 
 
+def check_lengths(node: Node, steps: int) -> None:
+    """Raise `DmlError` where a sequence is known to have more steps than there are."""
+    known = node.known(4)
+    is_right = known is None or ((known >= 0) & (known <= steps)).all()
+    node.expect(is_right, "sequence_lens", f"be in [0, {steps}]", known)
+
+
 class _Parts:
     """The inputs of a recurrent network as DirectML's operators have them.
 
@@ -57,9 +64,10 @@ class _Parts:
 
     def __init__(self, node: Node):
         self.node, self.is_batch_first = node, bool(node.attribute("layout", 0))
+        check_lengths(node, node.shape()[self.is_batch_first])
         if node.attribute("clip") and node.op_type != "LSTM":
             raise node.refusal("clip", "be left out (DirectML has it in LSTM)", "a number")
-        self.direction = DIRECTIONS[node.attribute("direction")]
+        self.direction = DIRECTIONS[node.choice("direction", DIRECTIONS)]
         directions = 2 if self.direction == "BIDIRECTIONAL" else 1
         self.activations = activations(node, directions, DEFAULTS[node.op_type])
 

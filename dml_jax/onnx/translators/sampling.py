@@ -7,7 +7,6 @@ round to another side) or a product with a matrix of weights (cubic interpolatio
 ONNX has it, values beyond a cropped region).
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,6 +104,7 @@ def _factors(
     if sizes is None:
         outs = [node.output_shape()[a] for a in axes]
         return [(_meant(s, Fraction(m, n)), m) for s, m, n in zip(scales, outs, shape, strict=True)]
+    node.expect(min(sizes, default=1) > 0, "sizes", "be at least 1", [*map(int, sizes)])
     ratios = [Fraction(int(out), n) for out, n in zip(sizes, shape, strict=True)]
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
@@ -173,10 +173,8 @@ def _by_floats(proto: onnx.NodeProto, _: Any, inputs: list[Tensor | None]) -> No
         if attribute.name == "scales":
             attribute.floats[:] = raised(np.array(attribute.floats, np.float32))
     for k, tensor in enumerate(inputs):
-        if k and tensor is not None and tensor.is_known and tensor.type.name == "FLOAT":
-            array = functools.partial(raised, tensor.array)  # regions have other sizes, and stay
-            value = functools.partial(getattr, tensor, "value")
-            inputs[k] = Tensor(tensor.name, tensor.type, value, array, tensor.is_weight)
+        if k and tensor is not None and tensor.type.name == "FLOAT":
+            inputs[k] = tensor.inferred_as(tensor.shape, raised)  # but for regions of other sizes
 
 
 @translates("Resize", "Upsample", misread_before=MISREAD, inferred_as=_by_floats)
@@ -186,6 +184,8 @@ def _upsample(node: Node) -> Expression:
         scales = [1.0] * (node.rank() - 2) + by_name
     else:
         scales = node.attribute("scales") or node.constant(1)
+    is_right = node.op_type == "Resize" or min(scales) >= 1
+    node.expect(is_right, "scales", "be at least 1, of an Upsample", [*map(float, scales)])
     lines, x = lines_of(node, scales, None, None, "asymmetric"), node[0]
     for way, is_smaller in (("floor", False), ("ceil", True)):
         part = [

@@ -4,6 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.enums import DepthSpaceOrder, PaddingMode
@@ -60,6 +62,8 @@ def _expand_dims(node: Node) -> Expression:
 @translates("Transpose", padded=ragged.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
+    rule = f"have each of 0 to {node.rank() - 1} once"
+    node.expect(sorted(order) == [*range(node.rank())], "perm", rule, order)
     if not order:
         return node[0]
     return dml.identity(transposed(node[0], order))
@@ -95,7 +99,9 @@ def _concat(node: Node) -> Expression | Padded:
 
 @translates("Split", padded=ragged.kept, written_as=older.SPLIT)
 def _split(node: Node) -> Any:
-    node.constant(1)
+    given = node.constant(1)
+    is_right = given is None or min(given, default=0) >= 0
+    node.expect(is_right, "split", "have sizes of at least 0", given)
     sizes, axis = [node.output_shape(k) for k in range(len(node.types))], node.axis()
     pieces = [size[axis] for size in sizes]
     full = [piece for piece in pieces if piece]
@@ -147,9 +153,8 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
     if not any(low) and not any(high):
         return x
-    return dml.padding(
-        x, PaddingMode.of(MODES[node.attribute("mode", "constant")]), value, low, high
-    )
+    mode = PaddingMode.of(MODES[node.choice("mode", MODES, "constant")])
+    return dml.padding(x, mode, value, low, high)
 
 
 @translates("Tile", range=ranges.first)
@@ -164,9 +169,9 @@ def _tile(node: Node) -> Expression | Tensor:
     return node.tensor(0) if all(r == 1 for r in repeats) else dml.tile(node[0], repeats)
 
 
-@translates("DepthToSpace", "SpaceToDepth")
+@translates("DepthToSpace", "SpaceToDepth", must_fit=True)
 def _blocks(node: Node) -> Expression:
-    order = DepthSpaceOrder.of(ORDERS[node.attribute("mode", "DCR")])
+    order = DepthSpaceOrder.of(ORDERS[node.choice("mode", ORDERS, "DCR")])
     return node.function(node[0], node.attribute("blocksize"), order)
 
 
@@ -176,6 +181,9 @@ def _reverse(node: Node) -> Expression:
     lengths = dml.cast(node[1], "UINT32") if node[1].dtype.kind == "i" else node[1]
     lengths = on_axis(lengths, batch, node.rank())
     sizes = [1 if d == time else size for d, size in enumerate(node.shape())]
+    most, known = node.shape()[time], node.known(1)
+    is_right = known is None or ((known >= 0) & (known <= most)).all()
+    node.expect(is_right, "sequence_lens", f"be in [0, {most}]", known)
     return dml.reverse_subsequences(node[0], spread(lengths, sizes), time)
 
 
@@ -209,7 +217,15 @@ def _filled(node: Node, value: float) -> Expression:
     return dml.fill_value_constant(sizes, node.output_type(), value, graph=node.builder)
 
 
-@translates("Range", sized=carried.counted, must_fit=True)
+def _of_scalars(proto: onnx.NodeProto, kinds: dict[str, Any], inputs: list[Tensor | None]) -> None:
+    """Let inference take lists of one number as numbers, as ONNX Runtime does."""
+    for k, (name, tensor) in enumerate(zip(proto.input, inputs, strict=True)):
+        if tensor is not None and tensor.shape == (1,):
+            kinds[name] = helper.make_tensor_type_proto(tensor.type.element, ())
+            inputs[k] = tensor.inferred_as((), lambda array: array.reshape(()))
+
+
+@translates("Range", sized=carried.counted, must_fit=True, inferred_as=_of_scalars)
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = map(node.number, range(3))
     node.expect(delta != 0, "delta", "be other than 0", delta)

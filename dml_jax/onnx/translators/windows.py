@@ -76,6 +76,8 @@ def window_of(node: Node, sizes: Sequence[int] | None, spatial: Sequence[int]) -
     auto = node.attribute("auto_pad", "NOTSET")
     pads = node.attribute("pads") if auto in ("NOTSET", "") else None
     start, end = (pads[:n], pads[n:]) if pads else ([0] * n, [0] * n)
+    is_less = sizes is not None or all(max(p) < k for *p, k in zip(start, end, window, strict=True))
+    node.expect(is_less, "pads", f"be less than the window {list(window)}", pads)
     declared = list(end)
     for d in range(n):
         if auto.startswith("SAME"):
@@ -381,6 +383,8 @@ def _max_unpool(node: Node) -> Expression:
     pads = node.attribute("pads") or [0] * 2 * d
     inferred = [(spatial[k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + d] for k in range(d)]
     flat = (n, c, 1, int(np.prod(spatial)))
+    rule = f"have the sizes {list(node.shape())}, as X"
+    node.expect(node.shape(1) == node.shape(), "I", rule, list(node.shape(1)))
     indices = reshaped(dml.cast(node[1], "UINT32"), flat)
     sizes = (n, c, 1, int(np.prod(inferred)))
     made = reshaped(dml.max_unpooling(reshaped(node[0], flat), indices, sizes), (n, c, *inferred))
