@@ -433,7 +433,7 @@ VECTORS = [ml("SVMRegressor", ["x"], ["y"])]
 @pytest.mark.parametrize("nodes", [*STRING_NODES.values(), TOKENS, VECTORS])
 def test_a_missing_package_is_named_when_a_session_is_made(nodes: Any, without_package: None):
     weights = {"i": np.array([1, 2]), "d": np.array(3), "x3": words("no", "yes")}
-    data = model(nodes, {"x": SENTENCES}, ["y"], weights, {"ai.onnx.ml": 1})
+    data = model(nodes, {"x": SENTENCES}, ["y"], weights, {"ai.onnx.ml": 2})
     with pytest.raises(NotImplemented, match=r"^[^\n]*\(\w+\)[^\n]*: pip install onnxruntime$"):
         own.InferenceSession(data)
 
