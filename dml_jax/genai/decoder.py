@@ -212,9 +212,8 @@ class Decoder:
         elif jax.default_backend() != "cpu":
             others = (rewrite for rewrite in DEFAULT if rewrite is not MATRICES)
             rewrites, growth = (QUANTIZED, *others, ROWS), 1.0
-        options = NetworkOptions(
-            shapes=shapes, rewrites=rewrites, growth=growth, folder=self.folder.files
-        )
+        known: dict[str, Any] = {"folder": self.folder.files, "looks": False}  # room has no places
+        options = NetworkOptions(shapes=shapes, rewrites=rewrites, growth=growth, **known)
         try:
             if self.mesh is None:
                 network = load_network(proto, options)

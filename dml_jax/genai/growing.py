@@ -251,7 +251,9 @@ class EncodingDecoder(WholeDecoder):
             given, seen = {names[0]: source.astype(np.float32)}, cache["seen"]
         given = {name: x for name, x in given.items() if name in names}
         shapes = {name: x.shape for name, x in given.items()}
-        network = load_network(proto, NetworkOptions(shapes=shapes, folder=folder.files))
+        network = load_network(
+            proto, NetworkOptions(shapes=shapes, folder=folder.files, looks=False)
+        )
         (made,) = network(given).values()
         made = jnp.asarray(made, np.float32)
         return {**cache, "encoded": made, "seen": jnp.asarray(seen, np.int32)}

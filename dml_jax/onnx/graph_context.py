@@ -24,6 +24,7 @@ class GraphContext(NetworkBuilder):
         beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
             by its identity.
         turns: how many turns a Loop may take; None for any number.
+        looks: whether indices are looked at, which may lie beyond their table.
         counts: what is counted, and its count, by the identity of what is counted.
         loops: how many loops are around what is translated, whose turns are written out.
     """
@@ -34,6 +35,7 @@ class GraphContext(NetworkBuilder):
         self.asked: set[str] = set()
         self.beyond: dict[int, tuple[str, str]] = {}
         self.turns: int | None = None
+        self.looks = True
         self.counts: dict[int, tuple[Any, Tensor]] = {}
         self.loops = 0
         self._called: tuple[FunctionKey, ...] = ()

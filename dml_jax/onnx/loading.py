@@ -100,7 +100,7 @@ def _translated(
     graph, arrays = read.proto.graph, dict[str, np.ndarray]()
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
     translation.asked = set(read.inputs)
-    translation.turns = turns_of(options.turns)
+    translation.turns, translation.looks = turns_of(options.turns), options.looks
     translation.bounds = bounds = SizeBounds(options.bounds, graph)
     scope: Scope = {}
 

@@ -42,6 +42,7 @@ class NetworkOptions:
         is_shared: whether these are for several networks, each of which takes those that it knows.
         bounds: the largest sizes of what data decides, by name.
         turns: how many turns a Loop may take whose condition is computed; None for any number.
+        looks: whether indices are looked at, which may lie beyond their table.
     """
 
     names: Sizes = field(default_factory=dict)
@@ -60,6 +61,7 @@ class NetworkOptions:
     is_shared: bool = False
     bounds: Sizes = field(default_factory=dict)
     turns: int | None = None
+    looks: bool = True
 
     @property
     def is_tunable(self) -> bool:

@@ -71,7 +71,7 @@ class Translation(GraphContext):
         """Return a translation of a graph within a node of the graph."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
         inner._called, inner.asked, inner.beyond = self._called, self.asked, self.beyond
-        inner.turns = self.turns
+        inner.turns, inner.looks = self.turns, self.looks
         return inner
 
     def graph(
@@ -175,7 +175,7 @@ class Translation(GraphContext):
 
         Raises `DmlError` where it is known that they do, unless data decide whether it is computed.
         """
-        if not (limits := limits_of(node)):
+        if not self.looks or not (limits := limits_of(node)):
             return
         tensor, source = node.tensor(1), origin(node.tensor(1))
         is_known, is_weight = tensor.is_known and not tensor.is_weight, source.is_weight
