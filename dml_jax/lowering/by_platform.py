@@ -7,7 +7,6 @@ would carry the tuning of this machine to another.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -16,15 +15,10 @@ from jax import lax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-PLACED = Primitive("dml_placed")
-PLACED.multiple_results = True
-
-# The tangents of a `placed` function whose gradients have forms: of arguments and their tangents.
-TANGENT = Primitive("dml_placed_tangent")
-TANGENT.multiple_results = True
+from dml_jax.lowering.primitives import primitive, transposed
 
 
 def platform_of(ctx: Any) -> str | None:
@@ -132,35 +126,7 @@ def _slopes_transposed(cotangents: Any, *xs: Any, **params: Any) -> list[Any]:
     return [None] * count + [g if ad.is_undefined_primal(x) else None for x, g in pairs]
 
 
-def _transposed(cotangents: Any, *xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
-    """Return the transpose of the default form by its linear arguments."""
-    linear = [x for x in xs if ad.is_undefined_primal(x)]
-
-    def function(*parts: Any) -> list[Any]:
-        rest = iter(parts)
-        return _default(
-            *(next(rest) if ad.is_undefined_primal(x) else x for x in xs), default=default
-        )
-
-    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in linear]
-    results = iter(
-        jax.linear_transpose(function, *shapes)([*map(ad.instantiate_zeros, cotangents)])
-    )
-    return [next(results) if ad.is_undefined_primal(x) else None for x in xs]
-
-
-@dataclass(frozen=True)
-class _Mapped:
-    """A form over axes of its arguments."""
-
-    form: Callable[..., Any]
-    axes: tuple[int | None, ...]
-
-    def __call__(self, *xs: jax.Array) -> Any:
-        return jax.vmap(self.form, self.axes)(*xs)
-
-
-def _batched(xs: Any, axes: Any, *, primitive: Primitive = PLACED, **params: Any) -> Any:
+def _batched(xs: Any, axes: Any, **params: Any) -> Any:
     """Map a function, its forms and the forms of its gradients over axes of the arguments.
 
     Where gradients have forms each argument gets the axis, so that each gradient has it too.
@@ -170,36 +136,42 @@ def _batched(xs: Any, axes: Any, *, primitive: Primitive = PLACED, **params: Any
         pairs = zip(xs, axes, strict=True)
         xs = [batching.bdim_at_front(x, d, size) for x, d in pairs]
         axes = [0] * len(xs)
-    count = len(xs) if primitive is PLACED else len(xs) // 2
+    count = len(params["default"].in_avals)
+    made = PLACED if count == len(xs) else TANGENT
     places = tuple(axes[:count])
     params = {
         **params,
-        "default": jax.make_jaxpr(_Mapped(jaxpr_as_fun(params["default"]), places))(*xs[:count]),
-        "forms": tuple((name, _Mapped(form, places)) for name, form in params["forms"]),
+        "default": jax.make_jaxpr(jax.vmap(jaxpr_as_fun(params["default"]), places))(*xs[:count]),
+        "forms": tuple((name, jax.vmap(form, places)) for name, form in params["forms"]),
         "gradients": tuple(
-            (name, _Mapped(form, (*places, *[0] * len(params["default"].out_avals))))
+            (name, jax.vmap(form, (*places, *[0] * len(params["default"].out_avals))))
             for name, form in params["gradients"]
         ),
     }
-    results = primitive.bind(*xs, **params)
+    results = made.bind(*xs, **params)
     return results, [0] * len(results)
 
 
-PLACED.def_impl(_default)
-PLACED.def_abstract_eval(lambda *_, default, **__: default.out_avals)
-mlir.register_lowering(PLACED, _lowered)
-ad.primitive_jvps[PLACED] = _jvp
-ad.primitive_transposes[PLACED] = _transposed
-batching.primitive_batchers[PLACED] = _batched
+def _tangent_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    slopes = functools.partial(_slopes, **params)
+    return jax.jvp(slopes, (*primals,), (*map(ad.instantiate_zeros, tangents),))
 
-TANGENT.def_impl(_slopes)
-TANGENT.def_abstract_eval(lambda *_, default, **__: default.out_avals)
-mlir.register_lowering(TANGENT, mlir.lower_fun(_slopes, multiple_results=True))
-ad.primitive_jvps[TANGENT] = lambda primals, tangents, **params: jax.jvp(
-    functools.partial(_slopes, **params), (*primals,), (*map(ad.instantiate_zeros, tangents),)
+
+_both = functools.partial(
+    primitive,
+    shapes=lambda *_, default, **__: default.out_avals,
+    batched=_batched,
+    is_compiled=False,
 )
-ad.primitive_transposes[TANGENT] = _slopes_transposed
-batching.primitive_batchers[TANGENT] = functools.partial(_batched, primitive=TANGENT)
+PLACED = _both(
+    "dml_placed",
+    _default,
+    jvp=_jvp,
+    transposed=lambda cotangents, *xs, default, **_: transposed(default, xs, cotangents),
+    lowered=_lowered,
+)
+# The tangents of a `placed` function whose gradients have forms: of arguments and their tangents.
+TANGENT = _both("dml_placed_tangent", _slopes, jvp=_tangent_jvp, transposed=_slopes_transposed)
 
 
 # On a CPU, calls that XLA does not inline: their arguments and results are stored.

@@ -20,6 +20,7 @@ from dml_jax.lowering.by_platform import placed, reshaped, stored
 from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide, wide_type
 from dml_jax.lowering.precision import operands, precision, stored_operands
+from dml_jax.lowering.programs import whole
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 NCHW, NHWC_HWIO, NHWC_OHWI = "NCHW", "NHWC HWIO", "NHWC OHWI"
@@ -249,20 +250,20 @@ def plain(
     groups: int,
     inside: Sequence[int] | None = None,
     dtype: Any = None,
+    dimensions: lax.ConvDimensionNumbers | None = None,
 ) -> jax.Array:
     """Return the correlation, by `jax.lax`; sums of `dtype` are rounded once."""
-    return lax.conv_general_dilated(
-        x,
-        w,
-        window.strides,
-        window.padding,
-        inside,
-        window.dilations,
-        None,
-        groups,
-        precision=precision(),
-        preferred_element_type=dtype or wide_type(x.dtype),
-    )
+    how: Any = {
+        "window_strides": window.strides,
+        "padding": window.padding,
+        "lhs_dilation": inside,
+        "rhs_dilation": window.dilations,
+        "dimension_numbers": dimensions,
+        "feature_group_count": groups,
+        "precision": precision(),
+        "preferred_element_type": dtype or wide_type(x.dtype),
+    }
+    return whole(lambda *xs: [lax.conv_general_dilated(*xs, **how)], x, w)[0]
 
 
 def by_planes(
@@ -431,18 +432,8 @@ def _plain_of_last(
     d = len(window.sizes)
     of_filter = (d + 1, d, *range(d)) if outputs == _HWIO else (0, d + 1, *range(1, d + 1))
     of_arrays = (0, d + 1, *range(1, d + 1))
-    return lax.conv_general_dilated(
-        x,
-        w,
-        window.strides,
-        window.padding,
-        None,
-        window.dilations,
-        lax.ConvDimensionNumbers(of_arrays, of_filter, of_arrays),
-        groups,
-        precision=precision(),
-        preferred_element_type=dtype or wide_type(x.dtype),
-    )
+    dimensions = lax.ConvDimensionNumbers(of_arrays, of_filter, of_arrays)
+    return plain(x, w, window, groups, None, dtype, dimensions)
 
 
 def _is_by_channels(groups: int, channels: int, window: Window) -> bool:

@@ -37,7 +37,7 @@ def _of_divisor(db: jax.Array, a: jax.Array, b: jax.Array, times: int) -> jax.Ar
     return -times * db * divide(a, b, times + 1)
 
 
-@derived_by(_of_dividend, _of_divisor, linear=True)
+@derived_by(_of_dividend, _of_divisor, transpose=_of_dividend)
 def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
     """Return floats `a` divided by `b`, so many times; a GPU's quotient of FLOAT32 is corrected."""
     if a.dtype == np.float32:

@@ -19,10 +19,10 @@ from jax import lax
 from dml_jax.lowering.by_platform import placed, stored
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.meshes import alike
+from dml_jax.lowering.programs import whole
 from dml_jax.lowering.resampling import nearest
 
-# A loop of up to so many steps goes on past the samples, and has every derivative; a longer one
-# ends where the data say.
+# A loop of up to so many steps goes on past the samples; a longer one ends where the data say.
 _MOST_STEPS = 64
 _MOST_UNROLLED = 16  # steps that are written out; more take long to compile
 _FAR = 2.0**20  # beyond every picture
@@ -212,50 +212,15 @@ def _mean(a: jax.Array, b: jax.Array, weight: jax.Array) -> jax.Array:
 
 def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return the sums over the samples of each output that lie inside."""
+
+    def term(step: Any, x: jax.Array, rois: jax.Array, batch: jax.Array) -> list[jax.Array]:
+        return [_sampled(x, batch, *_Grid(how, x, rois).at(step), how)]
+
     steps = _Grid(how, x, lax.stop_gradient(rois)).steps
     if how.is_unrolled:  # one gather, or one scatter of the gradient
-        term = jax.vmap(lambda step: _term(x, rois, batch, how, step))
-        return term(jnp.arange(steps, dtype=np.int32)).sum(0)
-    initial = lax.full_like(x, 0, shape=(rois.shape[0], *how.sizes, x.shape[3]))
-    return lax.fori_loop(
-        0, steps, lambda step, total: total + _term(x, rois, batch, how, step), initial
-    )
-
-
-def _term(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, step: Any) -> jax.Array:
-    """Return the samples of one step, 0 where they lie outside."""
-    return _sampled(x, batch, *_Grid(how, x, rois).at(step), how)
-
-
-def _sums_gradient(
-    x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, dy: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return the gradients of the picture and of the regions, where `dy` is that of `_sums`."""
-
-    def body(step: Any, total: Any) -> Any:
-        _, back = jax.vjp(lambda x, rois: _term(x, rois, batch, how, step), x, rois)
-        return jax.tree.map(jnp.add, total, back(dy))
-
-    steps = _Grid(how, x, lax.stop_gradient(rois)).steps
-    return lax.fori_loop(0, steps, body, (lax.full_like(x, 0), lax.full_like(rois, 0)))
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _long_sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
-    """Return what `_sums` does, by a loop whose length the data say."""
-    return _sums(x, rois, batch, how)
-
-
-def _long_sums_forward(x: Any, rois: Any, batch: Any, how: Aligning) -> Any:
-    return _sums(x, rois, batch, how), (x, rois, batch)
-
-
-def _long_sums_backward(how: Aligning, kept: Any, dy: Any) -> Any:
-    x, rois, batch = kept
-    return (*_sums_gradient(x, rois, batch, how, dy), None)
-
-
-_long_sums.defvjp(_long_sums_forward, _long_sums_backward)
+        terms = jax.vmap(term, (0, None, None, None))
+        return terms(jnp.arange(steps, dtype=np.int32), x, rois, batch)[0].sum(0)
+    return whole(term, jnp.int32(steps), x, rois, batch, in_steps=True)[0]
 
 
 def _largest(
@@ -307,9 +272,7 @@ def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any
     return alike((pixels, wide(rois).reshape(-1, rois.shape[-1]), picture))
 
 
-def align(
-    x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning, is_recomputed: bool = False
-) -> jax.Array:
+def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return what `x` [N, C, H, W] has in regions, as [R, C, Y, X].
 
     Args:
@@ -317,10 +280,9 @@ def align(
         rois: the left, top, right and bottom of each region, [..., R, 4].
         batch: the picture of each region, [..., R].
         how: how regions are sampled.
-        is_recomputed: whether a derivative reads the samples again, and stores none.
     """
     arrays = _prepared(x, rois, batch)
-    plain = functools.partial(_aligned, how=how, is_recomputed=is_recomputed)
+    plain = functools.partial(_aligned, how=how)
     if math.prod(how.bounds(arrays[0])) > _MOST_UNROLLED:
         return plain(*arrays).transpose(0, 3, 1, 2).astype(x.dtype)
     # A GPU starts several kernels in each step of a loop.
@@ -333,13 +295,7 @@ def align(
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
 
 
-def _aligned(
-    picture: jax.Array,
-    regions: jax.Array,
-    batch: jax.Array,
-    how: Aligning,
-    is_recomputed: bool = False,
-) -> jax.Array:
+def _aligned(picture: jax.Array, regions: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return what pictures [N, H, W, C] have in regions, as [R, Y, X, C]; see `align`."""
     fixed = _Grid(how, picture, lax.stop_gradient(regions))
     missing = fixed.missing()
@@ -348,9 +304,8 @@ def _aligned(
         y = _maxima(picture, regions, batch, how)
         y = jnp.where((missing > 0) & (y < outside), outside, y)
     else:
-        sums: Any = _sums if how.is_short(picture) and not is_recomputed else _long_sums
         rest = jnp.where(missing > 0, outside * missing, 0.0)
-        y = (sums(picture, regions, batch, how) + rest) / fixed.count
+        y = (_sums(picture, regions, batch, how) + rest) / fixed.count
     return y
 
 
@@ -362,7 +317,7 @@ def align_gradient(
     Samples outside of the picture have the value 0 and no gradient.
     """
     x, rois, batch, dy = alike((x, rois, batch, dy))
-    _, back = jax.vjp(lambda x, rois: align(x, rois, batch, how, is_recomputed=True), x, rois)
+    _, back = jax.vjp(lambda x, rois: align(x, rois, batch, how), x, rois)
     return back(dy)
 
 

@@ -4,7 +4,6 @@ XLA's own has two faults. It converts FLOAT64 to types of 16 and 8 bits by way o
 rounds twice. For a GPU it drops a conversion that is converted back, and its rounding with it.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import bits_of, is_float, unsigned_type, where
 
 _FRACTION = 23  # the bits of FLOAT32's fraction
@@ -40,7 +40,10 @@ def as_float(x: jax.Array, dtype: Any) -> jax.Array:
     return x if x.dtype == dtype else _converted(x, dtype)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@derived_by(
+    lambda dx, x, dtype: lax.convert_element_type(dx, dtype),
+    transpose=lambda dy, x, dtype: lax.convert_element_type(dy, x.dtype),
+)
 def _converted(x: jax.Array, dtype: np.dtype) -> jax.Array:
     """Return FLOAT32 or FLOAT64 in another float type."""
     if dtype == np.float64:
@@ -52,11 +55,6 @@ def _converted(x: jax.Array, dtype: np.dtype) -> jax.Array:
         return lax.convert_element_type(x, dtype)
 
     return lax.platform_dependent(x, cpu=convert, default=lambda x: convert(_on_grid(x, dtype)))
-
-
-@_converted.defjvp
-def _(dtype: np.dtype, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Any:
-    return _converted(*primals, dtype), lax.convert_element_type(tangents[0], dtype)
 
 
 def _on_grid(x: jax.Array, dtype: np.dtype) -> jax.Array:

@@ -1,6 +1,5 @@
 """Softmax, its logarithm and its limit, over axes together: the forms that do not overflow."""
 
-import functools
 from collections.abc import Sequence
 
 import jax
@@ -9,6 +8,7 @@ from jax import lax
 
 from dml_jax.lowering.axes import beside, summed
 from dml_jax.lowering.by_platform import stored
+from dml_jax.lowering.differentiable import derived_by
 
 LAST = (-1,)
 
@@ -22,37 +22,47 @@ def _below_maximum(x: jax.Array, axes: Sequence[int]) -> jax.Array:
     return x - jnp.max(x, axes, keepdims=True)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _from_end(x: jax.Array, axes: Sequence[int]) -> tuple[int, ...]:
+    """Return axes as a batch in front leaves them."""
+    return tuple(axis % x.ndim - x.ndim for axis in axes)
+
+
 def softmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:
     """Return `exp(x) / sum(exp(x))`, with the sum over `axes`."""
+    return _softmax(x, _from_end(x, axes))
+
+
+def _of_softmax(dx: jax.Array, x: jax.Array, axes: Sequence[int]) -> jax.Array:
+    y = _softmax(x, axes)
+    return y * (dx - beside(summed(y * dx, axes), dx))
+
+
+@derived_by(_of_softmax)
+def _softmax(x: jax.Array, axes: Sequence[int]) -> jax.Array:
     y = jnp.exp(_below_maximum(x, axes))
     return y / jnp.sum(y, axes, keepdims=True)
 
 
-@softmax.defjvp
-def _(axes: Sequence[int], primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    y, dx = softmax(*primals, axes), tangents[0]
-    return y, y * (dx - beside(summed(y * dx, axes), dx))
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def log_softmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:
     """Return `x - log(sum(exp(x)))`, with the sum over `axes`.
 
     The sum is in float64, whatever `jax_enable_x64` says: it is near 1 where one element outweighs
     the others, and its logarithm, then near 0, has only the digits that the sum has beyond 1.
     """
+    return _log_softmax(x, _from_end(x, axes))
+
+
+def _of_log_softmax(dx: jax.Array, x: jax.Array, axes: Sequence[int]) -> jax.Array:
+    return dx - beside(summed(jnp.exp(_log_softmax(x, axes)) * dx, axes), dx)
+
+
+@derived_by(_of_log_softmax)
+def _log_softmax(x: jax.Array, axes: Sequence[int]) -> jax.Array:
     x = _below_maximum(x, axes)
     with jax.enable_x64(True):
         terms = lax.convert_element_type(jnp.exp(x), jnp.float64)
         log_sum = jnp.log(jnp.sum(terms, axes, keepdims=True))
         return x - lax.convert_element_type(log_sum, x.dtype)
-
-
-@log_softmax.defjvp
-def _(axes: Sequence[int], primals: tuple[jax.Array], tangents: tuple[jax.Array]):
-    y, dx = log_softmax(*primals, axes), tangents[0]
-    return y, dx - beside(summed(jnp.exp(y) * dx, axes), dx)
 
 
 def hardmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:

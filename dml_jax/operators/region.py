@@ -115,8 +115,7 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
 
     The offsets are 0.5 (input) and -0.5 (output), and regions are not aligned to corners.
 
-    Gradient: ROI_ALIGN_GRAD of the output's. Where `maximum_samples_per_output` allows an output
-    more than 64 samples, AVERAGE has it in reverse mode only.
+    Gradient: ROI_ALIGN_GRAD of the output's.
     """
 
     only = ("input_pixel_offset", "output_pixel_offset", "align_regions_to_corners")
@@ -126,8 +125,7 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
 class RoiAlign1(_Sampling, op="ROI_ALIGN1"):
     """Samples each region of a picture, on a grid with offsets.
 
-    Gradient: ROI_ALIGN_GRAD of the output's. Where `maximum_samples_per_output` allows an output
-    more than 64 samples, AVERAGE has it in reverse mode only.
+    Gradient: ROI_ALIGN_GRAD of the output's.
     """
 
 
@@ -142,8 +140,7 @@ class RoiAlignGrad(_Aligning, op="ROI_ALIGN_GRAD"):
     the largest; at an element, the slope is that on its right; at the last element, beyond the
     edges and with NEAREST_NEIGHBOR there is none.
 
-    Gradient: that of these sums. Where `maximum_samples_per_output` allows an output more than 64
-    samples, AVERAGE has it in forward mode only.
+    Gradient: that of these sums.
 
     Fields:
         input_tensor: the pictures, [N, C, H, W]. AVERAGE without `output_roi_gradient_tensor` can

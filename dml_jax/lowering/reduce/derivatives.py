@@ -21,6 +21,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from dml_jax.lowering.axes import Axes, Parts, are_known, last_row
 from dml_jax.lowering.by_platform import placed, stored
 from dml_jax.lowering.dtypes import finite, is_infinite, where, wide
+from dml_jax.lowering.meshes import alike
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
 from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
 from dml_jax.lowering.reduce.reductions import (
@@ -124,7 +125,7 @@ class ProductTangent(Kind):
     linear = 1
 
     def plain(self, x: jax.Array, dx: jax.Array, axes: Axes) -> Parts:
-        return jax.jvp(functools.partial(Product().plain, axes=axes), (x,), (dx,))[1]
+        return (jax.jvp(functools.partial(Product().by_halves, axes=axes), (x,), (dx,))[1],)
 
     def transposed(self, cotangent: jax.Array, x: Any, dx: Any, axes: Axes) -> jax.Array:
         return bind_reduction(ProductCotangent(), x, cotangent, axes=axes)[0]
@@ -140,7 +141,7 @@ class ProductCotangent(Kind):
         return shape
 
     def plain(self, x: jax.Array, y: jax.Array, axes: Axes) -> Parts:
-        return jax.vjp(lambda x: Product().plain(x, axes)[0], x)[1](y)
+        return jax.vjp(lambda x: Product().by_halves(x, axes), x)[1](y)
 
     def on(self, platform: str, x: jax.Array, y: jax.Array, axes: Axes) -> Parts:
         """By division where no product is zero, denormal, infinite or NaN."""
@@ -164,10 +165,7 @@ class ProductCotangent(Kind):
 
 @derivative(Product)
 def _of_product(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
-    (x,), (dx,) = primals, tangents
-    # Inside of a shard_map types say over which mesh axes values vary, which a cotangent need not.
-    if jax.sharding.get_abstract_mesh().manual_axes:
-        return jax.jvp(functools.partial(kind.plain, axes=axes), primals, tangents)
+    x, dx = alike((*primals, *tangents))
     return bind_reduction(kind, x, axes=axes), bind_reduction(ProductTangent(), x, dx, axes=axes)
 
 

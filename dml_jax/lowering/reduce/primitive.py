@@ -20,21 +20,17 @@ from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from jax.experimental import jet
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir, xla
+from jax.interpreters import ad, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.axes import Axes, Parts, are_known, batched_first, reduced_shape
 from dml_jax.lowering.by_platform import custom_partitioning_jaxpr, is_on_one_device, platform_of
 from dml_jax.lowering.meshes import without_mesh
+from dml_jax.lowering.primitives import primitive
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
-
-REDUCE = Primitive("dml_reduce")
-REDUCE.multiple_results = True
 
 
 @dataclass(frozen=True)
@@ -80,10 +76,6 @@ class Kind:
         """Compute in `jax.lax`, in a form that XLA partitions well. This is the meaning."""
         raise NotImplementedError
 
-    def smooth(self, *xs: Any, **axes: Any) -> Parts:
-        """Compute in functions of which `jax.experimental.jet` has the Taylor series."""
-        return self.plain(*xs, **axes)
-
     def on(self, platform: str, *xs: Any, **axes: Any) -> Parts:
         """Compute on one device of a platform; most kinds compute few elements by `plain`."""
         return self.plain(*xs, **axes)
@@ -117,7 +109,6 @@ def derivative(of: type[Kind]) -> Callable[[Rule], Rule]:
     return lambda rule: RULES.setdefault(of, rule)
 
 
-@REDUCE.def_abstract_eval
 def _shapes(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
     x = xs[0]
     spec = [None if a in axes else name for a, name in enumerate(x.sharding.spec)]
@@ -238,17 +229,16 @@ def _batched(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tup
     return results, [at] * len(results)
 
 
-def _taylor(primals: Any, series: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
-    if kind.linear == 0:
-        terms = zip(*(bind_reduction(kind, dx, axes=axes) for dx in series[0]), strict=True)
-        return bind_reduction(kind, *primals, axes=axes), [*map(list, terms)]
-    smooth = functools.partial(kind.smooth, axes=axes)
-    return jet.jet(smooth, primals, series, factorial_scaled=False)
+def _plain(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> Parts:
+    return kind.plain(*xs, axes=axes)
 
 
-REDUCE.def_impl(functools.partial(xla.apply_primitive, REDUCE))
-mlir.register_lowering(REDUCE, _lowered)
-ad.primitive_jvps[REDUCE] = _jvp
-ad.primitive_transposes[REDUCE] = _transposed
-batching.primitive_batchers[REDUCE] = _batched
-jet.jet_rules[REDUCE] = _taylor
+REDUCE = primitive(
+    "dml_reduce",
+    _plain,
+    shapes=_shapes,
+    jvp=_jvp,
+    transposed=_transposed,
+    batched=_batched,
+    lowered=_lowered,
+)

@@ -116,12 +116,13 @@ class Product(Kind):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return (restored(lax.reduce_prod(x, axes), axes),)
 
-    def smooth(self, x: jax.Array, axes: Axes) -> Parts:
+    def by_halves(self, x: jax.Array, axes: Axes) -> jax.Array:
+        """Return the product as products of halves, whose derivatives are products too."""
         for a in axes:
             while (n := x.shape[a]) > 1:
                 first, second, rest = lax.split(x, (n // 2, n // 2, n % 2), a)
                 x = lax.concatenate([first * second, rest], a)
-        return (x,)
+        return x
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
@@ -191,10 +192,6 @@ class Extreme(Kind):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         own = lax.reduce_max if self.largest else lax.reduce_min
         return (restored(_nan_by_integers(lambda x: own(x, axes), x, self.largest), axes),)
-
-    def smooth(self, x: jax.Array, axes: Axes) -> Parts:
-        own = lax.reduce_max if self.largest else lax.reduce_min
-        return (restored(own(x, axes), axes),)
 
     def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:

@@ -1,0 +1,110 @@
+"""What JAX has to know of a primitive, for all that this package has."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import jet
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir, xla
+
+MEANINGS: dict[str, Callable[..., Any]] = {}
+"""What each primitive computes, by its name: of arrays and parameters, a list of results."""
+
+
+def primitive(
+    name: str,
+    meaning: Callable[..., Any],
+    *,
+    shapes: Callable[..., Any],
+    jvp: Callable[..., Any],
+    transposed: Callable[..., Any],
+    batched: Callable[..., Any],
+    lowered: Callable[..., Any] | None = None,
+    is_compiled: bool = True,
+) -> Primitive:
+    """Return a primitive of several results, with rules as JAX takes them.
+
+    Args:
+        name: its name, which is in programs and profiles.
+        meaning: what it computes, of arrays and parameters, in functions of JAX.
+        shapes: the types of the results.
+        jvp: the derivative.
+        transposed: the transpose.
+        batched: the form over a batch.
+        lowered: what a program gets; None is the meaning.
+        is_compiled: whether a call outside of a program is compiled, and kept by its parameters.
+    """
+    made = Primitive(name)
+    made.multiple_results = True
+    made.def_impl(functools.partial(xla.apply_primitive, made) if is_compiled else meaning)
+    made.def_abstract_eval(shapes)
+    mlir.register_lowering(made, lowered or mlir.lower_fun(meaning, multiple_results=True))
+    ad.primitive_jvps[made] = jvp
+    ad.primitive_transposes[made] = transposed
+    batching.primitive_batchers[made] = batched
+    jet.jet_rules[made] = functools.partial(_taylor, made)
+    MEANINGS[name] = meaning
+    return made
+
+
+def transposed(
+    program: ClosedJaxpr,
+    xs: Sequence[Any],
+    cotangents: Any,
+    run: Callable[..., Any] = lambda back, *given: back(*given),
+) -> list[Any]:
+    """Return the transpose of a program by its linear arguments, as JAX's rules return it.
+
+    Args:
+        program: the program.
+        xs: its arguments; what it is linear in is undefined.
+        cotangents: those of its results.
+        run: is called with a function and its arguments.
+    """
+    linear = [ad.is_undefined_primal(x) for x in xs]
+    known = [x for x in xs if not ad.is_undefined_primal(x)]
+
+    def back(*given: Any) -> Any:
+        def forward(*moving: Any) -> Any:
+            parts = iter(given), iter(moving)
+            return jaxpr_as_fun(program)(*(next(parts[is_linear]) for is_linear in linear))
+
+        types = [x.aval for x in xs if ad.is_undefined_primal(x)]
+        return jax.linear_transpose(forward, *types)([*given[len(known) :]])
+
+    found = iter(run(back, *known, *map(ad.instantiate_zeros, cotangents)))
+    return [next(found) if is_linear else None for is_linear in linear]
+
+
+def _taylor(made: Primitive, primals: Any, series: Any, **params: Any) -> tuple[Any, Any]:
+    """Return the Taylor coefficients of the results: those of the derivative, integrated."""
+    places = [k for k, x in enumerate(primals) if _is_smooth(x)]
+
+    def function(*moving: Any) -> list[Any]:
+        xs = dict(enumerate(primals)) | dict(zip(places, moving, strict=True))
+        return [y for y in made.bind(*xs.values(), **params) if _is_smooth(y)]
+
+    def slopes(*both: Any) -> list[Any]:
+        return jax.jvp(function, both[: len(places)], both[len(places) :])[1]
+
+    terms = [series[k] for k in places]
+    rates = [[term * (k + 1) for k, term in enumerate(each)] for each in terms]
+    starts = [*(primals[k] for k in places), *(rate[0] for rate in rates)]
+    rests = [*(each[:-1] for each in terms), *(rate[1:] for rate in rates)]
+    if rests[0]:
+        firsts, rest = jet.jet(slopes, starts, rests, factorial_scaled=False)
+    else:
+        firsts = slopes(*starts)
+        rest = [[]] * len(firsts)
+    whole = ([first, *more] for first, more in zip(firsts, rest, strict=True))
+    found = iter([rate / (k + 1) for k, rate in enumerate(rates)] for rates in whole)
+    results = made.bind(*primals, **params)
+    return results, [next(found) if _is_smooth(y) else jet.zero_series for y in results]
+
+
+def _is_smooth(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, np.inexact)
