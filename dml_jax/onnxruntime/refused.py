@@ -15,26 +15,8 @@ SPARSE = "sparse tensors are not taken: pass the dense array"
 _NATIVE = "this is native code of ONNX Runtime: call it in a program of the package onnxruntime"
 
 
-def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
-    def refused(*_: Any, **__: Any) -> NoReturn:
-        raise errors.NotImplemented(f"{name}: {reason}")
-
-    return refused
-
-
-def refusing(reason: str, names: str) -> Callable[[_Class], _Class]:
-    """Return the decorator of a class whose methods `names` are refused for a reason."""
-
-    def decorated(cls: _Class) -> _Class:
-        for name in names.split():
-            setattr(cls, name, _refusal(f"{cls.__name__}.{name}", reason))
-        return cls
-
-    return decorated
-
-
 class _Refused(type):
-    """The type of classes and functions that are refused, their attributes as well."""
+    """The type of the classes and functions that are refused, their attributes as well."""
 
     reason: str
 
@@ -44,15 +26,27 @@ class _Refused(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _refusal(f"{cls.__name__}.{name}", cls.reason)
+        return _refused(f"{cls.__name__}.{name}", cls.reason)
+
+
+def _refused(name: str, reason: str) -> Any:
+    return _Refused(name, (), {"reason": reason, "__doc__": f"Refused: {reason}."})
+
+
+def refusing(reason: str, names: str) -> Callable[[_Class], _Class]:
+    """Return the decorator of a class whose methods `names` are refused for a reason."""
+
+    def decorated(cls: _Class) -> _Class:
+        for name in names.split():
+            setattr(cls, name, _refused(f"{cls.__name__}.{name}", reason))
+        return cls
+
+    return decorated
 
 
 def _classes(names: Mapping[str, str]) -> dict[str, Any]:
-    found = {}
-    for reason, listed in names.items():
-        facts = {"reason": reason, "__doc__": f"Refused: {reason}."}
-        found |= {name: _Refused(name, (), facts) for name in listed.split()}
-    return found
+    pairs = ((name, reason) for reason, listed in names.items() for name in listed.split())
+    return {name: _refused(name, reason) for name, reason in pairs}
 
 
 MODULE = _classes(
