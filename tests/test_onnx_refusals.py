@@ -109,3 +109,12 @@ def test_attributes_without_a_schema_are_those_of_onnx_runtime():
             assert {*attributes} <= known[domain, name], name
             if not defs.has(name, domain):
                 assert {*attributes} == known[domain, name], name
+
+
+def test_a_session_does_not_hand_on_what_onnx_refuses():
+    """ONNX Runtime would end the process."""
+    arrays = {"x": IMAGE, "r": floats([]), "s": floats([1, 1, 1])}
+    model = single("Resize", arrays, opset=13)
+    session = InferenceSession(model.SerializeToString())
+    with pytest.raises(Fail, match=r"Node 'y' \(Resize\): ONNX refuses it"):
+        session.run(None, arrays)

@@ -16,6 +16,7 @@ from dml_jax.onnx.functions import Opsets
 from dml_jax.onnx.nodes import OP_TYPES, OpType, attribute_value, domain_of, of_version
 from dml_jax.onnx.tensors import Tensor, Type
 
+BREAKS_RULES = "ONNX refuses it:"  # how faults of its inference begin
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
 _LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "sizes"}
 _LISTS |= {"split", "starts", "steps"}
@@ -206,7 +207,7 @@ def output_types(
             found = inferred({**data, **weights})  # their elements stay as they are from here on
     except (*_REFUSALS, ValueError, RuntimeError) as error:
         text = str(error).strip().splitlines()
-        rule = Sentence(f"ONNX refuses it: {text[0] if text else error}")
+        rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error}")
         raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
     types = [Type.of(found.get(name)) for name in proto.output]
     for name, kind in zip(proto.output, types, strict=True):

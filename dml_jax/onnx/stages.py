@@ -42,7 +42,7 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import check_attributes, schema_of
+from dml_jax.onnx.schemas import BREAKS_RULES, check_attributes, schema_of
 from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
@@ -403,8 +403,11 @@ class Stage:
                 deciding = [n for n in asked if n not in values and n not in self.known]
                 if deciding:
                     break
+            faults = self.refused[_key(node)]
             if is_typed and deciding:
                 values |= dict.fromkeys(deciding)
+            elif any(str(fault.rule).startswith(BREAKS_RULES) for fault in faults):
+                raise DmlError(faults)  # the host might end the process
             else:
                 self.hosted.append(node)
         hosted = {_key(node) for node in self.hosted}
