@@ -111,6 +111,37 @@ def test_gradients_are_finite_differences(function: str, most: int):
         assert float(np.vdot(gradient, direction)) == pytest.approx(slope, rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.parametrize("most", [2, LARGEST])
+def test_second_derivatives_are_finite_differences(most: int):
+    """Of the picture and of the regions, forward and reverse over reverse, also in a loop."""
+    rng, sizes = np.random.default_rng(3), (1, 1, 6, 5)
+    x, rois, batch = arrays(rng, 2, sizes)
+    rois[:, 2:] = rois[:, :2] + rng.uniform(1, 9, (2, 2)).astype(np.float32)
+    op = align(sizes, rois, (1, 2), maximum_samples_per_output=most)
+
+    def loss(x: Any, rois: Any) -> Any:
+        pairs = jnp.stack([x, 2 * x])
+        return jax.lax.map(lambda x: (op(x, rois, batch) ** 2).sum(), pairs).sum()
+
+    gradient = jax.grad(loss, (0, 1))
+    move = [rng.standard_normal(a.shape, np.float32) for a in (x, rois)]
+
+    @compiled_soon
+    def ways(x: Any, rois: Any) -> Any:
+        def along(*given: Any) -> Any:
+            return sum(jnp.vdot(a, b) for a, b in zip(gradient(*given), move, strict=True))
+
+        forward = jax.jvp(along, (x, rois), tuple(move))[1]
+        reverse = jax.grad(along, (0, 1))(x, rois)
+        ends = [along(x + s * move[0], rois + s * move[1]) for s in (-1e-3, 1e-3)]
+        both = sum(jnp.vdot(a, b) for a, b in zip(reverse, move, strict=True))
+        return forward, both, (ends[1] - ends[0]) / 2e-3
+
+    forward, reverse, slope = ways(x, rois)
+    assert float(forward) == pytest.approx(float(reverse), rel=1e-3)
+    assert float(forward) == pytest.approx(float(slope), rel=2e-2)
+
+
 @FUNCTIONS
 def test_samples_at_and_beyond_the_edges(function: str):
     """Up to one element beyond the edge a sample reads the edge; farther, the value outside."""
