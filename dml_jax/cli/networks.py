@@ -260,6 +260,8 @@ def _places(network: "Network", point: "BindPoint", path: Path) -> tuple[int, in
     from dml_jax.dispatch.resources import pillow, reading
 
     (tensor,) = point.tensors
+    with reading(str(path), path.suffix.lower()), pillow().open(path) as opened:
+        width, height = opened.size
     sizes, kinds = tensor.sizes, ((-3, -2, -1), (-1, -3, -2))
     names = network.free.get(point.name) or [None] * len(sizes)
     found = [p for p in kinds if len(sizes) >= 3 and sizes[p[0]] in (1, 3, 4)]
@@ -267,8 +269,6 @@ def _places(network: "Network", point: "BindPoint", path: Path) -> tuple[int, in
         rule = "be [..., C, H, W] or [..., H, W, C] with 1, 3 or 4 channels for a picture"
         raise DmlError([Fault("", f"the input '{point.name}'", rule, Unquoted(tensor.shown()))])
     places = min(found, key=lambda p: (names[p[0]] is not None, sizes[p[0]] != 3))
-    with reading(str(path), path.suffix.lower()), pillow().open(path) as opened:
-        width, height = opened.size
     own = [*sizes]
     for place, size in ((places[1], height), (places[2], width)):
         own[place] = size if names[place] is not None and own[place] == 1 else own[place]

@@ -149,7 +149,7 @@ def check_export(text: bytes, folder: Path) -> None:
     model = Model(folder, keeps_int4=kind % 2 == 0, devices=1 + (kind % 6 == 0))
     model.decoder.network(1, 1, 64, 64, True)
     params = GeneratorParams(model)
-    repr([params.get_search_options(), model.report(), model.folder.never(1)])
+    repr([params.get_search_options(), model.report(), model.folder.rules])
     if kind % 4 == 0:
         params.set_search_options(max_length=24, batch_size=1, num_beams=1)
         made = Generator(model, params)
