@@ -91,6 +91,9 @@ def test_tokens_are_those_of_onnx_runtime(form: str, tmp_path: Path):
     made = generated(model, PROMPT, 40)
     wanted = greedy(tmp_path / "model.onnx", PROMPT, 35)
     assert made.get_sequence(0).tolist() == wanted
+    if said != "fixed size":
+        with pytest.raises(og.GenAIError, match="the output to be one of logits, got"):
+            made.get_output("present.1.key")
     made.rewind_to(12)
     made.append_tokens([7, 8])
     made.generate_next_token()

@@ -227,11 +227,11 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
 
     Raises `DmlError` where it takes the last place in a way that is not known.
     """
-    by_output = {name: node for node in graph.node for name in node.output}
+    by_output = {name: node for node in graph.node for name in node.output if name}
     known, name, path = numbers(graph, read), logits, list[onnx.NodeProto]()
     is_last = False
     while name in by_output and not is_last:
-        path.append(by_output[name])
+        path.append(by_output.pop(name))  # once: a broken graph may be a circle
         kind, given = path[-1].op_type, path[-1].input
         place = [known.get(name) for name in given[1:4]]
         axis = [a.i for a in path[-1].attribute if a.name == "axis"]

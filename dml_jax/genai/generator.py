@@ -534,6 +534,8 @@ class Generator:
         where the option past_present_share_buffer is set, else as many as tokens were read.
         """
         outputs, end = [present for _, present in self._model.folder.caches], self._read[1]
+        if len(self._cache["buffers"]) != len(outputs):  # all tokens are read at each step
+            outputs = []
         logits, ranks = self._model.folder.names["logits"], dict[str, int]()
         if self._beams is not None or self._decoder.is_encoding:
             if name == logits and self._count:
@@ -544,8 +546,8 @@ class Generator:
             if name not in outputs and ranks.get(name) in (0, 3):  # 0: the file does not say it
                 return self._output_of(name, *self._read)
         if name not in outputs:
-            others = [n for n in ranks or [logits] if n not in outputs]
-            rule = f"be keys or values of the model, or one of {', '.join(others)}"
+            others = [n for n, rank in ranks.items() if rank in (0, 3)] or [logits]
+            rule = f"be one of {', '.join([*others, *outputs])}"
             raise refusal("the output", rule, name)
         self._forget_ahead()
         self._compute()
