@@ -236,7 +236,7 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
         place = [known.get(name) for name in given[1:4]]
         axis = [a.i for a in path[-1].attribute if a.name == "axis"]
         is_last = (kind, axis, place) == ("Gather", [1], [-1])
-        is_last = is_last or (kind == "Slice" and place[0] == -1 and place[2:] == [1])
+        is_last = is_last or (kind == "Slice" and place[::2] == [-1, 1])
         inner = [n for n in given if n in by_output and by_output[n].op_type != "Constant"]
         name = inner[0] if len(inner) == 1 else ""
     value = next(v for v in graph.output if v.name == logits)
