@@ -25,7 +25,7 @@ from measuring import Row, difference, measure, parser, run, said_by, wanted
 
 from dml_jax.bench.peers import cuda_mark
 from dml_jax.bench.timing import Contender, interleaved, jax_contender
-from dml_jax.host import cores
+from dml_jax.system.processor import cores
 
 TIMEOUT = 300  # seconds of one process
 TOGETHER = 10  # processes that export models and fill the cache of torch.compile

@@ -16,8 +16,8 @@ import numpy as np
 from dml_jax import __version__
 from dml_jax.bench.timing import Contender, interleaved
 from dml_jax.errors import nearest
-from dml_jax.files import write_whole
-from dml_jax.host import cores
+from dml_jax.system.files import write_whole
+from dml_jax.system.processor import cores
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # its helpers make models and folders
 ROUNDS = 15

@@ -50,8 +50,8 @@ from measuring import (
 
 from dml_jax import load_onnx
 from dml_jax.bench.peers import session_of
-from dml_jax.host import cores
 from dml_jax.onnx import export
+from dml_jax.system.processor import cores
 
 CACHE = Path(os.environ.get("DML_JAX_NETWORKS", Path.home() / ".cache/dml-jax"))
 SECONDS = 400  # of a network's process

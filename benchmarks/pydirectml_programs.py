@@ -23,7 +23,7 @@ from measuring import Row, difference, measure, milliseconds, parser, restart_wi
 
 import dml_jax.pydirectml as dml
 from dml_jax.bench.peers import made_of
-from dml_jax.host import cores
+from dml_jax.system.processor import cores
 
 PROGRAMS = ("mnist", "squeezenet", "mobilenet", "candy", "superres")
 

@@ -23,8 +23,8 @@ from dml_jax import (
     TensorDesc,
     Tile,
 )
-from dml_jax.host import cores as host_cores
 from dml_jax.lowering import parallel_cpu
+from dml_jax.system.processor import cores as host_cores
 
 # XLA has as many threads as NPROC says. Of cores it knows those that are there, so that loops that
 # do little for each byte it gives to less than half of 16.

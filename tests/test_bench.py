@@ -28,7 +28,7 @@ from forms import compiled_soon
 from kernel_shares import REST, kinds_of, shares, shares_of
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions, files
+from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions
 from dml_jax.bench import compare, html, limits, measure, memory, peers, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
@@ -45,6 +45,7 @@ from dml_jax.dispatch.model import load_model
 from dml_jax.errors import install_command
 from dml_jax.graph.parts import ArrayType
 from dml_jax.rewrite.layouts import ChannelsLast
+from dml_jax.system import files
 
 ROOT = Path(__file__).parent.parent
 QUICK = ["--mb", "0.004", "--seconds", "0.001"]

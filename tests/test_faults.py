@@ -27,8 +27,8 @@ from dml_jax.cli import cli
 from dml_jax.dispatch.executor import Executor
 from dml_jax.dispatch.model import load_model, parse_model
 from dml_jax.errors import DmlError
-from dml_jax.files import write_whole
-from dml_jax.memory import available
+from dml_jax.system import free_memory
+from dml_jax.system.files import write_whole
 
 Json = dict[str, Any]
 DEVICE = jax.devices()[0]
@@ -602,38 +602,38 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
-    monkeypatch.setattr(available, "ROOT", tmp_path)
+    monkeypatch.setattr(free_memory, "ROOT", tmp_path)
     return write
 
 
 def test_free_memory(machine: Callable[[str, str], None]):
-    assert available.host_bytes() is None
+    assert free_memory.host_bytes() is None
     machine("proc/meminfo", "MemTotal: 16000 kB\nMemAvailable:    8000 kB\nHugePages_Total: 0\n")
-    assert available.host_bytes() == 8000 * KB
+    assert free_memory.host_bytes() == 8000 * KB
     machine("proc/self/cgroup", "0::/user/service\n")
-    assert available.host_bytes() == 8000 * KB
+    assert free_memory.host_bytes() == 8000 * KB
     machine("sys/fs/cgroup/user/service/memory.max", "max\n")
-    assert available.host_bytes() == 8000 * KB
+    assert free_memory.host_bytes() == 8000 * KB
     machine("sys/fs/cgroup/user/memory.max", "4096000\n")
     machine("sys/fs/cgroup/user/memory.stat", "file 3000000\nanon 96000\n")
-    assert available.host_bytes() == 4_000_000
+    assert free_memory.host_bytes() == 4_000_000
     # In a container the root is its own group.
     machine("sys/fs/cgroup/memory.max", "3000000\n")
-    assert available.host_bytes() == 3_000_000
+    assert free_memory.host_bytes() == 3_000_000
 
 
 def test_free_memory_of_the_first_control_groups(machine: Callable[[str, str], None]):
     machine("proc/self/cgroup", "4:cpu,cpuacct:/x\n3:memory:/docker/abc\n0::/\n")
     machine("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000\n")
     machine("sys/fs/cgroup/memory/memory.stat", "rss 1\ntotal_rss 200000\n")
-    assert available.host_bytes() == 800_000
+    assert free_memory.host_bytes() == 800_000
 
 
 def test_what_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     loaded = parse_model(model("a.npy", 1000), tmp_path)
     device = jax.devices("cpu")[0]
-    monkeypatch.setattr(available, "host_bytes", lambda: 7999)  # once there, once on its way
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: 7999)  # once there, once on its way
     with pytest.raises(DmlError, match=r"its size to fit, .* 7999 bytes .*, got 4000 of 8000"):
         Executor(loaded, device, print)
-    monkeypatch.setattr(available, "host_bytes", lambda: 8000)
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: 8000)
     Executor(loaded, device, print)

@@ -19,9 +19,9 @@ from test_mutated_models import GB, peak  # noqa: E402
 
 from dml_jax import DmlError, Graph, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.memory import available  # noqa: E402
 from dml_jax.onnx import translate  # noqa: E402
 from dml_jax.onnx.topology import needed  # noqa: E402
+from dml_jax.system import free_memory  # noqa: E402
 
 MILLION = 10**6
 
@@ -120,7 +120,7 @@ def test_weights_that_are_small_only_when_packed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: None
 ):
     """A .npz is a .zip file."""
-    monkeypatch.setattr(available, "host_bytes", lambda: 10**8)
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: 10**8)
     (tmp_path / "n.onnx").write_bytes(chain(1))
     with zipfile.ZipFile(tmp_path / "w.npz", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("w.npy", bytes(2 * 10**8))

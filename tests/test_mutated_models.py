@@ -20,7 +20,7 @@ from processes import dml_jax, linux
 from dml_jax.cli import cli
 from dml_jax.dispatch.model import load_model
 from dml_jax.errors import FAULTS_MAX, DmlError
-from dml_jax.memory import available
+from dml_jax.system import free_memory
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def test_mutated_models_run_or_are_refused(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(available, "host_bytes", lambda: 2**28)
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: 2**28)
     rng = random.Random(8)
     models = [json.dumps(m).encode() for name, m in rich_models().items() if name != "graph"]
     statuses = {0: 0, 1: 0}
@@ -173,7 +173,7 @@ IN_A_PROCESS = ("count", "picture", "gathered", "deep")
 def test_refused_before_memory_is_taken(case: str, path: Path, monkeypatch: pytest.MonkeyPatch):
     model, fragment = REFUSED[case]
     path.write_text(model if isinstance(model, str) else json.dumps(model))
-    monkeypatch.setattr(available, "host_bytes", lambda: GB)
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: GB)
     before, start = peak(), time.process_time()
     done = CliRunner().invoke(cli, ["run", str(path), "-a", "cpu"])
     assert done.exit_code == 1

@@ -23,10 +23,10 @@ from test_mutated_models import GB, check, mutated, peak  # noqa: E402
 
 from dml_jax import DmlError, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.memory import available  # noqa: E402
 from dml_jax.onnx import free_sizes  # noqa: E402
 from dml_jax.onnxruntime import InferenceSession  # noqa: E402
 from dml_jax.onnxruntime.errors import OnnxRuntimeError  # noqa: E402
+from dml_jax.system import free_memory  # noqa: E402
 
 FOUND = sorted((Path(__file__).parent / "fuzz/found_networks").glob("*"))
 
@@ -245,7 +245,7 @@ def test_a_network_that_does_not_fit_is_refused_before_memory_is_taken(
     g (float[N] x) => (float[N] y) { y = Relu (x) }"""
     path = tmp_path / "n.onnx"
     path.write_bytes(parser.parse_model(text).SerializeToString())
-    monkeypatch.setattr(available, "host_bytes", lambda: GB)
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: GB)
     before = peak()
     done = CliRunner().invoke(cli, ["run", str(path), "-f", "N:400000000"])
     assert done.exit_code == 1

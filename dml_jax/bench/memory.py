@@ -13,8 +13,8 @@ from jax import lax
 from dml_jax.bench.functions import FLOATS, Bounds, as_tuple, byte_count, drawn
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
 from dml_jax.graph.parts import Edge
-from dml_jax.host import last_cache_bytes
-from dml_jax.memory.available import host_bytes
+from dml_jax.system.free_memory import host_bytes
+from dml_jax.system.processor import last_cache_bytes
 
 Arrays = tuple[jax.Array, ...]
 Place = Callable[[Sequence[int]], Any] | None

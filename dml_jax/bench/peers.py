@@ -23,8 +23,8 @@ from dml_jax.bench.timing import Contender, Mark
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
 from dml_jax.graph import Graph
-from dml_jax.host import cores
 from dml_jax.operator import Operator
+from dml_jax.system.processor import cores
 
 SETTLING = 3e-3  # seconds for which OpenMP's threads spin after a call
 TOLERANCE = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-9}

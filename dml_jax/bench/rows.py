@@ -20,8 +20,8 @@ from dml_jax import __version__
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.functions import type_name
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.files import write_whole
-from dml_jax.host import cores, last_cache_bytes
+from dml_jax.system.files import write_whole
+from dml_jax.system.processor import cores, last_cache_bytes
 
 MOST_UNKNOWN = 10.0  # operations a byte up to which memory limits, where no peak is known
 FORMAT = 1  # of the file; a reader refuses another one

@@ -344,8 +344,8 @@ def _check_together(ctx: click.Context) -> None:
 
 def _check_files(options: _Options) -> None:
     """Raise `DmlError` before anything is measured if a file cannot be written."""
-    from dml_jax.files import check_writable
     from dml_jax.show.figures import check_picture
+    from dml_jax.system.files import check_writable
 
     for target in [*options.outputs, *options.kept]:
         if target.suffix.lower() in (".svg", ".png", ".html"):
@@ -551,7 +551,7 @@ def _say_failed(failed: Mapping[str, str]) -> None:
 
 def _write(target: Path, results: "Results", title: str, verbose: bool) -> None:
     from dml_jax.bench import html, report
-    from dml_jax.files import write_whole
+    from dml_jax.system.files import write_whole
 
     rows = [*results.rows.values()]
     match target.suffix.lower():
@@ -576,7 +576,7 @@ def _compare(options: _Options) -> None:
 
     from dml_jax.bench import compare, report
     from dml_jax.bench.rows import Results
-    from dml_jax.files import write_whole
+    from dml_jax.system.files import write_whole
 
     for target in options.outputs:
         if target.suffix.lower() not in (".json", ".md", ".csv"):
@@ -606,8 +606,8 @@ def _compare(options: _Options) -> None:
 def _profile(made: "list[Cell]", folder: Path, device: Any) -> None:
     """Write a trace of the whole program, and the nodes of each kernel beside it."""
     from dml_jax.bench.networks import profile
-    from dml_jax.files import write_whole
     from dml_jax.graph import Graph
+    from dml_jax.system.files import write_whole
 
     cell = next((c for c in made if c.family == "program"), made[0])
     graph = getattr(cell.function, "graph", cell.function)

@@ -102,7 +102,7 @@ def generate(
 
 def _array(path: Path) -> Any:
     """Return the array in a file. Raises `DmlError` where it cannot be read."""
-    from dml_jax.files import read_npy
+    from dml_jax.system.files import read_npy
 
     try:
         return read_npy(path)

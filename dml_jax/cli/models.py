@@ -9,8 +9,8 @@ import click
 
 from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
 from dml_jax.errors import DmlError, Fault, Sentence, inside, printable
-from dml_jax.files import absolute
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
+from dml_jax.system.files import absolute
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model

@@ -34,8 +34,8 @@ from dml_jax.errors import (
     printable,
     raise_if,
 )
-from dml_jax.files import check_writable, similar_file, write_npy, write_whole
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.system.files import check_writable, similar_file, write_npy, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from dml_jax.dispatch.resources import Values
     from dml_jax.dispatch.timing import Timing
     from dml_jax.graph import Graph
-    from dml_jax.memory.available import Device
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
     from dml_jax.operator.callable import BindPoint
+    from dml_jax.system.free_memory import Device
 
 
 def _size(text: str) -> int:

@@ -41,8 +41,8 @@ from dml_jax.cli.terminal import (
 from dml_jax.dispatch.timing import ONCE, Timing
 from dml_jax.enums import PRECISIONS, FeatureLevel
 from dml_jax.errors import printable
-from dml_jax.files import cache_folder
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.system.files import cache_folder
 
 if TYPE_CHECKING:
     from dml_jax.dispatch.model import Model

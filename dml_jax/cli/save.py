@@ -7,7 +7,7 @@ import click
 
 from dml_jax.cli.terminal import Command, json_option, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.files import similar_file
+from dml_jax.system.files import similar_file
 
 # Reading and writing report their errors themselves: they are no wrong command line.
 FILE = click.Path(readable=False, path_type=Path)
@@ -54,7 +54,7 @@ def _arrays(path: Path) -> dict[str, Any]:
 
     import numpy as np
 
-    from dml_jax.memory.available import host_bytes
+    from dml_jax.system.free_memory import host_bytes
 
     try:
         with zipfile.ZipFile(path) as packed:

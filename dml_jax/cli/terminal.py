@@ -17,14 +17,14 @@ import click
 
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
-from dml_jax.files import parse_text
 from dml_jax.show.figures import check_name
+from dml_jax.system.files import parse_text
 
 if TYPE_CHECKING:
     from dml_jax.description.tensor import TensorDesc
     from dml_jax.graph import FunctionNode
-    from dml_jax.memory.available import Device
     from dml_jax.operator.callable import Bindable
+    from dml_jax.system.free_memory import Device
 
 STATUS = (
     "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted, "

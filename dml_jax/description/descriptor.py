@@ -30,7 +30,7 @@ from dml_jax.description.fields import (
 )
 from dml_jax.enums import Enumeration
 from dml_jax.errors import NOTHING, OF_LENGTHS, DmlError, Fault, field_of, nearest_name, suggested
-from dml_jax.files import is_note
+from dml_jax.system.files import is_note
 
 
 def field(*, converter: Callable[[Any], Any], default: Any = MISSING) -> Any:

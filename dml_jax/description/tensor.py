@@ -27,8 +27,8 @@ from dml_jax.errors import (
     nearest,
     with_article,
 )
-from dml_jax.files import is_note
 from dml_jax.lowering import memory, nibbles
+from dml_jax.system.files import is_note
 
 Sizes = tuple[int, ...]
 Integers = Sequence[int] | np.ndarray

@@ -18,12 +18,12 @@ from dml_jax.dispatch.reading import path_of
 from dml_jax.dispatch.resources import IMAGE_TYPES, Resource, pillow
 from dml_jax.dispatch.timing import ONCE, Timing, Track
 from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
-from dml_jax.files import absolute, check_writable, write_npy, write_whole
-from dml_jax.memory import available
-from dml_jax.memory.available import Device
 from dml_jax.memory.binding import TensorInMemory
 from dml_jax.memory.binding_table import BindingTable, Buffer
 from dml_jax.operator.callable import Bindable
+from dml_jax.system import free_memory
+from dml_jax.system.files import absolute, check_writable, write_npy, write_whole
+from dml_jax.system.free_memory import Device
 
 Sizes = tuple[int, ...]
 Record = Callable[[str, dict[str, Any]], None]
@@ -274,7 +274,10 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
     total, largest = sum(sizes.values()), max(sizes, key=lambda name: sizes[name], default="")
     # The host holds one array at a time on its way to the device.
     host = sizes.get(largest, 0) + (total if device.platform == "cpu" else 0)
-    for needed, free in ((total, available.device_bytes(device)), (host, available.host_bytes())):
+    for needed, free in (
+        (total, free_memory.device_bytes(device)),
+        (host, free_memory.host_bytes()),
+    ):
         if free is not None and needed > free:
             rule = f"fit, with the other resources, into the {free} bytes that are free"
             value = Unquoted(f"{sizes[largest]} of {needed} bytes")
@@ -283,7 +286,7 @@ def check_memory(sizes: Mapping[str, int], device: Device) -> None:
 
 def check_temporary(function: Bindable, needed: int, device: Device, where: str) -> None:
     """Refuse a dispatch of a function whose temporary memory, of `needed` bytes, does not fit."""
-    free = available.free_bytes(device)
+    free = free_memory.free_bytes(device)
     if free is not None and needed > free:
         rule = f"fit into the {free} bytes that are free"
         value = Unquoted(f"{needed} bytes")

@@ -51,9 +51,9 @@ from dml_jax.errors import (
     refused,
     suggested,
 )
-from dml_jax.files import absolute, as_path
 from dml_jax.memory.binding import TensorInMemory, check_overlaps, check_range
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
+from dml_jax.system.files import absolute, as_path
 
 PRINT_MAX = 2**22
 """The number of elements that a command may print: seconds of text, less than a gigabyte."""

@@ -19,7 +19,7 @@ from dml_jax.errors import (
     nearest,
     refused,
 )
-from dml_jax.files import absolute, distinct_keys, is_note, read_parsed, similar_file
+from dml_jax.system.files import absolute, distinct_keys, is_note, read_parsed, similar_file
 
 
 def read_json(path: Path) -> Any:

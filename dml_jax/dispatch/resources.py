@@ -25,7 +25,7 @@ from dml_jax.errors import (
     moving,
     refused,
 )
-from dml_jax.files import read_npy
+from dml_jax.system.files import read_npy
 
 UINT64_MAX = 2**64 - 1
 IMAGE_TYPES = (".png", ".jpg", ".jpeg")

@@ -15,10 +15,10 @@ from dml_jax.dispatch.executor import Executor, shaped, tensors_of, typed
 from dml_jax.dispatch.model import Dispatch, Model, WriteFile, load_model
 from dml_jax.dispatch.resources import UNKNOWN, Resource, values_of_file
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, nearest, raise_if
-from dml_jax.files import as_path
-from dml_jax.memory.available import Device
 from dml_jax.memory.binding import TensorInMemory
 from dml_jax.memory.binding_table import IS_DEVICE, checked_type
+from dml_jax.system.files import as_path
+from dml_jax.system.free_memory import Device
 
 Array = jax.Array | np.ndarray | np.generic
 

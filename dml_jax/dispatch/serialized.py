@@ -17,7 +17,6 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.dispatch.flatbuffer import Flatbuffer, Table
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, collecting, inside, raise_if
-from dml_jax.files import similar_file
 from dml_jax.graph import (
     ConstantNode,
     Graph,
@@ -28,6 +27,7 @@ from dml_jax.graph import (
     Source,
 )
 from dml_jax.operator import Fused, Operator, operator_type
+from dml_jax.system.files import similar_file
 
 _WHAT = "a serialized graph of DirectML"
 _OPERATOR, _CONSTANT = 1, 2  # NodeDesc

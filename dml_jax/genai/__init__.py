@@ -4,7 +4,7 @@ It reads the folders that onnxruntime_genai's model builder writes. `python -m d
 programs that import `onnxruntime_genai`.
 """
 
-from dml_jax.running import need as _need
+from dml_jax.system.unchanged_programs import need as _need
 
 _need("onnx", "read ONNX models", "genai")
 

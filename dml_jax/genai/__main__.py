@@ -3,8 +3,8 @@
 import sys
 
 import dml_jax.genai
-from dml_jax import running
 from dml_jax.genai.errors import GenAIError
+from dml_jax.system import unchanged_programs
 
 
 def _install() -> None:
@@ -12,6 +12,6 @@ def _install() -> None:
 
 
 if __name__ == "__main__":
-    running.run(
+    unchanged_programs.run(
         "dml_jax.genai", sys.argv[1:], _install, lambda error: isinstance(error, GenAIError)
     )

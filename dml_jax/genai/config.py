@@ -9,7 +9,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dml_jax.files import cache_folder
 from dml_jax.genai.absent import MEMORY, MultiModalProcessor, StreamingProcessor
 from dml_jax.genai.ahead import STEPS, steps_of
 from dml_jax.genai.decoder import CHUNKS, Decoder
@@ -21,6 +20,7 @@ from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.onnx.external import files_of
 from dml_jax.operator.callable import are_refused
+from dml_jax.system.files import cache_folder
 
 _SMALL = 1 << 24  # bytes of files: a step takes less time than what Python does for it
 _STEPS_OF_SMALL = 8

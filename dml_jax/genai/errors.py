@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dml_jax import running
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.system import unchanged_programs
 
 _OF_BROKEN = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
@@ -49,7 +49,7 @@ def fitting(field: str, rule: str) -> Iterator[None]:
 
 def need(package: str, purpose: str) -> None:
     """Raise `DmlError` where a package is missing that a purpose needs."""
-    running.need(package, purpose, "genai")
+    unchanged_programs.need(package, purpose, "genai")
 
 
 def absent(what: str, instead: str) -> GenAIError:

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
-from dml_jax.files import parse_text
 from dml_jax.genai.errors import fitting
+from dml_jax.system.files import parse_text
 
 PLAIN = "config.json"
 _OWN, _MOST = "genai_config.json", 2**31 - 1

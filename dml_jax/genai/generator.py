@@ -17,7 +17,7 @@ from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.search import SearchOptions, key_of, picked, repeating
 from dml_jax.genai.tensors import Tensor
-from dml_jax.host import check_process
+from dml_jax.system.processor import check_process
 
 
 class GeneratorParams:

@@ -20,11 +20,11 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.files import read_bytes, write_whole
 from dml_jax.genai.errors import fitting, need
 from dml_jax.genai.exports import members, whole
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.blocks import Walk
+from dml_jax.system.files import read_bytes, write_whole
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

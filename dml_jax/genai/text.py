@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.files import parse_text
 from dml_jax.genai.config import Config, Model
 from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
 from dml_jax.genai.exports import whole
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.templates import filled
 from dml_jax.genai.tensors import Tensor
+from dml_jax.system.files import parse_text
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
 _ERROR_STREAM = threading.Lock()

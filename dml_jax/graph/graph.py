@@ -19,7 +19,6 @@ from dml_jax.description.fields import Array, Count, Structure, UInt
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted, expect_few
-from dml_jax.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 from dml_jax.graph.bfloat16 import computed, through_float32
 from dml_jax.graph.parts import (
     LITERAL_BYTES,
@@ -45,6 +44,7 @@ from dml_jax.graph.wiring import Wiring
 from dml_jax.lowering.by_platform import stored
 from dml_jax.operator import Operator
 from dml_jax.operator.callable import Bindable, BindPoint
+from dml_jax.system.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 
 _REPEATED = 8  # equal nodes
 

@@ -28,9 +28,9 @@ from dml_jax.errors import (
     refused,
     with_article,
 )
-from dml_jax.files import read_npy, similar_file
 from dml_jax.lowering import memory
 from dml_jax.operator import Operator, operator_from_json
+from dml_jax.system.files import read_npy, similar_file
 
 
 class ArrayType(NamedTuple):

@@ -10,8 +10,8 @@ import math
 import jax
 from jax import lax
 
-from dml_jax.host import cores
 from dml_jax.lowering.dtypes import bits_of, is_float
+from dml_jax.system.processor import cores
 
 MUCH = 2**20  # bytes from which on it is worth waking all cores
 

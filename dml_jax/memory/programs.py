@@ -26,10 +26,10 @@ from jax.core import Tracer
 from jax.experimental import serialize_executable
 
 from dml_jax import __version__
-from dml_jax.host import cores
 from dml_jax.lowering.precision import chosen_name
-from dml_jax.memory.available import Device
 from dml_jax.operator.callable import compiled_with
+from dml_jax.system.free_memory import Device
+from dml_jax.system.processor import cores
 
 MOST_BYTES = 2 << 30  # of all files in a folder; those that were not read for the longest time go
 PROGRAM, FACTS = ".program", ".facts"

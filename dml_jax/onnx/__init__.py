@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dml_jax.files import cache_folder
-from dml_jax.running import need
+from dml_jax.system.files import cache_folder
+from dml_jax.system.unchanged_programs import need
 
 if TYPE_CHECKING:
     from dml_jax.onnx.model import free_names, free_sizes, sizes_of

@@ -12,7 +12,6 @@ import onnx
 
 from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
-from dml_jax.host import check_process
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.memory.programs import Programs, default_device
@@ -29,6 +28,7 @@ from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.tensors import Scope, TensorList
 from dml_jax.onnx.translate import Translation
 from dml_jax.onnx.turns import turns_of
+from dml_jax.system.processor import check_process
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
 

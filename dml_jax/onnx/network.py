@@ -18,7 +18,6 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, raise_if
 from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
-from dml_jax.host import check_process
 from dml_jax.lowering.precision import chosen
 from dml_jax.memory.programs import Kept
 from dml_jax.onnx import tuning
@@ -36,6 +35,7 @@ from dml_jax.onnx.translate import Translation
 from dml_jax.operator.callable import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.hoisting import hoisted
+from dml_jax.system.processor import check_process
 
 _SHOWN = 4  # inputs or outputs that a repr shows
 _KEPT = (

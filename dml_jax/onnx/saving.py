@@ -15,11 +15,11 @@ from google.protobuf.message import EncodeError
 from onnx import TensorProto, checker, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.files import as_path, beside
 from dml_jax.onnx.external import Folder, is_external, tensors_of
 from dml_jax.onnx.large import stamp_of
 from dml_jax.onnx.model import parsed
 from dml_jax.onnx.tensors import dense
+from dml_jax.system.files import as_path, beside
 
 _PAGE = 4096  # bytes: where tensors begin in a file, so that systems can map them
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "raw_data")

@@ -19,7 +19,7 @@ Choices:
 from typing import NoReturn
 
 from dml_jax.errors import nearest
-from dml_jax.running import need as _need
+from dml_jax.system.unchanged_programs import need as _need
 
 _need("onnx", "read ONNX models", "onnx")
 

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dml_jax import host
 from dml_jax.errors import DmlError, Fault, Sentence
 from dml_jax.onnx.functions import Opsets, key_of
 from dml_jax.onnx.inference import Types, types_of
@@ -20,6 +19,7 @@ from dml_jax.onnx.schemas import check_inference, schema_of
 from dml_jax.onnx.stages import Source, Values, read_by_outer
 from dml_jax.onnx.topology import within
 from dml_jax.onnxruntime import errors
+from dml_jax.system import processor
 
 _IR, _OPSET = 10, 21  # which all releases of onnxruntime read that can stand beside this package
 _LOCALE = "C.utf8"  # has the letters of en_US, ONNX's default, which small Linux systems lack
@@ -197,7 +197,7 @@ def _session(model: onnx.ModelProto) -> Any:
     package = _package()
     options = package.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = min(host.cores(), _THREADS_MAX)
+    options.intra_op_num_threads = min(processor.cores(), _THREADS_MAX)
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     return package.InferenceSession(model.SerializeToString(), options, providers=providers)

@@ -9,11 +9,11 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from dml_jax.errors import nearest, with_article
-from dml_jax.files import cache_folder
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from dml_jax.onnxruntime.errors import sentence
 from dml_jax.onnxruntime.refused import ADAPTERS, COMPILED, DEVICES, refusing
+from dml_jax.system.files import cache_folder
 
 PROGRAMS_ENTRY = "session.dml_jax_programs"
 QUICK_ENTRY = "session.dml_jax_quick_compile"

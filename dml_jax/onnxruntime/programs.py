@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dml_jax import running
 from dml_jax.errors import DmlError
 from dml_jax.onnxruntime import options
 from dml_jax.onnxruntime.errors import OnnxRuntimeError
 from dml_jax.onnxruntime.version import VERSION
+from dml_jax.system import unchanged_programs
 
 _OWN, _NO_CACHE = "dml_jax.onnxruntime", "--no-cache"
 _CAPI = (
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     is_kept = [*arguments[:1]] != [_NO_CACHE]
     options.DEFAULTS[options.CACHE_ENTRY] = str(int(is_kept))
     given, shown = arguments[not is_kept :], f"[{_NO_CACHE}] "
-    running.run(_OWN, given, install, _is_usage, shown, has_modules=True)
+    unchanged_programs.run(_OWN, given, install, _is_usage, shown, has_modules=True)
 
 
 def _is_usage(error: BaseException) -> bool:

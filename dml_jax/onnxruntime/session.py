@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
-from dml_jax.host import check_process
 from dml_jax.onnx.external import Folder, files_of
 from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.kept import digest_of
@@ -30,6 +29,7 @@ from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.values import OrtValue
 from dml_jax.system.aligned_memory import Pages, aligned
+from dml_jax.system.processor import check_process
 
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 

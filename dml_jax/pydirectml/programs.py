@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dml_jax import running
 from dml_jax.pydirectml.arguments import ArgumentError, PyDirectMLError
+from dml_jax.system import unchanged_programs
 
 PACKAGE = "dml_jax.pydirectml"
 OPTION = "--save-images"
@@ -24,7 +24,9 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[:1] == [OPTION]:
         folder = Path(arguments[1]) if len(arguments) > 1 else None
         arguments = arguments[2:]
-    running.run(PACKAGE, arguments, partial(_install, folder), _is_usage, f"[{OPTION} FOLDER] ")
+    unchanged_programs.run(
+        PACKAGE, arguments, partial(_install, folder), _is_usage, f"[{OPTION} FOLDER] "
+    )
 
 
 def _install(folder: Path | None) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from dml_jax.errors import DmlError, Fault, missing_extra
-from dml_jax.files import write_whole
+from dml_jax.system.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -125,4 +125,4 @@ def _trimmed(steps: types.TracebackType | None, is_usage: bool) -> types.Traceba
 
 def _is_own(step: types.TracebackType) -> bool:
     name = step.tb_frame.f_code.co_filename
-    return name.startswith((str(Path(__file__).parent), "<frozen runpy>"))
+    return name.startswith((str(Path(__file__).parents[1]), "<frozen runpy>"))
