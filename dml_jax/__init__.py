@@ -53,7 +53,7 @@ _PLACES = {
 _MODULES = ("enums", "functional", "operators")
 _DRAWN = {
     **dict.fromkeys(("Graph", "GraphBuilder", "load_onnx"), "show.diagrams"),
-    **dict.fromkeys(("Model", "load_model"), "dispatch.diagrams"),
+    **dict.fromkeys(("Model", "load_model"), "show.dxdispatch_models"),
 }
 _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -68,8 +68,8 @@ def show(
         else:
             show_network(loaded, as_json)
         if output is not None:
-            from dml_jax.dispatch.diagrams import model_picture
             from dml_jax.show.diagrams import draw, graph_picture
+            from dml_jax.show.dxdispatch_models import model_picture
 
             if isinstance(loaded, Graph):
                 picture = graph_picture(loaded)
@@ -84,9 +84,9 @@ def show(
 def _program(loaded: "Model | Graph | Network", file: Path) -> str:
     """Return the program that makes what was loaded. Raises `DmlError` where there is none."""
     from dml_jax.dispatch.model import Model
-    from dml_jax.dispatch.source import model_program
     from dml_jax.graph import Graph
     from dml_jax.operator import Operator
+    from dml_jax.show.dxdispatch_source import model_program
     from dml_jax.show.source import program
 
     if isinstance(loaded, Graph):
