@@ -13,8 +13,8 @@ _PLACES = {
     "memory.binding_table": ("BindingTable", "Buffer", "BufferBinding"),
     "memory.compiled": ("Compiled", "compile"),
     "description.descriptor": ("ScaleBias", "Size2D"),
-    "dispatch.model": ("Model", "load_model"),
-    "dispatch.run": ("run_model",),
+    "dxdispatch.model": ("Model", "load_model"),
+    "dxdispatch.run": ("run_model",),
     "enums": (
         "AxisDirection",
         "ConvolutionDirection",

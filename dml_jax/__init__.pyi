@@ -16,11 +16,11 @@ from dml_jax.description.tensor import (
     TensorDesc as TensorDesc,
     calc_buffer_tensor_size as calc_buffer_tensor_size,
 )
-from dml_jax.dispatch.model import (
+from dml_jax.dxdispatch.model import (
     Model as Model,
     load_model as load_model,
 )
-from dml_jax.dispatch.run import (
+from dml_jax.dxdispatch.run import (
     run_model as run_model,
 )
 from dml_jax.enums import (

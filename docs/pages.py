@@ -96,9 +96,9 @@ REFERENCE = {
         "memory.binding_table.BindingTable",
     ],
     "DxDispatch models": [
-        "dispatch.model.load_model",
-        "dispatch.run.run_model",
-        "dispatch.model.Model",
+        "dxdispatch.model.load_model",
+        "dxdispatch.run.run_model",
+        "dxdispatch.model.Model",
     ],
     "ONNX networks": ["onnx.load_onnx", "onnx.network.Network"],
     "Enumerations": [

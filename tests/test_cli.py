@@ -35,7 +35,7 @@ from dml_jax import (
     run_model,
 )
 from dml_jax.cli import cli
-from dml_jax.dispatch.executor import Executor
+from dml_jax.dxdispatch.executor import Executor
 from dml_jax.facts import catalogue
 
 COMMANDS = list(cli.commands)
@@ -519,7 +519,7 @@ def test_a_device_that_fails_is_said_in_one_line(model: str, monkeypatch: pytest
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("dml_jax.dispatch.executor.Executor.run", fail)
+    monkeypatch.setattr("dml_jax.dxdispatch.executor.Executor.run", fail)
     result = invoke("run", model)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("The device failed: MemoryError")

@@ -19,8 +19,8 @@ from png import png
 
 from dml_jax import Operator
 from dml_jax.cli import cli
-from dml_jax.dispatch.executor import Executor, Timing
-from dml_jax.dispatch.model import load_model, parse_model
+from dml_jax.dxdispatch.executor import Executor, Timing
+from dml_jax.dxdispatch.model import load_model, parse_model
 from dml_jax.errors import DmlError
 
 Json = dict[str, Any]
@@ -1066,14 +1066,14 @@ def test_milliseconds_to_run(
 ):
     """DxDispatch's help: at least so many milliseconds, and at least so many iterations."""
     clock = Clock()
-    monkeypatch.setattr("dml_jax.dispatch.timing.time", clock)
+    monkeypatch.setattr("dml_jax.dxdispatch.timing.time", clock)
     assert iterations_of(*options.split()) == iterations
     assert clock.now >= seconds
 
 
 def test_milliseconds_are_run_without_an_interval(monkeypatch: pytest.MonkeyPatch):
     clock = Clock()
-    monkeypatch.setattr("dml_jax.dispatch.timing.time", clock)
+    monkeypatch.setattr("dml_jax.dxdispatch.timing.time", clock)
     assert iterations_of("-t", "200", "-i", "2") > 2
     assert clock.now >= 0.2
 

@@ -20,8 +20,8 @@ from test_faults import DEVICE, HALF, KB, MB, at_once, names, resident
 
 from dml_jax import pydirectml as dml
 from dml_jax.cli import cli
-from dml_jax.dispatch.executor import Executor
-from dml_jax.dispatch.model import load_model
+from dml_jax.dxdispatch.executor import Executor
+from dml_jax.dxdispatch.model import load_model
 from dml_jax.errors import DmlError
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

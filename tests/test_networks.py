@@ -18,7 +18,7 @@ from onnx import parser  # noqa: E402
 import dml_jax  # noqa: E402
 from dml_jax import OPERATORS, DmlError, OperatorNode, load_model, load_onnx, run_model  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.dispatch import serialized as reading  # noqa: E402
+from dml_jax.dxdispatch import serialized as reading  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 
 Json = dict[str, Any]

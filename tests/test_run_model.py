@@ -15,7 +15,7 @@ from guide_model import guide_model
 
 from dml_jax import DmlError, Model, Reduce, load_model, run_model
 from dml_jax.cli import cli
-from dml_jax.dispatch.resources import parse_resource
+from dml_jax.dxdispatch.resources import parse_resource
 
 
 def loaded(tmp_path: Path, value: Any) -> Model:

@@ -19,7 +19,7 @@ from processes import linux
 import dml_jax
 from dml_jax import DmlError
 from dml_jax.cli import cli
-from dml_jax.dispatch.resources import values_of_file
+from dml_jax.dxdispatch.resources import values_of_file
 from dml_jax.enums import TensorDataType
 from dml_jax.genai.folder import Folder
 from dml_jax.onnxruntime import InferenceSession

@@ -198,7 +198,7 @@ def test_split_returns_a_tuple_of_arrays():
 
 def test_importing_starts_no_backend():
     program = (
-        "import jax, dml_jax, dml_jax.dispatch.model, dml_jax.dispatch.run\n"
+        "import jax, dml_jax, dml_jax.dxdispatch.model, dml_jax.dxdispatch.run\n"
         "from jax._src import xla_bridge\n"
         "assert not xla_bridge._backends, xla_bridge._backends\n"
     )
@@ -209,7 +209,7 @@ def test_the_core_needs_only_its_dependencies():
     """Importing the package, and running an operator, imports nothing that an extra brings."""
     program = (
         "import sys, numpy, dml_jax\n"
-        "assert 'dml_jax.dispatch' not in sys.modules\n"
+        "assert 'dml_jax.dxdispatch' not in sys.modules\n"
         "assert callable(dml_jax.run_model)\n"
         "extras = {'click', 'rich', 'rapidjson', 'PIL'} & set(sys.modules)\n"
         "assert not extras, extras\n"

@@ -82,7 +82,7 @@ def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
 
 def _kind_of_json(path: Path) -> str:
     """Return what a JSON file holds, "" for neither. Raises `DmlError` if it cannot be read."""
-    from dml_jax.dispatch.reading import read_json
+    from dml_jax.dxdispatch.reading import read_json
 
     value = read_json(path)
     keys = value.keys() if isinstance(value, dict) else ()

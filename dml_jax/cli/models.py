@@ -13,7 +13,7 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
 from dml_jax.system.files import absolute
 
 if TYPE_CHECKING:
-    from dml_jax.dispatch.model import Model
+    from dml_jax.dxdispatch.model import Model
     from dml_jax.graph import Graph
 
 
@@ -33,8 +33,8 @@ def load(
 
     Raises `DmlError` with all faults.
     """
-    from dml_jax.dispatch.model import parse_model
-    from dml_jax.dispatch.reading import folder_of, read_json
+    from dml_jax.dxdispatch.model import parse_model
+    from dml_jax.dxdispatch.reading import folder_of, read_json
     from dml_jax.graph import Graph
 
     if takes_graphs and path.is_dir():

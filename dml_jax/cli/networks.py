@@ -40,8 +40,8 @@ from dml_jax.system.files import check_writable, similar_file, write_npy, write_
 if TYPE_CHECKING:
     import numpy as np
 
-    from dml_jax.dispatch.resources import Values
-    from dml_jax.dispatch.timing import Timing
+    from dml_jax.dxdispatch.resources import Values
+    from dml_jax.dxdispatch.timing import Timing
     from dml_jax.graph import Graph
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
@@ -157,7 +157,7 @@ def load_network(
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
-    from dml_jax.dispatch.networks import NetworkFile
+    from dml_jax.dxdispatch.networks import NetworkFile
 
     if path.is_dir():
         raise DmlError([folder_fault(path)])
@@ -231,7 +231,7 @@ def _read(network: "Network", point: "BindPoint", path: Path, pictures: Pictures
     """Return the input of a network in the file at `path`. Raises `DmlError`."""
     import numpy as np
 
-    from dml_jax.dispatch.resources import IMAGE_TYPES, UNKNOWN, values_of_file
+    from dml_jax.dxdispatch.resources import IMAGE_TYPES, UNKNOWN, values_of_file
 
     (tensor,), kind = point.tensors, path.suffix.lower()
     places, sizes = None, None
@@ -257,7 +257,7 @@ def _places(network: "Network", point: "BindPoint", path: Path) -> tuple[int, in
     Raises `DmlError` where no dimension can have the channels, and where the picture would shrink
     to a free height or width of size 1.
     """
-    from dml_jax.dispatch.resources import pillow, reading
+    from dml_jax.dxdispatch.resources import pillow, reading
 
     (tensor,) = point.tensors
     with reading(str(path), path.suffix.lower()), pillow().open(path) as opened:
@@ -568,7 +568,7 @@ def say_times(report: Mapping[str, Any]) -> None:
 def compiled_network(network: "Network", name: str, device: "Device") -> "Compiled":
     """Return the program of a network for a device. Raises `DmlError` where memory is too small."""
     from dml_jax import compile as compiled
-    from dml_jax.dispatch.executor import check_memory, check_temporary
+    from dml_jax.dxdispatch.executor import check_memory, check_temporary
 
     sizes = {
         f"{name}: {point.name} {tensor.shown()}": tensor.total_tensor_size_in_bytes

@@ -38,14 +38,14 @@ from dml_jax.cli.terminal import (
     say_json,
     working,
 )
-from dml_jax.dispatch.timing import ONCE, Timing
+from dml_jax.dxdispatch.timing import ONCE, Timing
 from dml_jax.enums import PRECISIONS, FeatureLevel
 from dml_jax.errors import printable
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.system.files import cache_folder
 
 if TYPE_CHECKING:
-    from dml_jax.dispatch.model import Model
+    from dml_jax.dxdispatch.model import Model
 
 UINT_MAX = 2**32 - 1  # of DxDispatch's counts
 PRINT_MOST = 1000
@@ -290,8 +290,8 @@ def _run_model(
     print_commands: bool,
 ) -> dict[str, Any]:
     """Run a model; return what JSON reports of it."""
-    from dml_jax.dispatch.executor import Executor
-    from dml_jax.dispatch.run import initial_of_files
+    from dml_jax.dxdispatch.executor import Executor
+    from dml_jax.dxdispatch.run import initial_of_files
 
     report: dict[str, Any] = {}
 

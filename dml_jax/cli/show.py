@@ -23,7 +23,7 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.options import NetworkOptions
 
 if TYPE_CHECKING:
-    from dml_jax.dispatch.model import Model
+    from dml_jax.dxdispatch.model import Model
     from dml_jax.graph import Graph
     from dml_jax.onnx import Network
 
@@ -49,7 +49,7 @@ def show(
     dml-jax show model.json --python > model.py
     """  # noqa: D301
     with reporting(as_json):
-        from dml_jax.dispatch.model import Model
+        from dml_jax.dxdispatch.model import Model
         from dml_jax.graph import Graph
 
         new = "" if output is None else new_folder(output)
@@ -83,7 +83,7 @@ def show(
 
 def _program(loaded: "Model | Graph | Network", file: Path) -> str:
     """Return the program that makes what was loaded. Raises `DmlError` where there is none."""
-    from dml_jax.dispatch.model import Model
+    from dml_jax.dxdispatch.model import Model
     from dml_jax.graph import Graph
     from dml_jax.operator import Operator
     from dml_jax.show.dxdispatch_source import model_program

@@ -157,7 +157,7 @@ INPUT = _Input()
 
 def read_stdin() -> Any:
     """Return the JSON value on standard input. Raises `DmlError` with its faults."""
-    from dml_jax.dispatch.reading import parse_json
+    from dml_jax.dxdispatch.reading import parse_json
 
     return parse_text(sys.stdin.buffer.read(), "Model '-'", parse_json)
 

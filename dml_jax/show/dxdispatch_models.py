@@ -1,7 +1,7 @@
 """Pictures of models: the commands, and the data that flows between them."""
 
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.dispatch.model import Dispatch, Model, Print
+from dml_jax.dxdispatch.model import Dispatch, Model, Print
 from dml_jax.show.diagrams import Picture, kind_of, label, svg
 
 _Writer = tuple[int, TensorDesc]

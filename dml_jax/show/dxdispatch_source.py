@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.dispatch import resources
-from dml_jax.dispatch.model import Dispatch, Model, Print, WriteFile
-from dml_jax.dispatch.resources import Resource
+from dml_jax.dxdispatch import resources
+from dml_jax.dxdispatch.model import Dispatch, Model, Print, WriteFile
+from dml_jax.dxdispatch.resources import Resource
 from dml_jax.graph import Graph
 from dml_jax.show.source import array_code, folded, head, reserved, statements, variable_of
 

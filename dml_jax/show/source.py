@@ -33,8 +33,8 @@ _IMPORTS = {
     "jax": "import jax",
     "np": "import numpy as np",
     "dml": "import dml_jax as dml",
-    "write_file": "from dml_jax.dispatch.executor import write_file",
-    "read_image": "from dml_jax.dispatch.resources import read_image",
+    "write_file": "from dml_jax.dxdispatch.executor import write_file",
+    "read_image": "from dml_jax.dxdispatch.resources import read_image",
 }
 
 Value = tuple[str, TensorDesc]

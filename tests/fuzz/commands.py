@@ -83,7 +83,7 @@ def mutated_file(data: bytes, rng: random.Random) -> bytes:
 
 def parsed(data: bytes) -> Any:
     """Return what the first parser makes of a file."""
-    from dml_jax.dispatch.reading import parse_json
+    from dml_jax.dxdispatch.reading import parse_json
 
     return onnx.ModelProto.FromString(data[1:]) if data[:1] == b"N" else parse_json(data[1:])
 

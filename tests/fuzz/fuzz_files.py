@@ -128,7 +128,7 @@ def mutated_array(data: bytes, rng: random.Random) -> bytes:
 
 def check_array(data: bytes, folder: Path) -> None:
     """Read a .npy file as an input of a network and as the values of a resource."""
-    from dml_jax.dispatch.resources import UNKNOWN, values_of_file
+    from dml_jax.dxdispatch.resources import UNKNOWN, values_of_file
 
     path = folder / "x.npy"
     path.write_bytes(data)
@@ -189,7 +189,7 @@ def mutated_picture(data: bytes, rng: random.Random) -> bytes:
 
 def check_picture(data: bytes, folder: Path) -> None:
     """Read a picture as FLOAT32 of another size."""
-    from dml_jax.dispatch.resources import values_of_file
+    from dml_jax.dxdispatch.resources import values_of_file
     from dml_jax.enums import TensorDataType
 
     name = "x.png" if data[:4] == b"\x89PNG" else "x.jpg"
@@ -318,7 +318,7 @@ def _of_networks() -> dict[str, bytes]:
 
 
 def _json_of(data: bytes) -> Any:
-    from dml_jax.dispatch.reading import parse_json
+    from dml_jax.dxdispatch.reading import parse_json
 
     return parse_json(data)
 

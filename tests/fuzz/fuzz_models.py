@@ -29,8 +29,8 @@ sys.path[:0] = [str(ROOT), str(HERE.parent)]
 
 def check(path: Path, images: Path) -> None:
     """What holds of any file: it is refused with a `DmlError`, or taken, and then consistent."""
-    from dml_jax.dispatch.model import parse_model
-    from dml_jax.dispatch.reading import read_json
+    from dml_jax.dxdispatch.model import parse_model
+    from dml_jax.dxdispatch.reading import read_json
     from dml_jax.errors import DmlError
     from dml_jax.graph import Graph
     from dml_jax.operator import Operator, operator_from_json
@@ -76,7 +76,7 @@ def fuzz(folder: Path, seconds: int) -> None:
     jax.config.update("jax_enable_x64", True)
     atheris: Any = importlib.import_module("atheris")  # which installs on some platforms only
     with atheris.instrument_imports(include=["dml_jax"]):
-        import dml_jax.dispatch.model
+        import dml_jax.dxdispatch.model
         import dml_jax.graph  # noqa: F401
     from fuzz.mutations import mutated
 

@@ -268,7 +268,7 @@ def check_session(data: bytes, is_run: bool = False) -> None:
 def check_graph(data: bytes, folder: Path) -> None:
     """Read a serialized graph, or let it be refused."""
     from dml_jax import DmlError, Graph
-    from dml_jax.dispatch import serialized as reading
+    from dml_jax.dxdispatch import serialized as reading
 
     try:
         graph = reading.parse(data, folder).graph

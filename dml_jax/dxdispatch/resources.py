@@ -13,7 +13,7 @@ import numpy as np
 
 from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
-from dml_jax.dispatch.reading import Reader, find_file, one_of, string
+from dml_jax.dxdispatch.reading import Reader, find_file, one_of, string
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import (
     NOTHING,

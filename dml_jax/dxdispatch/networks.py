@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.dispatch.resources import Resource
+from dml_jax.dxdispatch.resources import Resource
 from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator.callable import Bindable

@@ -14,7 +14,7 @@ import numpy as np
 
 from dml_jax.description.fields import Array, Choice, Field, Scalar
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.dispatch.flatbuffer import Flatbuffer, Table
+from dml_jax.dxdispatch.flatbuffer import Flatbuffer, Table
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Unquoted, collecting, inside, raise_if
 from dml_jax.graph import (

@@ -14,7 +14,7 @@ from typing import Any
 
 from dml_jax.description.fields import Integer, list_of
 from dml_jax.description.tensor import DIMENSION_COUNT_MAX, UINT_MAX, round_up
-from dml_jax.dispatch.dispatchables import (
+from dml_jax.dxdispatch.dispatchables import (
     Binding,
     Bindings,
     Dispatchable,
@@ -23,9 +23,17 @@ from dml_jax.dispatch.dispatchables import (
     parse_bindings,
     parse_dispatchable,
 )
-from dml_jax.dispatch.networks import as_network
-from dml_jax.dispatch.reading import Reader, boolean, folder_of, in_json, path_of, read_json, string
-from dml_jax.dispatch.resources import (
+from dml_jax.dxdispatch.networks import as_network
+from dml_jax.dxdispatch.reading import (
+    Reader,
+    boolean,
+    folder_of,
+    in_json,
+    path_of,
+    read_json,
+    string,
+)
+from dml_jax.dxdispatch.resources import (
     DEFERRED,
     IMAGE_DATA_TYPES,
     IMAGE_TYPES,
