@@ -28,8 +28,8 @@ from forms import compiled_soon
 from kernel_shares import REST, kinds_of, shares, shares_of
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc, expressions
-from dml_jax.bench import compare, html, limits, measure, memory, peers, report, runs
+from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
+from dml_jax.bench import compare, expressions, html, limits, measure, memory, peers, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.counts import operations
 from dml_jax.bench.functions import Plain, type_name

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.bench.cells import Cell
+from dml_jax.bench.expressions import EXPRESSIONS, NUMPY, RANDOM
 from dml_jax.bench.functions import Transformed, as_tuple
 from dml_jax.bench.memory import Arrays, contender
 from dml_jax.bench.timing import Contender, Mark
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
-from dml_jax.expressions import EXPRESSIONS, NUMPY, RANDOM
 from dml_jax.graph import Graph
 from dml_jax.operator import Operator
 from dml_jax.system.processor import cores
