@@ -44,7 +44,7 @@ from dml_jax.cli.bench import _print
 from dml_jax.dxdispatch.model import load_model
 from dml_jax.errors import install_command
 from dml_jax.graph.parts import ArrayType
-from dml_jax.rewrite.layouts import ChannelsLast
+from dml_jax.rewrite.channels_last import ChannelsLast
 from dml_jax.system import files
 
 ROOT = Path(__file__).parent.parent

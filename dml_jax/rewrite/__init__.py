@@ -5,15 +5,15 @@
 
 from collections.abc import Sequence
 
-from dml_jax.rewrite.attentions import ATTENTIONS
-from dml_jax.rewrite.cancelling import CASTS, IDENTITIES, TRANSPOSES
-from dml_jax.rewrite.folding import BATCH_NORMALIZATIONS
-from dml_jax.rewrite.layouts import CHANNELS_LAST, ChannelsLast
-from dml_jax.rewrite.matching import Found, GraphRewrite, Rewrite, rewritten
-from dml_jax.rewrite.padding import PLACES
-from dml_jax.rewrite.quantized import QUANTIZED
-from dml_jax.rewrite.weights import MATRICES, RECURRENCES, ROWS
-from dml_jax.rewrite.widening import PRODUCTS
+from dml_jax.rewrite.batch_norm_folding import BATCH_NORMALIZATIONS
+from dml_jax.rewrite.cancelling_pairs import CASTS, IDENTITIES, TRANSPOSES
+from dml_jax.rewrite.channels_last import CHANNELS_LAST, ChannelsLast
+from dml_jax.rewrite.filter_trimming import PLACES
+from dml_jax.rewrite.float16_products import PRODUCTS
+from dml_jax.rewrite.fused_attention import ATTENTIONS
+from dml_jax.rewrite.pattern import Found, GraphRewrite, Rewrite, rewritten
+from dml_jax.rewrite.quantized_products import QUANTIZED
+from dml_jax.rewrite.weight_layouts import MATRICES, RECURRENCES, ROWS
 
 DEFAULT: Sequence[Rewrite | GraphRewrite] = (
     IDENTITIES,

@@ -9,7 +9,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.graph import Expression
 from dml_jax.graph.parts import layout_of, same_layout
-from dml_jax.rewrite.matching import Found, Rewrite
+from dml_jax.rewrite.pattern import Found, Rewrite
 
 
 def _may_stand(x: Expression, node: Found) -> bool:

@@ -8,8 +8,8 @@ from dml_jax import functional as dml
 from dml_jax.enums import MatrixTransform, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.graph.parts import same_layout
-from dml_jax.rewrite.matching import Found, Rewrite
-from dml_jax.rewrite.weights import turned
+from dml_jax.rewrite.pattern import Found, Rewrite
+from dml_jax.rewrite.weight_layouts import turned
 
 _BY_HEADS = (0, 2, 1, 3)
 _MULTIPLE, _MOST = 8, 128  # of the elements of a head

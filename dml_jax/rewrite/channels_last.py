@@ -23,7 +23,7 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.graph.parts import AnyNode, laid_out
 from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI
-from dml_jax.rewrite.matching import built
+from dml_jax.rewrite.pattern import built
 
 _MOVING = frozenset(
     (

@@ -12,7 +12,7 @@ from dml_jax.enums import MatrixTransform, TensorDataType
 from dml_jax.graph import Expression, Graph, OperatorNode
 from dml_jax.graph.parts import laid_out
 from dml_jax.operators.recurrent import TURNED
-from dml_jax.rewrite.matching import Copy, Found, Rewrite
+from dml_jax.rewrite.pattern import Copy, Found, Rewrite
 
 _WEIGHTS = ("weight_tensor", "recurrence_tensor")
 _RECURRENT = ("RNN", "LSTM", "GRU")

@@ -15,7 +15,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.operators.convolution import Convolution
-from dml_jax.rewrite.matching import Found, Rewrite
+from dml_jax.rewrite.pattern import Found, Rewrite
 
 _STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
 

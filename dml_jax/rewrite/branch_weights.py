@@ -11,7 +11,7 @@ from typing import Any
 
 from dml_jax.enums import TensorFlags
 from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode, Source
-from dml_jax.rewrite.matching import Copy
+from dml_jax.rewrite.pattern import Copy
 
 
 def hoisted(graph: Graph) -> Graph:

@@ -14,7 +14,7 @@ import jax
 from dml_jax.enums import MatrixTransform
 from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering import matrix
-from dml_jax.rewrite.matching import Copy, Found
+from dml_jax.rewrite.pattern import Copy, Found
 
 _BITS, _PER_BYTE = 4, 2
 

@@ -8,7 +8,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode
 from dml_jax.graph import Expression
 from dml_jax.operators.convolution import Convolution
-from dml_jax.rewrite.matching import Found, Rewrite
+from dml_jax.rewrite.pattern import Found, Rewrite
 
 
 def _met(op: Convolution, dimension: int) -> tuple[int, int, int, int]:

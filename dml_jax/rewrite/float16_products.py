@@ -8,7 +8,7 @@ devices whose products of FLOAT16 are slow, such as CPUs.
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.rewrite.matching import Found, Rewrite
+from dml_jax.rewrite.pattern import Found, Rewrite
 
 _MATRICES = ("a_tensor", "b_tensor", "c_tensor")
 
