@@ -10,7 +10,7 @@ import jax
 from jax._src import compiler
 from nightly import NIGHTLY
 
-from dml_jax.lowering import arrangement, by_platform, parallel_cpu
+from dml_jax.lowering import arrangement, parallel_cpu, platform_forms
 from dml_jax.lowering.reduce import cpu, gpu, primitive, reductions
 
 SOON: dict[str, Any] = {
@@ -62,7 +62,7 @@ def of_platform(platform: str | None) -> Iterator[None]:
     """Lower to the forms of a platform ("cuda") on this one; None is the plain form."""
     patched = [
         mock.patch.object(module, "platform_of", lambda _: platform)
-        for module in (by_platform, primitive)
+        for module in (platform_forms, primitive)
     ]
     with nothing_traced(), patched[0], patched[1]:
         yield

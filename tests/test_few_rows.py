@@ -16,7 +16,7 @@ from onnx_models import runtime, single
 
 import dml_jax
 from dml_jax import load_onnx
-from dml_jax.lowering import attention, few_rows
+from dml_jax.lowering import attention, one_row_products
 from dml_jax.onnx.translators import microsoft_quantized
 from dml_jax.rewrite import QUANTIZED, ROWS
 
@@ -31,7 +31,7 @@ def normal(*sizes: int) -> np.ndarray:
 def test_one_row_of_halves_is_multiplied_in_float32(is_turned: bool):
     a, b = normal(1, 300).astype(np.float16), normal(300, 40).astype(np.float16)
     expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16)
-    with of_platform("cuda"), mock.patch.object(few_rows, "LARGE", 0):
+    with of_platform("cuda"), mock.patch.object(one_row_products, "LARGE", 0):
         given = (b.T.copy(), None, "NONE", "TRANSPOSE") if is_turned else (b,)
         program = jax.jit(lambda a: dml_jax.gemm(a, *given))
         found = program(a)
@@ -63,7 +63,7 @@ def test_quantized_weights_are_multiplied_as_they_are(name: str):
     model = single("MatMulNBits", arrays, constants=weights, domain="com.microsoft", **sizes)
     (expected,) = runtime(model, {"x": arrays["x"]})
     is_gpu = mock.patch.object(microsoft_quantized, "platform", lambda: "gpu")
-    with is_gpu, of_platform("cuda"), mock.patch.object(few_rows, "LARGE", 0):
+    with is_gpu, of_platform("cuda"), mock.patch.object(one_row_products, "LARGE", 0):
         network = load_onnx(model, rewrites=[QUANTIZED])
         found = network(arrays["x"])["y"]
     assert network.rewrites[QUANTIZED.name] == (inner % 32 == 0)
@@ -82,7 +82,7 @@ def test_a_dequantize_without_zero_points_counts_from_0():
     row = normal(1, 64)
     integers = np.stack([packed & 15, packed >> 4], -1).reshape(8, 2, 32)
     expected = row @ (integers * scale[..., None]).reshape(8, 64).T
-    with of_platform("cuda"), mock.patch.object(few_rows, "LARGE", 0):
+    with of_platform("cuda"), mock.patch.object(one_row_products, "LARGE", 0):
         np.testing.assert_allclose(made(row), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(graph(row), expected, rtol=1e-4, atol=1e-4)
 

@@ -14,7 +14,7 @@ import pytest
 from forms import by_branches_of, compiled_soon, nothing_traced, of_platform
 
 import dml_jax
-from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.precision import chosen
 from dml_jax.operators import recurrent
 

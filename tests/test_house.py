@@ -49,7 +49,6 @@ TWICE = {
         "functions",
         "kept",
         "limits",
-        "memory",
         "model",
         "models",
         "networks",

@@ -27,7 +27,7 @@ from dml_jax.errors import (
     nearest,
     with_article,
 )
-from dml_jax.lowering import memory, nibbles
+from dml_jax.lowering import packed_bits, strided_memory
 from dml_jax.system.files import is_note
 
 Sizes = tuple[int, ...]
@@ -269,7 +269,7 @@ class TensorDesc:
     @property
     def packed_strides(self) -> Sizes:
         """The strides of these sizes, row-major without padding."""
-        return memory.packed_strides(self.sizes)
+        return strided_memory.packed_strides(self.sizes)
 
     @property
     def is_packed(self) -> bool:
@@ -289,7 +289,7 @@ class TensorDesc:
     @property
     def has_distinct_addresses(self) -> bool:
         """Return whether every element lies at an address of its own, as an output's must."""
-        return self.strides is None or memory.distinct(self.sizes, self.strides)
+        return self.strides is None or strided_memory.distinct(self.sizes, self.strides)
 
     def read(self, buffer: ArrayLike) -> jax.Array:
         """The tensor, of shape `sizes`, that lies at the start of a flat buffer of `memory_dtype`.
@@ -299,8 +299,8 @@ class TensorDesc:
         """
         flat = self._checked(buffer)
         if not self.data_type.element_size:
-            return nibbles.read(flat, self.sizes, self.strides, self.dtype)
-        return memory.read(flat, self.sizes, self.strides)
+            return packed_bits.read(flat, self.sizes, self.strides, self.dtype)
+        return strided_memory.read(flat, self.sizes, self.strides)
 
     def write(self, buffer: ArrayLike, tensor: ArrayLike) -> jax.Array:
         """The flat buffer with the tensor written at its start, other elements as they were.
@@ -315,7 +315,7 @@ class TensorDesc:
         ):
             rule = f"be {self.shown()}"
             raise DmlError([Fault(_STRUCT, "tensor", rule, shown_array(tensor))])
-        module = memory if self.data_type.element_size else nibbles
+        module = strided_memory if self.data_type.element_size else packed_bits
         return module.write(self._checked(buffer), jnp.asarray(tensor), self.strides)
 
     def _checked(self, buffer: Any) -> jax.Array:

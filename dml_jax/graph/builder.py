@@ -29,7 +29,7 @@ from dml_jax.graph.parts import (
     same_value,
     shown_at,
 )
-from dml_jax.lowering import memory
+from dml_jax.lowering import strided_memory
 from dml_jax.operator import Operator
 
 
@@ -159,7 +159,7 @@ class TensorPolicy(enum.Enum):
         """Return the strides of a tensor of `sizes`; None is packed."""
         if self is TensorPolicy.DEFAULT or len(sizes) < 3:
             return None
-        steps = memory.packed_strides((sizes[0], *sizes[2:], sizes[1]))
+        steps = strided_memory.packed_strides((sizes[0], *sizes[2:], sizes[1]))
         return steps[0], steps[-1], *steps[1:-1]
 
 

@@ -28,7 +28,7 @@ from dml_jax.errors import (
     refused,
     with_article,
 )
-from dml_jax.lowering import memory
+from dml_jax.lowering import strided_memory
 from dml_jax.operator import Operator, operator_from_json
 from dml_jax.system.files import read_npy, similar_file
 
@@ -457,7 +457,7 @@ def reinterpreted(array: Any, written: TensorDesc, read: TensorDesc) -> jax.Arra
     count = round_up(max(written.span_in_bytes, read.span_in_bytes), 8)
     buffer = jnp.zeros(count // written.memory_dtype.itemsize, written.memory_dtype)
     buffer = written.write(buffer, jnp.asarray(array))
-    return read.read(memory.reinterpret(buffer, read.memory_dtype))
+    return read.read(strided_memory.reinterpret(buffer, read.memory_dtype))
 
 
 def layout_of(tensor: Edge) -> list[int]:

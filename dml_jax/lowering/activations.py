@@ -6,8 +6,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import clamp, element_wise
-from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import is_float
+from dml_jax.lowering.elementwise_primitive import derived_by
 
 
 def linear(x: jax.Array, alpha: float, beta: float) -> jax.Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.platform_forms import placed
 
 _HALF_PI = np.float32(np.pi / 2)
 _REST = np.float32(np.pi / 2 - float(_HALF_PI))  # of pi / 2 beyond FLOAT32

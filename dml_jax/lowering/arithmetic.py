@@ -9,9 +9,9 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import angles, element_wise
-from dml_jax.lowering.by_platform import placed
-from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import finite, is_float, wide
+from dml_jax.lowering.elementwise_primitive import derived_by
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
 
 

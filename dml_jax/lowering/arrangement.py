@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import LITTLE
-from dml_jax.lowering.by_platform import placed, reshaped
 from dml_jax.lowering.dtypes import bits_of
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
+from dml_jax.lowering.platform_forms import placed, reshaped
 from dml_jax.lowering.reduce.primitive import bind_reduction
 from dml_jax.lowering.reduce.reductions import Repeat
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.softmax import softmax
 

@@ -16,11 +16,11 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.by_platform import placed, reshaped, stored
 from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide, wide_type
+from dml_jax.lowering.platform_forms import placed, reshaped, stored
 from dml_jax.lowering.precision import operands, precision, stored_operands
-from dml_jax.lowering.programs import whole
+from dml_jax.lowering.program_primitive import whole
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
 
 NCHW, NHWC_HWIO, NHWC_OHWI = "NCHW", "NHWC HWIO", "NHWC OHWI"

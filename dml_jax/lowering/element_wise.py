@@ -9,7 +9,7 @@ from jax import lax
 
 from dml_jax.enums import RoundingMode
 from dml_jax.lowering import angles, clamp
-from dml_jax.lowering.differentiable import Differentiable, derived_by
+from dml_jax.lowering.elementwise_primitive import Differentiable, derived_by
 from dml_jax.lowering.quantization import corrected
 
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import few_rows
-from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering import one_row_products
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
@@ -95,14 +95,14 @@ def quantized_gemm(
     rows = a.reshape(-1, a.shape[-1])
 
     def plain(x: jax.Array, packed: jax.Array, scale: jax.Array, *zero: jax.Array) -> jax.Array:
-        b = few_rows.dequantized(packed, scale, zero[0] if zero else None, bits)
+        b = one_row_products.dequantized(packed, scale, zero[0] if zero else None, bits)
         if x.shape[0] > 1:
             return product(x, b, np.float32, (False, True))
         return product(b, x, np.float32, (False, True)).T  # a CPU is faster so
 
     arrays = (rows, packed, scale) if zero is None else (rows, packed, scale, zero)
-    is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= few_rows.LARGE
-    of_one_row = functools.partial(few_rows.of_one_row, bits=bits)
+    is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= one_row_products.LARGE
+    of_one_row = functools.partial(one_row_products.of_one_row, bits=bits)
     y = placed(plain, cuda=of_one_row)(*arrays) if is_one else plain(*arrays)
     return _finished(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
 
@@ -110,9 +110,11 @@ def quantized_gemm(
 def _of_rows(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.Array:
     """Return the product of the matrices, of one row by another form on a GPU."""
     plain = functools.partial(product, dtype=wide_type(a.dtype), transposed=transposed)
-    if not few_rows.is_one(a, b, transposed):
+    if not one_row_products.is_one(a, b, transposed):
         return plain(a, b)
-    return placed(plain, cuda=functools.partial(few_rows.reduced, is_turned=transposed[1]))(a, b)
+    return placed(plain, cuda=functools.partial(one_row_products.reduced, is_turned=transposed[1]))(
+        a, b
+    )
 
 
 def _finished(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import averaged, beside, summed
-from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.platform_forms import placed
 
 Activation = Callable[[jax.Array], jax.Array]
 Three = tuple[jax.Array, jax.Array, jax.Array]

@@ -16,7 +16,7 @@ from jax import lax
 from dml_jax.lowering import quantization
 from dml_jax.lowering.axes import summed
 from dml_jax.lowering.dtypes import is_float, wide
-from dml_jax.lowering.meshes import alike
+from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.windows import Window
 
 

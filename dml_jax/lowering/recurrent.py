@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.lowering.by_platform import stored
 from dml_jax.lowering.dtypes import wide_type
+from dml_jax.lowering.platform_forms import stored
 from dml_jax.lowering.precision import operands, precision
 
 Function = Callable[[jax.Array], jax.Array]

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed, stored
 from dml_jax.lowering.dtypes import wide
-from dml_jax.lowering.meshes import alike
-from dml_jax.lowering.programs import whole
+from dml_jax.lowering.mesh_axes import alike
+from dml_jax.lowering.platform_forms import placed, stored
+from dml_jax.lowering.program_primitive import whole
 from dml_jax.lowering.resampling import nearest
 
 # A loop of up to so many steps goes on past the samples; a longer one ends where the data say.

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import is_float, wide
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.scale_bias import wide_real
 
 # Taps are read one by one up to so many, which is far faster than a gather of all; with more, a

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.differentiable import derived_by
 from dml_jax.lowering.dtypes import bits_of, is_float, unsigned_type, where
+from dml_jax.lowering.elementwise_primitive import derived_by
 
 _FRACTION = 23  # the bits of FLOAT32's fraction
 _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149  # of FLOAT32

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.dtypes import is_float, ordered_bits, wide
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.reduction import argmax
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]

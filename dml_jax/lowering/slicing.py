@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed
+from dml_jax.lowering.platform_forms import placed
 
 Numbers = Sequence[int]
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import beside, summed
-from dml_jax.lowering.by_platform import stored
-from dml_jax.lowering.differentiable import derived_by
+from dml_jax.lowering.elementwise_primitive import derived_by
+from dml_jax.lowering.platform_forms import stored
 
 LAST = (-1,)
 

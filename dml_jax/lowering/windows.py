@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.by_platform import placed
 from dml_jax.lowering.indexing import gather
+from dml_jax.lowering.platform_forms import placed
 from dml_jax.lowering.slicing import every
 
 Parts = TypeVar("Parts")

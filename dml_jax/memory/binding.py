@@ -15,7 +15,7 @@ from dml_jax.description.descriptor import snake_case
 from dml_jax.description.tensor import MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import Expect, Unquoted
-from dml_jax.lowering import memory
+from dml_jax.lowering import strided_memory as memory
 
 
 @dataclass(frozen=True)

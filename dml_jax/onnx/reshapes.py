@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.lowering.memory import packed_strides
+from dml_jax.lowering.strided_memory import packed_strides
 from dml_jax.onnx.nodes import expect
 
 

@@ -13,7 +13,7 @@ from dml_jax.description.arrays import are_described, array_faults, unusable
 from dml_jax.description.tensor import X64_RULE, TensorDesc, needs_x64
 from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.errors import DmlError, Fault
-from dml_jax.lowering.meshes import laid_out_by_xla
+from dml_jax.lowering.mesh_axes import laid_out_by_xla
 
 PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
 

@@ -13,7 +13,7 @@ from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide, wide_type
 from dml_jax.lowering.element_wise import identity
-from dml_jax.lowering.meshes import alike
+from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.recurrent import UNROLLED
 from dml_jax.operator import Operator
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh

@@ -18,9 +18,9 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, last_row, run_by_run, runs_of
-from dml_jax.lowering.by_platform import in_memory
 from dml_jax.lowering.dtypes import is_float, ordered_bits, where
 from dml_jax.lowering.parallel_cpu import even_rows, read_by_all_cores
+from dml_jax.lowering.platform_forms import in_memory
 from dml_jax.system.processor import cores
 
 Combine = Callable[[Sequence[jax.Array]], jax.Array]

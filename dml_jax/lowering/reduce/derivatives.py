@@ -19,10 +19,10 @@ from jax import lax
 from jax.experimental.layout import Layout, with_layout_constraint
 
 from dml_jax.lowering.axes import Axes, Parts, are_known, last_row
-from dml_jax.lowering.by_platform import placed, stored
 from dml_jax.lowering.dtypes import finite, is_infinite, where, wide
-from dml_jax.lowering.meshes import alike
+from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
+from dml_jax.lowering.platform_forms import placed, stored
 from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
 from dml_jax.lowering.reduce.reductions import (
     Arg,

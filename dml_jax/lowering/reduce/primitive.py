@@ -26,8 +26,8 @@ from jax.interpreters import ad, mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dml_jax.lowering.axes import Axes, Parts, are_known, batched_first, reduced_shape
-from dml_jax.lowering.by_platform import custom_partitioning_jaxpr, is_on_one_device, platform_of
-from dml_jax.lowering.meshes import without_mesh
+from dml_jax.lowering.mesh_axes import without_mesh
+from dml_jax.lowering.platform_forms import custom_partitioning_jaxpr, is_on_one_device, platform_of
 from dml_jax.lowering.primitives import primitive
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")

@@ -27,7 +27,6 @@ from dml_jax.lowering.axes import (
     runs_of,
     summed,
 )
-from dml_jax.lowering.by_platform import in_memory
 from dml_jax.lowering.dtypes import (
     finite,
     is_float,
@@ -39,6 +38,7 @@ from dml_jax.lowering.dtypes import (
     wide,
     wide_type,
 )
+from dml_jax.lowering.platform_forms import in_memory
 from dml_jax.lowering.reduce import cpu, gpu, packed
 from dml_jax.lowering.reduce.primitive import Kind, Layout, bind_reduction
 

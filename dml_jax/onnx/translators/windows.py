@@ -10,7 +10,7 @@ from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.lowering.memory import packed_strides
+from dml_jax.lowering.strided_memory import packed_strides
 from dml_jax.onnx import older, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, attribute_value, translates
 from dml_jax.onnx.reshapes import (

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering import memory
+from dml_jax.lowering import strided_memory
 
 _LOW, _WIDTH, _SIGN = np.uint8(15), np.uint8(4), np.uint8(8)
 
@@ -14,7 +14,7 @@ def read(
     buffer: jax.Array, sizes: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype
 ) -> jax.Array:
     """Return the tensor of `sizes`, of jnp.int4 or jnp.uint4, at the start of a UINT8 `buffer`."""
-    bits = memory.read(_unpacked(buffer), sizes, strides)
+    bits = strided_memory.read(_unpacked(buffer), sizes, strides)
     if dtype == jnp.uint4:
         return lax.convert_element_type(bits, dtype)
     signed = lax.bitcast_convert_type((bits ^ _SIGN) - _SIGN, jnp.int8)
@@ -25,7 +25,7 @@ def write(buffer: jax.Array, tensor: jax.Array, strides: tuple[int, ...] | None)
     """Return the UINT8 `buffer` with a 4-bit `tensor` at its start; other halves stay."""
     wide = jnp.int8 if tensor.dtype == jnp.int4 else jnp.uint8
     bits = lax.bitcast_convert_type(lax.convert_element_type(tensor, wide), jnp.uint8) & _LOW
-    return _packed(memory.write(_unpacked(buffer), bits, strides))
+    return _packed(strided_memory.write(_unpacked(buffer), bits, strides))
 
 
 def _unpacked(buffer: jax.Array) -> jax.Array:
