@@ -39,7 +39,7 @@ TWICE = {
         "arguments",
         "arrays",
         "binding",
-        "calls",
+        "call",
         "control",
         "counts",
         "elements",

@@ -15,7 +15,7 @@ from dml_jax.bench.functions import Plain
 from dml_jax.bench.memory import Data
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.graph.parts import ArrayType, name_of, scope_of
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.call import Bindable
 
 if TYPE_CHECKING:
     from dml_jax.onnx import Network

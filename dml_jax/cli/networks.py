@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dml_jax.graph import Graph
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
-    from dml_jax.operator.callable import BindPoint
+    from dml_jax.operator.call import BindPoint
     from dml_jax.system.free_memory import Device
 
 

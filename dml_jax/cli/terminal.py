@@ -23,7 +23,7 @@ from dml_jax.system.files import parse_text
 if TYPE_CHECKING:
     from dml_jax.description.tensor import TensorDesc
     from dml_jax.graph import FunctionNode
-    from dml_jax.operator.callable import Bindable
+    from dml_jax.operator.call import Bindable
     from dml_jax.system.free_memory import Device
 
 STATUS = (
@@ -238,7 +238,7 @@ def show_table(
     title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]]"
 ) -> None:
     """Print (name, kind, operator, tensor or function) of each row; `title` heads the names."""
-    from dml_jax.operator.callable import Bindable
+    from dml_jax.operator.call import Bindable
 
     cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
     for name, kind, item in rows:
@@ -251,7 +251,7 @@ def show_table(
 def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
     """Return the tensors that an operator or a function reads and writes; one is written."""
     from dml_jax.description.tensor import TensorDesc
-    from dml_jax.operator.callable import Bindable
+    from dml_jax.operator.call import Bindable
 
     if isinstance(item, TensorDesc):
         return [], [item]
@@ -330,7 +330,7 @@ def usage_errors() -> Iterator[None]:
 def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode") -> dict[str, Any]:
     """Return a row of `show_table` for JSON."""
     from dml_jax.description.tensor import TensorDesc
-    from dml_jax.operator.callable import Bindable
+    from dml_jax.operator.call import Bindable
 
     inputs, outputs = (
         [t.to_json() if isinstance(t, TensorDesc) else t.shown() for t in some]

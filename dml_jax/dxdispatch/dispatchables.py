@@ -25,7 +25,7 @@ from dml_jax.errors import (
 from dml_jax.graph import Graph
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator import operator_from_json
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.call import Bindable
 
 _EXECUTION_FLAGS = (
     "NONE",

@@ -20,7 +20,7 @@ from dml_jax.dxdispatch.timing import ONCE, Timing, Track
 from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
 from dml_jax.memory.binding import TensorInMemory
 from dml_jax.memory.binding_table import BindingTable, Buffer
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.call import Bindable
 from dml_jax.system import free_memory
 from dml_jax.system.files import absolute, check_writable, write_npy, write_whole
 from dml_jax.system.free_memory import Device

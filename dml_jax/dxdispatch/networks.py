@@ -12,7 +12,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.dxdispatch.resources import Resource
 from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.call import Bindable
 
 if TYPE_CHECKING:
     from dml_jax.onnx.network import Network

@@ -18,8 +18,8 @@ from typing import Any
 from dml_jax import facts
 from dml_jax.beyond import is_allowed
 from dml_jax.errors import DmlError, Fault
-from dml_jax.functional.calls import Call
-from dml_jax.functional.overloads import Family
+from dml_jax.functional.call import Call
+from dml_jax.functional.family import Family
 from dml_jax.graph import Expression, GraphBuilder
 
 _KEPT_MAX = 4096  # calls of one function

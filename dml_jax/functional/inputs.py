@@ -12,7 +12,7 @@ from dml_jax.description.fields import Array, Field
 from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, items_of, moving
-from dml_jax.functional.keys import NUMBERS
+from dml_jax.functional.cache_keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import Fitted, Operator, with_rank

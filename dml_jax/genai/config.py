@@ -19,7 +19,7 @@ from dml_jax.genai.kept import KeptDecoder, kept_step
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
 from dml_jax.onnx.external import files_of
-from dml_jax.operator.callable import are_refused
+from dml_jax.operator.call import are_refused
 from dml_jax.system.files import cache_folder
 
 _SMALL = 1 << 24  # bytes of files: a step takes less time than what Python does for it

@@ -1,7 +1,6 @@
 """Graphs: `parts` has nodes and edges, `wiring` checks them, `builder` builds them stepwise."""
 
 from dml_jax.graph.builder import Expression, GraphBuilder, TensorPolicy
-from dml_jax.graph.cutting import cut
 from dml_jax.graph.graph import Graph
 from dml_jax.graph.parts import (
     ConstantNode,
@@ -12,6 +11,7 @@ from dml_jax.graph.parts import (
     OutputEdge,
     Source,
 )
+from dml_jax.graph.parts_of_graph import cut
 
 __all__ = [
     "ConstantNode",

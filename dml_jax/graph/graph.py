@@ -43,7 +43,7 @@ from dml_jax.graph.parts import (
 from dml_jax.graph.wiring import Wiring
 from dml_jax.lowering.platform_forms import stored
 from dml_jax.operator import Operator
-from dml_jax.operator.callable import Bindable, BindPoint
+from dml_jax.operator.call import Bindable, BindPoint
 from dml_jax.system.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
 
 _REPEATED = 8  # equal nodes

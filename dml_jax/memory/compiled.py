@@ -33,7 +33,7 @@ from dml_jax.memory.binding_table import (
     text_of,
 )
 from dml_jax.memory.programs import default_device
-from dml_jax.operator.callable import Bindable, compiled_with, described
+from dml_jax.operator.call import Bindable, compiled_with, described
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

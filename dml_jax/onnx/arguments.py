@@ -12,7 +12,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx.tensors import WITHOUT_X64, Type
-from dml_jax.operator.callable import BindPoint
+from dml_jax.operator.call import BindPoint
 
 
 def fitted(

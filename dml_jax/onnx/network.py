@@ -32,7 +32,7 @@ from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.sharding import ShardedNetwork, sharded
 from dml_jax.onnx.tensors import COUNT, Tensor, Type
 from dml_jax.onnx.translate import Translation
-from dml_jax.operator.callable import Bindable, BindPoint, are_refused
+from dml_jax.operator.call import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.branch_weights import hoisted
 from dml_jax.system.processor import check_process

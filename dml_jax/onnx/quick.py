@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from dml_jax.onnx.kernels import platform
-from dml_jax.operator.callable import are_refused
+from dml_jax.operator.call import are_refused
 
 Arrays = Mapping[str, Any]
 

@@ -20,10 +20,10 @@ from dml_jax.description.fields import Choice
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault
-from dml_jax.operator.callable import BindPoint
+from dml_jax.operator.call import BindPoint
 from dml_jax.operator.contract import NEWEST, Contract, Fitted
-from dml_jax.operator.declaration import fields_of_facts, half_declared
 from dml_jax.operator.declared import Declared
+from dml_jax.operator.fields_from_facts import fields_of_facts, half_declared
 from dml_jax.operator.fused import FusedActivation
 from dml_jax.operator.registry import OPERATORS, named
 from dml_jax.operator.samples import domain, typical_fields

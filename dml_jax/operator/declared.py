@@ -11,7 +11,7 @@ from dml_jax.description.fields import Field
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.call import Bindable
 
 
 def tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:

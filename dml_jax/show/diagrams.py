@@ -15,7 +15,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, Source
 from dml_jax.operator import Operator
-from dml_jax.operator.callable import Bindable
+from dml_jax.operator.call import Bindable
 from dml_jax.show.figures import check_picture, save_picture, write_picture
 
 if TYPE_CHECKING:

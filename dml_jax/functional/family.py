@@ -13,9 +13,10 @@ from dml_jax.description.fields import Field
 from dml_jax.description.tensor import is_array
 from dml_jax.enums import is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted, collecting
-from dml_jax.functional import remedies
-from dml_jax.functional.calls import Call, Place
-from dml_jax.functional.describe import Arguments, in_float32, operator_of
+from dml_jax.functional import hints
+from dml_jax.functional.cache_keys import NUMBERS, either_key, tensor_key, value_key
+from dml_jax.functional.call import Call, Place
+from dml_jax.functional.descriptors import Arguments, in_float32, operator_of
 from dml_jax.functional.inputs import (
     arrays_of,
     broadcast_targets,
@@ -28,7 +29,6 @@ from dml_jax.functional.inputs import (
     types_of_conditions,
     types_of_numbers,
 )
-from dml_jax.functional.keys import NUMBERS, either_key, tensor_key, value_key
 from dml_jax.graph import Expression
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import OPERATORS, Operator
@@ -126,7 +126,7 @@ class Family:
             missing = [name for name in required if name not in bound]
             if not missing:
                 return bound
-            text = remedies.missing(self.name, missing)
+            text = hints.missing(self.name, missing)
         except TypeError as error:
             text = str(error)
             if text.startswith("multiple values"):
@@ -135,7 +135,7 @@ class Family:
                 text += f" (the order is {', '.join(order)})"
             for name in named:
                 if name not in self.defaults:
-                    hint = remedies.of_argument(self.name, name, self.defaults)
+                    hint = hints.of_argument(self.name, name, self.defaults)
                     text = f"got an unexpected argument {name!r}{hint}"
         raise TypeError(f"dml_jax.{self.name}: {text}") from None
 
@@ -225,9 +225,7 @@ class Family:
         places: Mapping[str, int | str],
     ) -> Call:
         inputs, values = split_inputs(operator, fields)
-        remedies.check_constant(
-            operator.c_name, {f.name: f.c_name for f in operator.fields}, values
-        )
+        hints.check_constant(operator.c_name, {f.name: f.c_name for f in operator.fields}, values)
         found = (self.field_of(operator, argument) for argument in self.conditions)
         bools = types_of_conditions(operator, inputs, [f.name for f in found if f is not None])
         types = bools | types_of_numbers(operator, inputs, values, bools)
@@ -246,7 +244,7 @@ class Family:
             op, rounded = in_float32(make, inputs, values)
         else:
             op = make(BFLOAT16)
-        remedies.check_64_bits(op, flat(inputs))
+        hints.check_64_bits(op, flat(inputs))
         at: list[Place] = []
         sizes: list[Any] = []
         taken: list[Any] = []

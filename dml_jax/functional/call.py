@@ -16,7 +16,7 @@ from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.axes import broadcast
 from dml_jax.operator import Operator
-from dml_jax.operator.callable import program
+from dml_jax.operator.call import program
 
 Place = tuple[int | str, int | None]  # an argument, and which item of a list
 

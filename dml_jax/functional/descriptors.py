@@ -9,9 +9,9 @@ import numpy as np
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted, moving
-from dml_jax.functional import remedies
+from dml_jax.functional import hints
+from dml_jax.functional.cache_keys import NUMBERS
 from dml_jax.functional.inputs import dtype_of, flat, normalised, paths_of, shape_of
-from dml_jax.functional.keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.operator import Operator
@@ -54,8 +54,8 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
     except DmlError as error:
         values = arguments.values
         spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
-        faults = remedies.of_lists(operator.c_name, error.faults, spatial, rank - 2)
-        raise DmlError(remedies.cured(faults, paths, rank)) from None
+        faults = hints.of_lists(operator.c_name, error.faults, spatial, rank - 2)
+        raise DmlError(hints.cured(faults, paths, rank)) from None
 
 
 def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
