@@ -22,7 +22,7 @@ import dml_jax
 from dml_jax import OPERATORS, DmlError, Operator, TensorDesc
 from dml_jax.description.fields import Array, Choice, Field, Real, Scalar
 from dml_jax.description.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
-from dml_jax.onnx.exporting import exporter_of
+from dml_jax.onnx.writing.export_model import exporter_of
 from dml_jax.operator.documentation import (
     Documentation,
     Matrix,

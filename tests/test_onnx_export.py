@@ -22,8 +22,8 @@ from test_registry import BUILT, NAMES, rng_of
 import dml_jax
 from dml_jax import DmlError, GraphBuilder, ReduceFunction, TensorDesc, load_onnx
 from dml_jax.onnx import export
-from dml_jax.onnx.exporting import exporter_of
-from dml_jax.onnx.uses import EXPORTERS
+from dml_jax.onnx.writing.export_model import exporter_of
+from dml_jax.onnx.writing.operator_records import EXPORTERS
 from dml_jax.operator import Operator
 
 pytestmark = pytest.mark.usefixtures("soon")

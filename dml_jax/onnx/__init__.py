@@ -143,9 +143,9 @@ def export(what: Any, *shapes: Any) -> Any:
     Raises `DmlError` for a step that has no nodes of ONNX.
     """
     _need_onnx()
-    from dml_jax.onnx import exporting
+    from dml_jax.onnx.writing import export_model
 
-    return exporting.export(what, *shapes)
+    return export_model.export(what, *shapes)
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.uses import Use, exports
-from dml_jax.onnx.writer import Value
+from dml_jax.onnx.writing.operator_records import Use, exports
+from dml_jax.onnx.writing.writer import Value
 
 
 @exports("SPLIT")

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.exporters.products import attributes_of
-from dml_jax.onnx.uses import Use, exports
-from dml_jax.onnx.writer import Value
+from dml_jax.onnx.writing.exporters.products import attributes_of
+from dml_jax.onnx.writing.operator_records import Use, exports
+from dml_jax.onnx.writing.writer import Value
 
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 

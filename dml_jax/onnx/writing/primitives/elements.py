@@ -8,8 +8,8 @@ import numpy as np
 from jax import lax
 from onnx import helper
 
-from dml_jax.onnx.programs import Equation, write_function, writes
-from dml_jax.onnx.writer import Value, Writer, unwritten
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, write_function, writes
+from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 
 _CAPITALIZED = (
     *("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),

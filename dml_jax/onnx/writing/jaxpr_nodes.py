@@ -10,7 +10,7 @@ import numpy as np
 from jax import dtypes
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from dml_jax.onnx.writer import FOLDED_MAX, Value, Writer, unwritten
+from dml_jax.onnx.writing.writer import FOLDED_MAX, Value, Writer, unwritten
 
 _FLOAT0 = dtypes.float0  # the type of gradients of integers, which hold nothing
 

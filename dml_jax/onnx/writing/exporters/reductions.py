@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from dml_jax.onnx.translators.reductions import REDUCTIONS
-from dml_jax.onnx.uses import Use, exports
-from dml_jax.onnx.writer import Value
+from dml_jax.onnx.writing.operator_records import Use, exports
+from dml_jax.onnx.writing.writer import Value
 
 _OP_TYPES = {function: op_type for op_type, (function, _, _) in REDUCTIONS.items()}
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.programs import (
+from dml_jax.onnx.writing.jaxpr_nodes import (
     Equation,
     write_closed,
     write_function,
     write_program,
     writes,
 )
-from dml_jax.onnx.writer import Value, Writer, unwritten
+from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 
 
 @writes(

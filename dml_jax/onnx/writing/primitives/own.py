@@ -3,8 +3,8 @@
 import functools
 
 from dml_jax.lowering.primitives import MEANINGS
-from dml_jax.onnx.programs import Equation, write_function, writes
-from dml_jax.onnx.writer import Value
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, write_function, writes
+from dml_jax.onnx.writing.writer import Value
 
 
 @writes(*MEANINGS)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.primitives.products import correlate
-from dml_jax.onnx.primitives.shapes import reverse
-from dml_jax.onnx.uses import Use, exports
-from dml_jax.onnx.writer import Value
+from dml_jax.onnx.writing.operator_records import Use, exports
+from dml_jax.onnx.writing.primitives.products import correlate
+from dml_jax.onnx.writing.primitives.shapes import reverse
+from dml_jax.onnx.writing.writer import Value
 
 
 @exports("GEMM")

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.primitives.elements import chosen
-from dml_jax.onnx.programs import Equation, writes
-from dml_jax.onnx.writer import Value, Writer, places_of
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
+from dml_jax.onnx.writing.primitives.elements import chosen
+from dml_jax.onnx.writing.writer import Value, Writer, places_of
 
 _REDUCTIONS = {f"scatter-{name}": name for name in ("add", "mul", "max", "min")}
 

@@ -1,10 +1,10 @@
-"""What exporters of operators read, and their records: `dml_jax.onnx.exporters` has these."""
+"""What exporters of operators read, and the records that `dml_jax.onnx.writing.exporters` has."""
 
 from collections.abc import Callable
 from typing import Any
 
 from dml_jax import facts
-from dml_jax.onnx.writer import Value, Writer
+from dml_jax.onnx.writing.writer import Value, Writer
 
 Exporter = Callable[["Use"], Any]
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dml_jax.onnx.primitives.elements import convert
-from dml_jax.onnx.primitives.shapes import with_zeros_between
-from dml_jax.onnx.programs import Equation, writes
-from dml_jax.onnx.writer import Value, Writer
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
+from dml_jax.onnx.writing.primitives.elements import convert
+from dml_jax.onnx.writing.primitives.shapes import with_zeros_between
+from dml_jax.onnx.writing.writer import Value, Writer
 
 
 @writes("dot_general")

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from dml_jax.onnx.programs import Equation, writes
-from dml_jax.onnx.writer import Value, Writer, places_of
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
+from dml_jax.onnx.writing.writer import Value, Writer, places_of
 
 _END = -(2**62)  # before the first element, where a slice goes backwards
 

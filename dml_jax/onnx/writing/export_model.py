@@ -1,8 +1,8 @@
 """Graphs, operators and functions as ONNX models.
 
-Each operator has one record, `@exports("REDUCE")` in `dml_jax.onnx.exporters`. What a record does
-not say (an attribute, or an operator without a record) is written as the program that JAX traces of
-the operator: `dml_jax.onnx.programs`.
+Each operator has one record, `@exports("REDUCE")` in `dml_jax.onnx.writing.exporters`. What a
+record does not say (an attribute, or an operator without a record) is written as the program that
+JAX traces of the operator: `dml_jax.onnx.writing.jaxpr_nodes`.
 """
 
 import functools
@@ -22,11 +22,11 @@ from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
-from dml_jax.onnx import exporters, primitives
 from dml_jax.onnx.network import Network
-from dml_jax.onnx.programs import write_closed, write_function
-from dml_jax.onnx.uses import EXPORTERS, Exporter, Use
-from dml_jax.onnx.writer import Value, Writer, unwritten
+from dml_jax.onnx.writing import exporters, primitives
+from dml_jax.onnx.writing.jaxpr_nodes import write_closed, write_function
+from dml_jax.onnx.writing.operator_records import EXPORTERS, Exporter, Use
+from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
 

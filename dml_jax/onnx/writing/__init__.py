@@ -1,0 +1,1 @@
+"""Writes graphs, operators and functions as ONNX models."""
