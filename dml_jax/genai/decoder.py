@@ -23,10 +23,10 @@ from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.genai.exports import numbers, whole
 from dml_jax.genai.folder import FITTING, Folder
 from dml_jax.onnx import load_network
-from dml_jax.onnx.dividing import Division, divided
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.sharding import ShardedNetwork, axis_of, sharded
+from dml_jax.onnx.tensor_parallel.division import Division, divided
+from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, axis_of, sharded
 from dml_jax.rewrite import DEFAULT, MATRICES, PRODUCTS, QUANTIZED, ROWS
 from dml_jax.system.free_memory import free_bytes
 

@@ -17,8 +17,8 @@ from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
 from dml_jax.onnx.bits import packed_bits, unpacked_bits
-from dml_jax.onnx.blocks import Walk, attributes_of
 from dml_jax.onnx.external import Made, is_external
+from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk, attributes_of
 
 
 def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = None) -> None:

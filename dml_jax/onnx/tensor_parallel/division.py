@@ -15,7 +15,9 @@ from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.bits import packed_bits, unpacked_bits
-from dml_jax.onnx.blocks import (
+from dml_jax.onnx.external import Folder, Made
+from dml_jax.onnx.nodes import MICROSOFT, attribute_value
+from dml_jax.onnx.tensor_parallel.decoder_blocks import (
     ATTENTION,
     COLUMNS,
     KEYS,
@@ -30,8 +32,6 @@ from dml_jax.onnx.blocks import (
     blocks_of,
     kind_of,
 )
-from dml_jax.onnx.external import Folder, Made
-from dml_jax.onnx.nodes import MICROSOFT, attribute_value
 from dml_jax.onnx.translators.collectives import AXIS
 
 _UINT8 = onnx.TensorProto.UINT8

@@ -1,0 +1,1 @@
+"""Divides a decoder's network among devices."""
