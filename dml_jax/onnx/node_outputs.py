@@ -15,14 +15,15 @@ from onnx import helper
 from dml_jax import beyond
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
 from dml_jax.graph import Expression, Graph, OperatorNode
-from dml_jax.onnx import empty, ragged
+from dml_jax.onnx import empty
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.functions import body_of, folded
 from dml_jax.onnx.graph_context import GraphContext, Results
 from dml_jax.onnx.nodes import Node, listed
-from dml_jax.onnx.ranges import checked
 from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.sizes import padding_rules
+from dml_jax.onnx.sizes.integer_ranges import checked
 from dml_jax.onnx.tensors import COUNT, Padded, Padding, Tensor, Type, fitting
 
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
@@ -110,7 +111,7 @@ class NodeOutputs:
         for tensors without elements.
         """
         node, record = self.node, self.node.record
-        is_plain = record.padded is ragged.by_element and not node.attributes
+        is_plain = record.padded is padding_rules.by_element and not node.attributes
         has_none = empty.has_empty_inputs(node)
         is_checked = is_plain or record.terms or record.sized or has_none
         is_read = node.version >= record.misread_before and not _is_of_host(node)

@@ -48,15 +48,16 @@ class OpType:
         inlined: what translates a node of graphs or sequences in the graph around it, of its
             `Site`; returns the outputs.
         padded: returns what a node does with inputs whose size depends on data
-            (`dml_jax.onnx.ragged`); None, or no rule, where the padding would matter.
+            (`dml_jax.onnx.sizes.padding_rules`); None, or no rule, where the padding would matter.
         sized: returns the largest sizes of an output whose sizes come while the program runs
-            (`dml_jax.onnx.carried`); None where they are known, or cannot be had.
+            (`dml_jax.onnx.sizes.bounds`); None where they are known, or cannot be had.
         terms: returns the elements of the first output as sums of integers that are not known at
-            load (`dml_jax.onnx.affine`).
+            load (`dml_jax.onnx.sizes.symbolic_sizes`).
         counted: the input whose elements other than 0 are counted: what is padded by one tensor has
             one count.
-        range: returns the bounds of an output of 64-bit integers (`dml_jax.onnx.ranges`); without
-            a rule an output only has elements of the inputs.
+        range: returns the bounds of an output of 64-bit integers
+            (`dml_jax.onnx.sizes.integer_ranges`); without a rule an output only has elements of the
+            inputs.
         is_random: whether it draws numbers, so that nothing of it is computed at load.
         reads_sizes: whether it reads the sizes of its input, and no elements.
         must_fit: whether an output is refused that is empty though no input is.
@@ -178,8 +179,8 @@ class Node:
 
     Attributes:
         translator: the translator of the node's version.
-        bounds: the bounds of sizes that data decides (`dml_jax.onnx.carried`); None where a network
-            is computed in stages, each with its own sizes, and for graphs within nodes.
+        bounds: the bounds of sizes that data decides (`dml_jax.onnx.sizes.bounds`); None where a
+            network is computed in stages, each with its own sizes, and for graphs within nodes.
     """
 
     bounds: Any = None

@@ -297,7 +297,8 @@ class Tensor:
 
     Attributes:
         padding: how it is padded, where its size depends on data.
-        terms: its elements as sums of integers (`dml_jax.onnx.affine`), once they were asked for.
+        terms: its elements as sums of integers (`dml_jax.onnx.sizes.symbolic_sizes`), once they
+            were asked for.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.nodes import Node, listed
-from dml_jax.onnx.ranges import checked
+from dml_jax.onnx.sizes.integer_ranges import checked
 from dml_jax.onnx.tensors import Padded, Type, expect_no_more
 
 

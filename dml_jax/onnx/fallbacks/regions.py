@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.lowering.precision import operands, precision
-from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.sizes import padding_rules
 
 _CUBIC = -0.75  # a, of Keys' cubic
 
@@ -79,7 +79,7 @@ def _sampled(
     return total
 
 
-@fallback("GridSample", padded=ragged.batches, misread_before=20)
+@fallback("GridSample", padded=padding_rules.batches, misread_before=20)
 def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
     mode = str(node.attribute("mode")).removeprefix("bi")  # "bilinear", or "linear" from 20 on
     is_aligned, sizes = bool(node.attribute("align_corners")), x.shape[2:]

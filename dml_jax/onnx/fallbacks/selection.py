@@ -8,8 +8,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.sizes import integer_ranges, padding_rules
 from dml_jax.onnx.tensors import Padded
 
 _BLOCK = 256  # boxes that are compared at once
@@ -27,7 +27,7 @@ def _places(mask: jax.Array, most: int) -> tuple[jax.Array, jax.Array]:
     return places, _integers(jnp.minimum(jnp.sum(flat, dtype=np.int32), most))
 
 
-@fallback("Compress", padded=ragged.compressed, counted=1)
+@fallback("Compress", padded=padding_rules.compressed, counted=1)
 def _compress(node: Node, x: jax.Array, condition: jax.Array) -> Padded:
     axis = node.attribute("axis")
     x = x.reshape(-1) if axis is None else x
@@ -64,7 +64,9 @@ def _unique(node: Node, x: jax.Array) -> Any:
     )
 
 
-@fallback("NonMaxSuppression", padded=ragged.boxes, range=ranges.places, read_at_load=(2,))
+@fallback(
+    "NonMaxSuppression", padded=padding_rules.boxes, range=integer_ranges.places, read_at_load=(2,)
+)
 def _suppress(
     node: Node,
     boxes: jax.Array,

@@ -9,9 +9,9 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import MICROSOFT, Node, function_of, translates
 from dml_jax.onnx.reshapes import on_axis
+from dml_jax.onnx.sizes import padding_rules
 
 ACTIVATIONS: dict[str, Sequence[str]] = {  # the attributes that are arguments of the function
     **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
@@ -24,7 +24,7 @@ _ROWS = "Hardmax", "LogSoftmax", "Softmax"
 _SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
 
 
-@translates(*ACTIVATIONS, padded=ragged.by_element)
+@translates(*ACTIVATIONS, padded=padding_rules.by_element)
 def _activation(node: Node) -> Expression:
     x, values = node[0], map(node.attribute, ACTIVATIONS[node.op_type])
     if node.op_type == "Shrink" and not node.type().is_floating:  # its bias is a FLOAT
@@ -68,7 +68,9 @@ def _of_two_parameters(node: Node) -> Expression:
     return function(node[0], alpha, beta)
 
 
-@translates(*_ROWS, padded=ragged.lines(ragged.least, flattened_before=13), misread_before=13)
+@translates(
+    *_ROWS, padded=padding_rules.lines(padding_rules.least, flattened_before=13), misread_before=13
+)
 def _rows_of_the_rest(node: Node) -> Expression:
     axes = range(node.axis(), max(node.rank(), 1))  # all dimensions from the axis on are one row
     return node.function(node[0], [*axes])
@@ -79,19 +81,19 @@ def _rows(node: Node) -> Expression:
     return node.function(node[0], [node.axis()])
 
 
-@translates("HardSwish", padded=ragged.by_element)
+@translates("HardSwish", padded=padding_rules.by_element)
 def _hard_swish(node: Node) -> Expression:
     return dml.activation_hard_swish(node[0], _SIXTH, 0.5)
 
 
-@translates("Gelu", padded=ragged.by_element)
+@translates("Gelu", padded=padding_rules.by_element)
 def _gelu(node: Node) -> Expression:
     if node.choice("approximate", ("none", "tanh")) == "tanh":
         return gelu_by_tanh(node[0])
     return dml.activation_gelu(node[0])
 
 
-@translates("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, padded=ragged.by_element)
+@translates("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, padded=padding_rules.by_element)
 def _biased_gelu(node: Node) -> Expression:
     x = node[0] + node[1] if node.has(1) else node[0]
     return gelu_by_tanh(x) if node.op_type == "FastGelu" else dml.activation_gelu(x)
@@ -116,7 +118,7 @@ def gelu_by_tanh(x: Expression) -> Expression:
     return x * dml.activation_sigmoid(inner * 2.0)  # 0.5 * (1 + tanh(u)) is sigmoid(2 * u)
 
 
-@translates("Mish", padded=ragged.by_element)
+@translates("Mish", padded=padding_rules.by_element)
 def _mish(node: Node) -> Expression:
     x = node[0]
     return x * dml.activation_tanh(dml.activation_softplus(x))

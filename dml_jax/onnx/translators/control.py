@@ -20,15 +20,15 @@ from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx import ragged
 from dml_jax.onnx.arrays import computed
 from dml_jax.onnx.graph_context import GraphContext, Results, Site
 from dml_jax.onnx.limits import Limit, worst
 from dml_jax.onnx.nodes import expect, inlines, refused
 from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.sizes import padding_rules
+from dml_jax.onnx.sizes.loop_limit import TURNS_MAX, limit_of
 from dml_jax.onnx.tensors import COUNT, Padding, Scope, Tensor, TensorList, Type
 from dml_jax.onnx.topology import read_by_graph
-from dml_jax.onnx.turns import TURNS_MAX, limit_of
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
@@ -540,7 +540,7 @@ def scan(site: Site) -> Results:
     axes = [a + skipped for a in axes]
     for tensor in tensors:
         if tensor.padding is not None:
-            raise ragged.refusal("Scan", tensor, tensor.padding)
+            raise padding_rules.refusal("Scan", tensor, tensor.padding)
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     expect(len(lengths) <= 1, "the inputs", "have one length along their axes", sorted(lengths))
     length = lengths.pop()

@@ -10,9 +10,10 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, older, ragged, ranges
+from dml_jax.onnx import older
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import as_type, on_axis, packed, reshaped
+from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 from dml_jax.onnx.tensors import Tensor, Type
 
 UNARY = (
@@ -36,29 +37,29 @@ def operands(node: Node) -> tuple[Expression, Expression]:
     return a, b
 
 
-@translates("Neg", range=ranges.negated, terms=affine.negated)
-@translates(*UNARY, padded=ragged.by_element)
+@translates("Neg", range=integer_ranges.negated, terms=symbolic_sizes.negated)
+@translates(*UNARY, padded=padding_rules.by_element)
 def _unary(node: Node) -> Expression:
     return node.function(node[0])
 
 
-@translates("Sign", padded=ragged.by_element)
+@translates("Sign", padded=padding_rules.by_element)
 def _sign(node: Node) -> Expression:
     sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
-@translates("Add", range=ranges.added, terms=affine.summed(1))
-@translates("Sub", range=ranges.subtracted, terms=affine.summed(-1))
-@translates("Mul", range=ranges.multiplied, terms=affine.scaled)
-@translates("Equal", terms=affine.compared)
-@translates(*BINARY, padded=ragged.by_element, misread_before=7)  # along `axis`
+@translates("Add", range=integer_ranges.added, terms=symbolic_sizes.summed(1))
+@translates("Sub", range=integer_ranges.subtracted, terms=symbolic_sizes.summed(-1))
+@translates("Mul", range=integer_ranges.multiplied, terms=symbolic_sizes.scaled)
+@translates("Equal", terms=symbolic_sizes.compared)
+@translates(*BINARY, padded=padding_rules.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
     return node.function(*operands(node))
 
 
-@translates("Sum", range=ranges.added)
-@translates("Max", "Min", "Sum", padded=ragged.by_element)
+@translates("Sum", range=integer_ranges.added)
+@translates("Max", "Min", "Sum", padded=padding_rules.by_element)
 def _chained(node: Node) -> Expression:
     return functools.reduce(node.function, [node[k] for k in range(len(node))])
 
@@ -75,7 +76,7 @@ def _scale(node: Node) -> Expression:
     return node[0] * node.attribute("scale", 1.0)
 
 
-@translates("Mean", padded=ragged.by_element)
+@translates("Mean", padded=padding_rules.by_element)
 def _mean(node: Node) -> Expression:
     if len(node) == 2:
         return dml.mean(node[0], node[1])
@@ -87,19 +88,19 @@ def _sum(node: Node) -> Expression:
     return functools.reduce(dml.add, [node[k] for k in range(len(node))])
 
 
-@translates("Abs", padded=ragged.by_element, range=ranges.magnitude)
+@translates("Abs", padded=padding_rules.by_element, range=integer_ranges.magnitude)
 def _abs(node: Node) -> Expression | Tensor:
     return node.tensor(0) if node.type().dtype.kind == "u" else dml.abs(node[0])
 
 
-@translates("Erf", padded=ragged.by_element)
+@translates("Erf", padded=padding_rules.by_element)
 def _erf(node: Node) -> Expression:
     if node.type().is_floating:
         return dml.erf(node[0])
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates("Pow", misread_before=7, padded=ragged.by_element, range=ranges.power)
+@translates("Pow", misread_before=7, padded=padding_rules.by_element, range=integer_ranges.power)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -109,7 +110,7 @@ def _pow(node: Node) -> Expression:
     return dml.pow(x, as_type(exponent, node.output_type()) if is_floating else exponent)
 
 
-@translates("Mod", padded=ragged.by_element)
+@translates("Mod", padded=padding_rules.by_element)
 def _mod(node: Node) -> Expression:
     if node.attribute("fmod"):
         return dml.modulus_truncate(node[0], node[1])
@@ -147,12 +148,12 @@ def _shift(node: Node) -> Expression:
     return dml.cast(shifted ^ mask, node.output_type())
 
 
-@translates("Where", padded=ragged.by_element, terms=affine.chosen)
+@translates("Where", padded=padding_rules.by_element, terms=symbolic_sizes.chosen)
 def _where(node: Node) -> Expression:
     return dml.if_(node[0], node[1], node[2])
 
 
-@translates("IsInf", padded=ragged.by_element)
+@translates("IsInf", padded=padding_rules.by_element)
 def _is_inf(node: Node) -> Expression:
     is_positive, is_negative = node.attribute("detect_positive"), node.attribute("detect_negative")
     if not (is_positive or is_negative):
@@ -162,7 +163,7 @@ def _is_inf(node: Node) -> Expression:
     return dml.is_infinity(node[0], mode)
 
 
-@translates("Clip", padded=ragged.by_element)
+@translates("Clip", padded=padding_rules.by_element)
 def _clip_by_attributes(node: Node) -> Expression:
     limits = np.finfo(np.float32)
     low = node.attribute("min", float(limits.min))
@@ -184,7 +185,9 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates("Cast", written_as=older.CAST, padded=ragged.by_element, terms=affine.cast)
+@translates(
+    "Cast", written_as=older.CAST, padded=padding_rules.by_element, terms=symbolic_sizes.cast
+)
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.made()
@@ -243,8 +246,8 @@ def _bit_cast(node: Node) -> Expression:
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
-@translates("Identity", padded=ragged.by_element, terms=affine.same)
-@translates("Dropout", misread_before=12, padded=ragged.by_element)
+@translates("Identity", padded=padding_rules.by_element, terms=symbolic_sizes.same)
+@translates("Dropout", misread_before=12, padded=padding_rules.by_element)
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)

@@ -9,16 +9,18 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, ragged, ranges
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import cut, of_rank, on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 from dml_jax.onnx.tensors import Padded, Type, index_type
 
 
-@translates("Gather", padded=ragged.gathered, range=ranges.first, terms=affine.picked)
+@translates(
+    "Gather", padded=padding_rules.gathered, range=integer_ranges.first, terms=symbolic_sizes.picked
+)
 def _gather(node: Node) -> Expression:
     axis = node.axis()
-    return taken(node[0], ragged.from_the_start(node, axis), axis)
+    return taken(node[0], padding_rules.from_the_start(node, axis), axis)
 
 
 def check_places(node: Node) -> None:
@@ -34,17 +36,19 @@ def check_places(node: Node) -> None:
         node.expect(node.shape(2) == wanted, "updates", rule, list(node.shape(2)))
 
 
-@translates("GatherElements", padded=ragged.gathered_elements, range=ranges.first)
+@translates("GatherElements", padded=padding_rules.gathered_elements, range=integer_ranges.first)
 def _gather_elements(node: Node) -> Expression:
     check_places(node)
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
     data = cut(data, sizes or (1,))  # elements beyond the indices are not read
-    return dml.gather_elements(data, ragged.from_the_start(node, axis), axis)
+    return dml.gather_elements(data, padding_rules.from_the_start(node, axis), axis)
 
 
-@translates("GatherND", domain=MICROSOFT, padded=ragged.gathered_nd, range=ranges.first)
-@translates("GatherND", padded=ragged.gathered_nd, range=ranges.first)
+@translates(
+    "GatherND", domain=MICROSOFT, padded=padding_rules.gathered_nd, range=integer_ranges.first
+)
+@translates("GatherND", padded=padding_rules.gathered_nd, range=integer_ranges.first)
 def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
@@ -65,7 +69,7 @@ def _places(node: Node, batch: int = 0) -> Expression:
     own = on_axis(
         node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1)
     )
-    return dml.if_(dml.equals(own, 1), ragged.from_the_start(node, padding.axis), indices)
+    return dml.if_(dml.equals(own, 1), padding_rules.from_the_start(node, padding.axis), indices)
 
 
 def _check_reduction(node: Node) -> None:
@@ -97,7 +101,7 @@ def _scatter_elements(node: Node) -> Any:
     return dml.scatter_nd(of_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
-@translates("ScatterND", padded=ragged.scattered_nd)
+@translates("ScatterND", padded=padding_rules.scattered_nd)
 def _scatter_nd(node: Node) -> Any:
     _check_reduction(node)
     if node.type(1).is_empty:
@@ -108,7 +112,7 @@ def _scatter_nd(node: Node) -> Any:
         data = dml.padding(data, "CONSTANT", 0.0, [0] * ranks[0], [1, *[0] * (ranks[0] - 1)])
         behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
         last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
-        indices = dml.if_(ragged.is_there(node.tensor(1)), indices, last)
+        indices = dml.if_(padding_rules.is_there(node.tensor(1)), indices, last)
     data, indices, updates = (of_rank(x, rank) for x in (data, indices, node[2]))
     made = dml.scatter_nd(data, indices, updates, *ranks)
     if padding is None:
@@ -117,7 +121,7 @@ def _scatter_nd(node: Node) -> Any:
     return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])
 
 
-@translates("TopK", padded=ragged.ranked, range=ranges.ranked)
+@translates("TopK", padded=padding_rules.ranked, range=integer_ranges.ranked)
 def _top_k(node: Node) -> Any:
     count = None if node.version < 10 or node.tensor(1).is_known else node[1]
     if count is not None:  # all are ranked, of which the first ones are there
@@ -164,8 +168,8 @@ def _one_hot(node: Node) -> Expression:
     return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 
 
-@translates("CumSum", padded=ragged.accumulated(0), range=ranges.total)
-@translates("CumProd", padded=ragged.accumulated(1), range=ranges.product)
+@translates("CumSum", padded=padding_rules.accumulated(0), range=integer_ranges.total)
+@translates("CumProd", padded=padding_rules.accumulated(1), range=integer_ranges.product)
 def _cumulative(node: Node) -> Expression:
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
     is_exclusive = bool(node.attribute("exclusive"))
@@ -180,7 +184,7 @@ def _cumulative(node: Node) -> Expression:
     return made
 
 
-@translates("NonZero", padded=ragged.filled(0), counted=0, range=ranges.places)
+@translates("NonZero", padded=padding_rules.filled(0), counted=0, range=integer_ranges.places)
 def _non_zero(node: Node) -> Any:
     node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:

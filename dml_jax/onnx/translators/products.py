@@ -12,10 +12,10 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.enums import MatrixTransform
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.einsum import broadcast_shapes, labels_of
 from dml_jax.onnx.nodes import MICROSOFT, Node, translates
 from dml_jax.onnx.reshapes import as_type, of_rank, packed, permuted, reshaped, spread
+from dml_jax.onnx.sizes import integer_ranges, padding_rules
 from dml_jax.onnx.tensors import Tensor
 from dml_jax.onnx.translators.activations import activated
 from dml_jax.onnx.translators.elements import narrowed
@@ -90,7 +90,7 @@ def _flipped(x: Expression) -> Expression:
     return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
 
 
-@translates("MatMul", padded=ragged.multiplied, range=ranges.contracted)
+@translates("MatMul", padded=padding_rules.multiplied, range=integer_ranges.contracted)
 def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
@@ -133,7 +133,7 @@ def _matmul_with_activation(node: Node) -> Expression:
     return activated(node, _fused_matmul(node))
 
 
-@translates("Gemm", padded=ragged.affine, range=ranges.contracted)
+@translates("Gemm", padded=padding_rules.affine, range=integer_ranges.contracted)
 def _gemm(node: Node) -> Expression:
     a, b, c = node[0], node[1], None
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))

@@ -9,9 +9,9 @@ from onnx import TensorProto
 from dml_jax import functional as dml
 from dml_jax.enums import QuantizationType, TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, translates
 from dml_jax.onnx.reshapes import as_type, cut, lengthened, on_axis, reshaped, spread
+from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.tensors import Type
 from dml_jax.onnx.translators.elements import narrowed
 
@@ -56,7 +56,7 @@ def _quantized_type(node: Node) -> Type:
 
 
 @translates("QuantizeLinear", domain=MICROSOFT)
-@translates("QuantizeLinear", padded=ragged.per_axis)
+@translates("QuantizeLinear", padded=padding_rules.per_axis)
 def _quantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x, made = node[0], _quantized_type(node)
@@ -94,7 +94,7 @@ def _of_blocks(node: Node, x: Expression) -> Expression:
 
 
 @translates("DequantizeLinear", domain=MICROSOFT)
-@translates("DequantizeLinear", padded=ragged.per_axis)
+@translates("DequantizeLinear", padded=padding_rules.per_axis)
 def _dequantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x = node[0]

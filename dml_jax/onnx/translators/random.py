@@ -13,9 +13,9 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import as_type, reshaped
+from dml_jax.onnx.sizes import padding_rules
 
 _BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
 
@@ -35,13 +35,13 @@ def _word(seed: float) -> int:
     return int.from_bytes(struct.pack("<f", seed), "little")
 
 
-@translates("RandomUniform", "RandomUniformLike", is_random=True, padded=ragged.like)
+@translates("RandomUniform", "RandomUniformLike", is_random=True, padded=padding_rules.like)
 def _random_uniform(node: Node) -> Expression:
     low, high = node.attribute("low"), node.attribute("high")
     return as_type(_uniform(node, node.output_shape()) * (high - low) + low, node.output_type())
 
 
-@translates("RandomNormal", "RandomNormalLike", is_random=True, padded=ragged.like)
+@translates("RandomNormal", "RandomNormalLike", is_random=True, padded=padding_rules.like)
 def _random_normal(node: Node) -> Expression:
     radius, turn = (_uniform(node, node.output_shape(), stream) for stream in (0, 1))
     radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)  # Box and Muller

@@ -8,22 +8,22 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.enums import ReduceFunction
 from dml_jax.graph import Expression
-from dml_jax.onnx import ragged, ranges
 from dml_jax.onnx.nodes import Node, translates
 from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.sizes import integer_ranges, padding_rules
 from dml_jax.onnx.tensors import Padding
 
 REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
-    "ReduceL1": ("L1", 0, ranges.total),
+    "ReduceL1": ("L1", 0, integer_ranges.total),
     "ReduceL2": ("L2", 0, None),
     "ReduceLogSum": ("LOG_SUM", 0, None),
     "ReduceLogSumExp": ("LOG_SUM_EXP", -math.inf, None),
-    "ReduceMax": ("MAX", ragged.least, None),
+    "ReduceMax": ("MAX", padding_rules.least, None),
     "ReduceMean": ("AVERAGE", 0, None),
-    "ReduceMin": ("MIN", ragged.most, None),
-    "ReduceProd": ("MULTIPLY", 1, ranges.product),
-    "ReduceSum": ("SUM", 0, ranges.total),
-    "ReduceSumSquare": ("SUM_SQUARE", 0, ranges.product),
+    "ReduceMin": ("MIN", padding_rules.most, None),
+    "ReduceProd": ("MULTIPLY", 1, integer_ranges.product),
+    "ReduceSum": ("SUM", 0, integer_ranges.total),
+    "ReduceSumSquare": ("SUM_SQUARE", 0, integer_ranges.product),
 }
 
 
@@ -68,11 +68,11 @@ def _of_each(node: Node) -> Any:
 
 
 for _op_type, (_, _fill, _bounds) in REDUCTIONS.items():
-    translates(_op_type, padded=ragged.reduced(_fill), range=_bounds)(_reduce)
+    translates(_op_type, padded=padding_rules.reduced(_fill), range=_bounds)(_reduce)
 
 
-@translates("ArgMax", padded=ragged.arg(ragged.least), range=ranges.along)
-@translates("ArgMin", padded=ragged.arg(ragged.most), range=ranges.along)
+@translates("ArgMax", padded=padding_rules.arg(padding_rules.least), range=integer_ranges.along)
+@translates("ArgMin", padded=padding_rules.arg(padding_rules.most), range=integer_ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
     made = node.function(node[0], [node.axis()], direction, node.output_type())

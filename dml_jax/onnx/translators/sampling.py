@@ -21,9 +21,9 @@ from dml_jax.description.descriptor import Size2D
 from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
-from dml_jax.onnx import ragged
 from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
 from dml_jax.onnx.reshapes import as_type, permuted, reshaped, taken
+from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.tensors import Tensor
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
@@ -364,7 +364,7 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-@translates("RoiAlign", padded=ragged.regions, misread_before=16)
+@translates("RoiAlign", padded=padding_rules.regions, misread_before=16)
 def _roi_align(node: Node) -> Expression:
     rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"
     node.expect(node.attribute("mode") == "avg", "mode", rule, node.attribute("mode"))

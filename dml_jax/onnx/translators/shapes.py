@@ -11,17 +11,18 @@ from dml_jax import functional as dml
 from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, carried, older, ragged, ranges
+from dml_jax.onnx import older
 from dml_jax.onnx.graph_context import Site
 from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, inlines, translates
 from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.sizes import bounds, integer_ranges, padding_rules, symbolic_sizes
 from dml_jax.onnx.tensors import Padded, Shape, Tensor, dense, index_type
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-@translates("Shape", reads_sizes=True, terms=affine.sized)
+@translates("Shape", reads_sizes=True, terms=symbolic_sizes.sized)
 def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
     part, padding = range(node.rank())[start:end], node.tensor(0).padding
@@ -45,9 +46,16 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
-@translates("Reshape", written_as=older.RESHAPE, sized=carried.viewed)
+@translates("Reshape", written_as=older.RESHAPE, sized=bounds.viewed)
 @translates("Squeeze", "Unsqueeze", takes_scalars=True)
-@translates("Flatten", "Reshape", "Squeeze", "Unsqueeze", padded=ragged.viewed, terms=affine.same)
+@translates(
+    "Flatten",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    padded=padding_rules.viewed,
+    terms=symbolic_sizes.same,
+)
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
     return reshaped(node[0], node.output_shape())
@@ -59,7 +67,7 @@ def _expand_dims(node: Node) -> Expression:
     return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
 
 
-@translates("Transpose", padded=ragged.transposed)
+@translates("Transpose", padded=padding_rules.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     rule = f"have each of 0 to {node.rank() - 1} once"
@@ -69,7 +77,7 @@ def _transpose(node: Node) -> Expression:
     return dml.identity(transposed(node[0], order))
 
 
-@translates("Expand", range=ranges.first, sized=carried.expanded)
+@translates("Expand", range=integer_ranges.first, sized=bounds.expanded)
 def _expand(node: Node) -> Expression | Tensor:
     node.constant(1)
     if node.output_shape() == node.shape():
@@ -77,7 +85,7 @@ def _expand(node: Node) -> Expression | Tensor:
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat", padded=ragged.joined, terms=affine.joined)
+@translates("Concat", padded=padding_rules.joined, terms=symbolic_sizes.joined)
 def _concat(node: Node) -> Expression | Padded:
     full = [k for k in range(len(node)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
@@ -97,7 +105,7 @@ def _concat(node: Node) -> Expression | Padded:
     return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 
-@translates("Split", padded=ragged.kept, written_as=older.SPLIT)
+@translates("Split", padded=padding_rules.kept, written_as=older.SPLIT)
 def _split(node: Node) -> Any:
     given = node.constant(1)
     is_right = given is None or min(given, default=0) >= 0
@@ -118,13 +126,13 @@ def _crop(node: Node) -> Expression:
     return dml.slice(node[0], [0] * len(outer) + [top, left], [*outer, *sizes], ones)
 
 
-@translates("Pad", range=ranges.first, padded=ragged.surrounded)
+@translates("Pad", range=integer_ranges.first, padded=padding_rules.surrounded)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
     return padded(node, pads, float(node.attribute("value")))
 
 
-@translates("Pad", domain=MICROSOFT, range=ranges.first)
+@translates("Pad", domain=MICROSOFT, range=integer_ranges.first)
 @translates("Pad", since=11)
 def _pad(node: Node) -> Expression:
     rank = node.rank()
@@ -157,7 +165,7 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     return dml.padding(x, mode, value, low, high)
 
 
-@translates("Tile", range=ranges.first)
+@translates("Tile", range=integer_ranges.first)
 def _tile_along_an_axis(node: Node) -> Expression:
     count, axis = (int(node.number(k)) for k in (1, 2))
     return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])
@@ -204,7 +212,7 @@ def _literal(site: Site) -> list[Tensor]:
     return [(translation.constant if is_part else translation.weight)(name, value, element)]
 
 
-@translates("ConstantOfShape", sized=carried.filled, terms=affine.constant)
+@translates("ConstantOfShape", sized=bounds.filled, terms=symbolic_sizes.constant)
 def _constant_of_shape(node: Node) -> Expression:
     node.constant(0)
     value = node.attribute("value")
@@ -225,7 +233,7 @@ def _of_scalars(proto: onnx.NodeProto, kinds: dict[str, Any], inputs: list[Tenso
             inputs[k] = tensor.inferred_as((), lambda array: array.reshape(()))
 
 
-@translates("Range", sized=carried.counted, must_fit=True, inferred_as=_of_scalars)
+@translates("Range", sized=bounds.counted, must_fit=True, inferred_as=_of_scalars)
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = map(node.number, range(3))
     node.expect(delta != 0, "delta", "be other than 0", delta)

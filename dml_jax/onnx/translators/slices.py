@@ -8,28 +8,33 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import affine, older, ragged, ranges
+from dml_jax.onnx import older
 from dml_jax.onnx.nodes import OP_TYPES, Node, translates
 from dml_jax.onnx.reshapes import as_type, reshaped, taken
+from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 from dml_jax.onnx.tensors import Padded, index_type
 
 OP_TYPES["", "DynamicSlice"].written_as = older.DYNAMIC_SLICE  # below opset 10
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 
-@translates("Slice", padded=ragged.sliced, range=ranges.first, terms=affine.part)
+@translates(
+    "Slice", padded=padding_rules.sliced, range=integer_ranges.first, terms=symbolic_sizes.part
+)
 def _slice(node: Node) -> Any:
     if node.version < 10:
-        starts, ends = ([*map(affine.number, node.attribute(name))] for name in ("starts", "ends"))
+        starts, ends = (
+            [*map(symbolic_sizes.number, node.attribute(name))] for name in ("starts", "ends")
+        )
         return _sliced(node, starts, ends, node.attribute("axes"), None)
-    starts, ends = (affine.terms_of(node.tensor(k)) or [] for k in (1, 2))
+    starts, ends = (symbolic_sizes.terms_of(node.tensor(k)) or [] for k in (1, 2))
     return _sliced(node, starts, ends, node.constant(3), node.constant(4))
 
 
 def _sliced(
     node: Node,
-    starts: Sequence[affine.Term],
-    ends: Sequence[affine.Term],
+    starts: Sequence[symbolic_sizes.Term],
+    ends: Sequence[symbolic_sizes.Term],
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> Any:
@@ -45,7 +50,7 @@ def _sliced(
     for k, (start, end, axis, step) in enumerate(zip(starts, ends, axes, steps, strict=True)):
         d = node.from_start(int(axis), len(shape), "axes")
         node.expect(step, "steps", "be other than 0", 0)
-        if ragged.is_whole(node, d, (start, end), int(step)):
+        if padding_rules.is_whole(node, d, (start, end), int(step)):
             continue
         is_known = start.known is not None and end.known is not None
         if not is_known or (padding is not None and padding.axis == d):
@@ -70,7 +75,7 @@ def _sliced(
 
 
 def _moving(
-    node: Node, x: Expression, k: int, axis: int, step: int, ends: Sequence[affine.Term]
+    node: Node, x: Expression, k: int, axis: int, step: int, ends: Sequence[symbolic_sizes.Term]
 ) -> tuple[Any, Expression | None]:
     """Return the elements of `x` between two places, and how many these are if data decides it.
 
@@ -88,11 +93,12 @@ def _moving(
     if padding is not None and is_ragged:
         limit = dml.cast(reshaped(padding.count.expression, (1,)), kind)
     low = 0 if step > 0 else -1
-    given: Sequence[affine.Term] = ends
+    given: Sequence[symbolic_sizes.Term] = ends
     if not is_ragged:  # what counts from the end at all times counts from the start
         shifted = (t.bounds is not None and t.bounds[1] < 0 for t in given)
         ends = [
-            t.plus(affine.number(size)) if s else t for t, s in zip(given, shifted, strict=True)
+            t.plus(symbolic_sizes.number(size)) if s else t
+            for t, s in zip(given, shifted, strict=True)
         ]
     is_inside = not is_ragged and all(
         term.bounds and term.bounds[0] >= 0 and term.bounds[1] <= size + low for term in ends
@@ -131,7 +137,7 @@ def _count(span: Any, stride: int) -> Any:
     return np.maximum(0, -(-span // stride))
 
 
-def _most(ends: Sequence[affine.Term], step: int, size: int) -> int:
+def _most(ends: Sequence[symbolic_sizes.Term], step: int, size: int) -> int:
     """Return the largest size that a slice has of any number of elements up to `size`."""
     start, end, stride, low = ends[0].known, ends[1].known, abs(step), 0 if step > 0 else -1
     if start is not None and end is not None:

@@ -11,7 +11,7 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.lowering.strided_memory import packed_strides
-from dml_jax.onnx import older, ragged, ranges
+from dml_jax.onnx import older
 from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, attribute_value, translates
 from dml_jax.onnx.reshapes import (
     lengthened,
@@ -21,6 +21,7 @@ from dml_jax.onnx.reshapes import (
     with_channels_last,
     with_channels_second,
 )
+from dml_jax.onnx.sizes import integer_ranges, padding_rules
 from dml_jax.onnx.tensors import Tensor
 from dml_jax.onnx.translators.activations import activated
 
@@ -117,7 +118,7 @@ def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
     return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
 
 
-@translates("Conv", padded=ragged.moved, must_fit=True)
+@translates("Conv", padded=padding_rules.moved, must_fit=True)
 def _conv(node: Node) -> Expression:
     return _convolved(node, node[0], node[1])
 
@@ -191,7 +192,7 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
 
 @translates(
     "ConvTranspose",
-    padded=ragged.moved,
+    padded=padding_rules.moved,
     must_fit=True,
     misread_before=MISREAD,
     inferred_as=_with_pads,
@@ -284,7 +285,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", padded=ragged.moved, misread_before=7, inferred_since=_INFERRED)
+@translates("AveragePool", padded=padding_rules.moved, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = window_of(node, None, node.shape()[2:])
@@ -298,7 +299,9 @@ def _average_pool(node: Node) -> Expression:
     return dml.average_pooling(x, *window.pool, is_counted)
 
 
-@translates("LpPool", padded=ragged.batch, written_as=older.LP_POOL, inferred_since=_INFERRED)
+@translates(
+    "LpPool", padded=padding_rules.batch, written_as=older.LP_POOL, inferred_since=_INFERRED
+)
 def _lp_pool(node: Node) -> Expression:
     window = window_of(node, None, node.shape()[2:])
     return dml.lp_pooling(planes(node[0]), *window.pool, int(node.attribute("p")))
@@ -306,10 +309,10 @@ def _lp_pool(node: Node) -> Expression:
 
 @translates(
     "MaxPool",
-    padded=ragged.moved,
+    padded=padding_rules.moved,
     misread_before=MISREAD,
     inferred_since=_INFERRED,
-    range=ranges.ranked,
+    range=integer_ranges.ranked,
 )
 def _max_pool(node: Node) -> Any:
     window = window_of(node, None, node.shape()[2:])
@@ -360,7 +363,7 @@ def _windows(node: Node) -> Expression:
     return dml.identity(x.reinterpret([*sizes, size], [*strides, own]))
 
 
-@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=ragged.batch)
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=padding_rules.batch)
 def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
         return node.tensor(0)

@@ -2,7 +2,7 @@
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.affine import Terms, number, terms_of
+from dml_jax.onnx.sizes.symbolic_sizes import Terms, number, terms_of
 from dml_jax.onnx.tensors import COUNT, Padding, Tensor
 
 

@@ -2,8 +2,9 @@
 
 A node whose sizes come while the program runs (Range, Expand, ConstantOfShape, Reshape) gets the
 largest sizes that these may be. Its output is padded to them, and the count says what is there
-(`dml_jax.onnx.ragged`). The largest size follows from sizes that are known, as for the places of
-NonZero, or `load_onnx(bounds=...)` says it. Each op type's record names its rule (`OpType.sized`).
+(`dml_jax.onnx.sizes.padding_rules`). The largest size follows from sizes that are known, as for the
+places of NonZero, or `load_onnx(bounds=...)` says it. Each op type's record names its rule
+(`OpType.sized`).
 """
 
 import functools
@@ -18,11 +19,11 @@ import onnx
 from dml_jax import functional as dml
 from dml_jax.errors import Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
-from dml_jax.onnx.affine import Term, number, terms_of
-from dml_jax.onnx.counts import same_terms, scaled
 from dml_jax.onnx.limits import Limit
 from dml_jax.onnx.nodes import Node
 from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.sizes.counts import same_terms, scaled
+from dml_jax.onnx.sizes.symbolic_sizes import Term, number, terms_of
 from dml_jax.onnx.tensors import COUNT, Padding, Tensor, Type, index_type
 
 _MOST = 1 << 26  # a size that follows from no known size, but from the range of its type

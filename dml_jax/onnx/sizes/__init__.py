@@ -1,0 +1,1 @@
+"""What is known of sizes and integers while a network is translated."""
