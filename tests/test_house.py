@@ -37,7 +37,6 @@ TWICE = {
     *(
         "activations",
         "arguments",
-        "arrays",
         "binding",
         "call",
         "control",
@@ -48,7 +47,6 @@ TWICE = {
         "expressions",
         "functions",
         "kept",
-        "limits",
         "model",
         "models",
         "networks",
@@ -61,8 +59,10 @@ TWICE = {
         "run",
         "shapes",
         "signals",
+        "tensor",
         "tensors",
         "timing",
+        "values",
         "windows",
     ),
 }

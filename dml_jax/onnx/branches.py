@@ -6,8 +6,8 @@ from copy import deepcopy
 import onnx
 from onnx import helper
 
-from dml_jax.onnx.nodes import domain_of
-from dml_jax.onnx.tensors import Scope, Tensor
+from dml_jax.onnx.nodes.node import domain_of
+from dml_jax.onnx.nodes.tensor import Scope, Tensor
 
 
 def decided(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:

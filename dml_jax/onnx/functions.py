@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, domain_of, label_of
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, attribute_value, domain_of, label_of
 
 Opsets = Mapping[str, int]
 FunctionKey = tuple[str, str, str]

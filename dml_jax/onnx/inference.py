@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import onnx
 from onnx import defs, helper
 
-from dml_jax.onnx.nodes import domain_of
-from dml_jax.onnx.schemas import check_inference, is_too_long, schema_of
+from dml_jax.onnx.nodes.node import domain_of
+from dml_jax.onnx.nodes.schemas import check_inference, is_too_long, schema_of
 from dml_jax.onnx.stages import Source
 
 _SINGLE = defs.OpSchema.FormalParameterOption.Single

@@ -22,11 +22,11 @@ from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.model import Model
 from dml_jax.onnx.network import Network
+from dml_jax.onnx.nodes.tensor import Scope, TensorList
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.saving import Origin
 from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
 from dml_jax.onnx.sizes.loop_limit import turns_of
-from dml_jax.onnx.tensors import Scope, TensorList
 from dml_jax.onnx.translate import Translation
 from dml_jax.system.processor import check_process
 

@@ -16,7 +16,7 @@ from dml_jax.onnx.dimensions import names_in, size_of
 from dml_jax.onnx.external import Folder, files_of, with_inner_elements
 from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.large import Places, contents, without_large
-from dml_jax.onnx.tensors import Type
+from dml_jax.onnx.nodes.tensor import Type
 from dml_jax.system.files import similar_file
 
 OPSET_MIN, OPSET_MAX = 1, 28

@@ -37,13 +37,13 @@ from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
-from dml_jax.onnx.nodes import domain_of, label_of
+from dml_jax.onnx.nodes.node import domain_of, label_of
+from dml_jax.onnx.nodes.schemas import BREAKS_RULES, check_attributes, schema_of
+from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.schemas import BREAKS_RULES, check_attributes, schema_of
-from dml_jax.onnx.tensors import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
 

@@ -17,12 +17,12 @@ from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
 from dml_jax.onnx.assigned import without_ranges
 from dml_jax.onnx.calls import CALLS_MAX, calls_itself, too_deep
 from dml_jax.onnx.functions import FunctionKey, Opsets, body_of, domain_of, fill, key_of, without
-from dml_jax.onnx.graph_context import GraphContext, Results, Site
-from dml_jax.onnx.limits import faults_of, limits_of, origin
 from dml_jax.onnx.node_outputs import NodeOutputs, refusal_of
-from dml_jax.onnx.nodes import Node, label_of, record_of
-from dml_jax.onnx.older import renewed
-from dml_jax.onnx.schemas import (
+from dml_jax.onnx.nodes.early_versions import renewed
+from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
+from dml_jax.onnx.nodes.node import Node, label_of, record_of
+from dml_jax.onnx.nodes.number_limits import faults_of, limits_of, origin
+from dml_jax.onnx.nodes.schemas import (
     check_attributes,
     check_inference,
     check_lists,
@@ -30,12 +30,12 @@ from dml_jax.onnx.schemas import (
     output_types,
     schema_of,
 )
+from dml_jax.onnx.nodes.tensor import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.sizes.bounds import SizeBounds, cut
 from dml_jax.onnx.sizes.counts import same_padding
 from dml_jax.onnx.sizes.integer_ranges import INT32, bounds_of
 from dml_jax.onnx.sizes.padding_rules import passed, refilled, refusal
 from dml_jax.onnx.sizes.symbolic_sizes import terms_of
-from dml_jax.onnx.tensors import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.topology import needed, repeated
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes import Node, listed
+from dml_jax.onnx.nodes.node import Node, listed
+from dml_jax.onnx.nodes.tensor import Padded, Type, expect_no_more
 from dml_jax.onnx.sizes.integer_ranges import checked
-from dml_jax.onnx.tensors import Padded, Type, expect_no_more
 
 
 def curing_types(node: Node) -> list[Type | None] | None:

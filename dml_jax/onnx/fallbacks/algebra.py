@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax.lowering.dtypes import wide
-from dml_jax.onnx.nodes import MICROSOFT, Node, fallback
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, fallback
 
 
 @fallback("Det")

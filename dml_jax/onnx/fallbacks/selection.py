@@ -8,9 +8,9 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.tensors import Padded
 
 _BLOCK = 256  # boxes that are compared at once
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dml_jax.onnx.nodes import Node, fallback
+from dml_jax.onnx.nodes.node import Node, fallback
 
 DOMAIN = "ai.onnx.preview.training"
 

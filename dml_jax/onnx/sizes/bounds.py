@@ -19,12 +19,12 @@ import onnx
 from dml_jax import functional as dml
 from dml_jax.errors import Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
-from dml_jax.onnx.limits import Limit
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.number_limits import Limit
+from dml_jax.onnx.nodes.reshapes import reshaped
+from dml_jax.onnx.nodes.tensor import COUNT, Padding, Tensor, Type, index_type
 from dml_jax.onnx.sizes.counts import same_terms, scaled
 from dml_jax.onnx.sizes.symbolic_sizes import Term, number, terms_of
-from dml_jax.onnx.tensors import COUNT, Padding, Tensor, Type, index_type
 
 _MOST = 1 << 26  # a size that follows from no known size, but from the range of its type
 _LISTED = 8  # names of sizes in a message

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from onnx import TensorProto
 
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx.nodes import Bounds, Node
-from dml_jax.onnx.tensors import WITHOUT_X64, Tensor, Type
+from dml_jax.onnx.nodes.node import Bounds, Node
+from dml_jax.onnx.nodes.tensor import WITHOUT_X64, Tensor, Type
 
 Range = Callable[[Node, int], Bounds | None]
 

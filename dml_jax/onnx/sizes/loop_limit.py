@@ -3,7 +3,7 @@
 from typing import Any
 
 from dml_jax.errors import DmlError, Fault, Sentence
-from dml_jax.onnx.limits import Limit
+from dml_jax.onnx.nodes.number_limits import Limit
 
 TURNS_MAX = 2**31 - 1
 """The number of turns that a counter of 32 bits holds."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from dml_jax.onnx.nodes import Bounds, Node
-from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.nodes.node import Bounds, Node
+from dml_jax.onnx.nodes.tensor import Tensor
 
 _MOST = 64  # elements
 _EXACT = (TensorProto.INT32, TensorProto.INT64)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from dml_jax.onnx.nodes import MICROSOFT, attribute_value, domain_of
+from dml_jax.onnx.nodes.node import MICROSOFT, attribute_value, domain_of
 from dml_jax.onnx.topology import read_by
 
 COLUMNS, QUERIES, KEYS, PACKED = "columns", "queries", "keys", "packed"

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.bits import packed_bits, unpacked_bits
 from dml_jax.onnx.external import Folder, Made
-from dml_jax.onnx.nodes import MICROSOFT, attribute_value
+from dml_jax.onnx.nodes.node import MICROSOFT, attribute_value
 from dml_jax.onnx.tensor_parallel.decoder_blocks import (
     ATTENTION,
     COLUMNS,

@@ -9,8 +9,8 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT, Node, function_of, translates
-from dml_jax.onnx.reshapes import on_axis
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, function_of, translates
+from dml_jax.onnx.nodes.reshapes import on_axis
 from dml_jax.onnx.sizes import padding_rules
 
 ACTIVATIONS: dict[str, Sequence[str]] = {  # the attributes that are arguments of the function

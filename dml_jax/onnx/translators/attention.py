@@ -7,8 +7,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import lengthened, of_rank, permuted, reshaped, spread, transposed
+from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.reshapes import lengthened, of_rank, permuted, reshaped, spread, transposed
 
 _SCORES = 3  # an output that the operator lacks
 

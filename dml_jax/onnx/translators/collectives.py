@@ -6,9 +6,9 @@ from typing import Any
 from jax import lax
 
 from dml_jax.errors import Unquoted
-from dml_jax.onnx.graph_context import Site
-from dml_jax.onnx.nodes import MICROSOFT, inlines, refused
-from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.nodes.graph_context import Site
+from dml_jax.onnx.nodes.node import MICROSOFT, inlines, refused
+from dml_jax.onnx.nodes.tensor import Tensor
 
 AXIS = "axis_name"
 """The attribute that names the axis of the mesh, which ONNX Runtime's op type has not."""

@@ -10,11 +10,11 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import older
-from dml_jax.onnx.nodes import MICROSOFT, Node, translates
-from dml_jax.onnx.reshapes import as_type, on_axis, packed, reshaped
+from dml_jax.onnx.nodes import early_versions
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes.reshapes import as_type, on_axis, packed, reshaped
+from dml_jax.onnx.nodes.tensor import Tensor, Type
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
-from dml_jax.onnx.tensors import Tensor, Type
 
 UNARY = (
     *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh"),
@@ -186,7 +186,10 @@ def _clip(node: Node) -> Expression:
 
 
 @translates(
-    "Cast", written_as=older.CAST, padded=padding_rules.by_element, terms=symbolic_sizes.cast
+    "Cast",
+    written_as=early_versions.CAST,
+    padded=padding_rules.by_element,
+    terms=symbolic_sizes.cast,
 )
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:

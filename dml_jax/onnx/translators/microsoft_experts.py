@@ -13,8 +13,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT, Node, translates
-from dml_jax.onnx.reshapes import cut, packed, reshaped, spread
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes.reshapes import cut, packed, reshaped, spread
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 

@@ -9,8 +9,8 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.kernels import platform
-from dml_jax.onnx.nodes import MICROSOFT, Node, translates
-from dml_jax.onnx.reshapes import (
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes.reshapes import (
     as_type,
     cut,
     lengthened,

@@ -6,8 +6,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT, Node, translates
-from dml_jax.onnx.reshapes import packed, reshaped, spread, transposed
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes.reshapes import packed, reshaped, spread, transposed
 from dml_jax.onnx.translators.microsoft_attention import (
     cached,
     of_queries,

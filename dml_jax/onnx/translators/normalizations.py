@@ -11,8 +11,8 @@ import onnx
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, translates
-from dml_jax.onnx.reshapes import (
+from dml_jax.onnx.nodes.node import MICROSOFT, MISREAD, Node, translates
+from dml_jax.onnx.nodes.reshapes import (
     as_type,
     of_rank,
     on_axis,

@@ -13,8 +13,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import as_type, reshaped
+from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.reshapes import as_type, reshaped
 from dml_jax.onnx.sizes import padding_rules
 
 _BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT

@@ -4,9 +4,9 @@ from typing import Any
 
 from dml_jax import functional as dml
 from dml_jax import operators
-from dml_jax.onnx import older
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import of_rank, permuted, reshaped, unowned
+from dml_jax.onnx.nodes import early_versions
+from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.reshapes import of_rank, permuted, reshaped, unowned
 
 # The operator of each activation, and the defaults of its parameters; None for one without.
 ACTIVATIONS: dict[str, tuple[str, dict[str, float | None]]] = {
@@ -125,7 +125,7 @@ def _of_no_steps(node: Node) -> Any:
     ]
 
 
-@translates("LSTM", written_as=older.RECURRENT)
+@translates("LSTM", written_as=early_versions.RECURRENT)
 def _lstm(node: Node) -> Any:
     if node.type().is_empty:
         return _of_no_steps(node)
@@ -141,7 +141,7 @@ def _lstm(node: Node) -> Any:
     return parts.results(made)
 
 
-@translates("GRU", written_as=older.RECURRENT)
+@translates("GRU", written_as=early_versions.RECURRENT)
 def _gru(node: Node) -> Any:
     if node.type().is_empty:
         return _of_no_steps(node)
@@ -151,7 +151,7 @@ def _gru(node: Node) -> Any:
     )
 
 
-@translates("RNN", written_as=older.RECURRENT)
+@translates("RNN", written_as=early_versions.RECURRENT)
 def _rnn(node: Node) -> Any:
     if node.type().is_empty:
         return _of_no_steps(node)

@@ -8,10 +8,10 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.enums import ReduceFunction
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes import Node, translates
-from dml_jax.onnx.reshapes import reshaped
+from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.reshapes import reshaped
+from dml_jax.onnx.nodes.tensor import Padding
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.tensors import Padding
 
 REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
     "ReduceL1": ("L1", 0, integer_ranges.total),

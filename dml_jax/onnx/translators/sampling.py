@@ -21,10 +21,10 @@ from dml_jax.description.descriptor import Size2D
 from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
-from dml_jax.onnx.nodes import MISREAD, Node, attribute_value, translates
-from dml_jax.onnx.reshapes import as_type, permuted, reshaped, taken
+from dml_jax.onnx.nodes.node import MISREAD, Node, attribute_value, translates
+from dml_jax.onnx.nodes.reshapes import as_type, permuted, reshaped, taken
+from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import padding_rules
-from dml_jax.onnx.tensors import Tensor
 
 _FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
 _HALF = Fraction(1, 2)

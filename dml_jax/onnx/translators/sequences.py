@@ -12,9 +12,9 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import Unquoted
-from dml_jax.onnx.graph_context import Site
-from dml_jax.onnx.nodes import expect, inlines, refused
-from dml_jax.onnx.tensors import EmptyOptional, Scope, Tensor, TensorList
+from dml_jax.onnx.nodes.graph_context import Site
+from dml_jax.onnx.nodes.node import expect, inlines, refused
+from dml_jax.onnx.nodes.tensor import EmptyOptional, Scope, Tensor, TensorList
 
 _TENSORS_MAX = 1024  # of a sequence that is cut: each is an operator of the graph
 

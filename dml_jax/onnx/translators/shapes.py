@@ -11,12 +11,12 @@ from dml_jax import functional as dml
 from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import older
-from dml_jax.onnx.graph_context import Site
-from dml_jax.onnx.nodes import MICROSOFT, Node, attribute_value, inlines, translates
-from dml_jax.onnx.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.nodes import early_versions
+from dml_jax.onnx.nodes.graph_context import Site
+from dml_jax.onnx.nodes.node import MICROSOFT, Node, attribute_value, inlines, translates
+from dml_jax.onnx.nodes.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.nodes.tensor import Padded, Shape, Tensor, dense, index_type
 from dml_jax.onnx.sizes import bounds, integer_ranges, padding_rules, symbolic_sizes
-from dml_jax.onnx.tensors import Padded, Shape, Tensor, dense, index_type
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
@@ -46,7 +46,7 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
-@translates("Reshape", written_as=older.RESHAPE, sized=bounds.viewed)
+@translates("Reshape", written_as=early_versions.RESHAPE, sized=bounds.viewed)
 @translates("Squeeze", "Unsqueeze", takes_scalars=True)
 @translates(
     "Flatten",
@@ -105,7 +105,7 @@ def _concat(node: Node) -> Expression | Padded:
     return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 
-@translates("Split", padded=padding_rules.kept, written_as=older.SPLIT)
+@translates("Split", padded=padding_rules.kept, written_as=early_versions.SPLIT)
 def _split(node: Node) -> Any:
     given = node.constant(1)
     is_right = given is None or min(given, default=0) >= 0

@@ -8,13 +8,13 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx import older
-from dml_jax.onnx.nodes import OP_TYPES, Node, translates
-from dml_jax.onnx.reshapes import as_type, reshaped, taken
+from dml_jax.onnx.nodes import early_versions
+from dml_jax.onnx.nodes.node import OP_TYPES, Node, translates
+from dml_jax.onnx.nodes.reshapes import as_type, reshaped, taken
+from dml_jax.onnx.nodes.tensor import Padded, index_type
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
-from dml_jax.onnx.tensors import Padded, index_type
 
-OP_TYPES["", "DynamicSlice"].written_as = older.DYNAMIC_SLICE  # below opset 10
+OP_TYPES["", "DynamicSlice"].written_as = early_versions.DYNAMIC_SLICE  # below opset 10
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 

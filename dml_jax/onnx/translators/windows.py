@@ -11,9 +11,9 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.lowering.strided_memory import packed_strides
-from dml_jax.onnx import older
-from dml_jax.onnx.nodes import MICROSOFT, MISREAD, Node, attribute_value, translates
-from dml_jax.onnx.reshapes import (
+from dml_jax.onnx.nodes import early_versions
+from dml_jax.onnx.nodes.node import MICROSOFT, MISREAD, Node, attribute_value, translates
+from dml_jax.onnx.nodes.reshapes import (
     lengthened,
     on_axis,
     packed,
@@ -21,8 +21,8 @@ from dml_jax.onnx.reshapes import (
     with_channels_last,
     with_channels_second,
 )
+from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.tensors import Tensor
 from dml_jax.onnx.translators.activations import activated
 
 Ints = list[int]
@@ -300,7 +300,10 @@ def _average_pool(node: Node) -> Expression:
 
 
 @translates(
-    "LpPool", padded=padding_rules.batch, written_as=older.LP_POOL, inferred_since=_INFERRED
+    "LpPool",
+    padded=padding_rules.batch,
+    written_as=early_versions.LP_POOL,
+    inferred_since=_INFERRED,
 )
 def _lp_pool(node: Node) -> Expression:
     window = window_of(node, None, node.shape()[2:])

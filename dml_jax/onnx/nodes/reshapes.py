@@ -7,7 +7,7 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering.strided_memory import packed_strides
-from dml_jax.onnx.nodes import expect
+from dml_jax.onnx.nodes.node import expect
 
 
 def is_packed(x: Expression) -> bool:

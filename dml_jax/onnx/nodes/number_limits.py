@@ -15,8 +15,8 @@ import numpy as np
 from onnx import TensorProto
 
 from dml_jax.errors import OF_LIMITS, Fault
-from dml_jax.onnx.nodes import Node
-from dml_jax.onnx.tensors import Tensor, Type, index_type
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.tensor import Tensor, Type, index_type
 
 WORST = ""
 """The name of the result that has the worst numbers; no output has it."""

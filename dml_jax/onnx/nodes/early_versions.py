@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.onnx.nodes import attribute_value
-from dml_jax.onnx.tensors import Tensor
+from dml_jax.onnx.nodes.node import attribute_value
+from dml_jax.onnx.nodes.tensor import Tensor
 
 Constant = Callable[[str, np.ndarray], Tensor]
 """Makes a tensor of a name and elements."""

@@ -15,10 +15,9 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
-from dml_jax.onnx.arrays import Function, edge_of, on_edges
-from dml_jax.onnx.limits import Limit, kind_of, worst
-from dml_jax.onnx.nodes import Bounds, label_of
-from dml_jax.onnx.tensors import (
+from dml_jax.onnx.nodes.node import Bounds, label_of
+from dml_jax.onnx.nodes.number_limits import Limit, kind_of, worst
+from dml_jax.onnx.nodes.tensor import (
     COUNT,
     EmptyOptional,
     Padding,
@@ -32,6 +31,7 @@ from dml_jax.onnx.tensors import (
     expect_sizes,
     fitting,
 )
+from dml_jax.onnx.nodes.values import Function, edge_of, on_edges
 
 
 class NetworkBuilder:

@@ -19,7 +19,7 @@ from dml_jax import facts, functional
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Unquoted
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.tensors import Padded, Padding, Shape, Tensor, Type, expect_sizes
+from dml_jax.onnx.nodes.tensor import Padded, Padding, Shape, Tensor, Type, expect_sizes
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own op types, which have no schemas here."""
@@ -65,7 +65,8 @@ class OpType:
         inferred_as: changes copies of the node, of the types of its inputs by name, and of the
             list of these, so that ONNX's inference gives the sizes of ONNX's text, or of ONNX
             Runtime.
-        written_as: the version that earlier ones are written as (`dml_jax.onnx.older`).
+        written_as: the version that earlier ones are written as
+            (`dml_jax.onnx.nodes.early_versions`).
         misread_before: the version before which ONNX's reference implementation computes something
             else than its text, so that nothing of it is computed at load by this.
         read_at_load: the inputs that the fallback gets no array of where their elements are known:

@@ -8,9 +8,9 @@ import onnx
 
 from dml_jax.errors import Unquoted
 from dml_jax.onnx.functions import FunctionKey
-from dml_jax.onnx.network_builder import NetworkBuilder
-from dml_jax.onnx.nodes import attribute_value, refused
-from dml_jax.onnx.tensors import Scope, Tensor
+from dml_jax.onnx.nodes.network_builder import NetworkBuilder
+from dml_jax.onnx.nodes.node import attribute_value, refused
+from dml_jax.onnx.nodes.tensor import Scope, Tensor
 
 Results = list[Tensor | None]
 

@@ -1,0 +1,1 @@
+"""Nodes and tensors of a model, as translators read them."""
