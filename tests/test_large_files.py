@@ -20,7 +20,7 @@ from test_mutated_models import GB, peak  # noqa: E402
 from dml_jax import DmlError, Graph, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.onnx import translate  # noqa: E402
-from dml_jax.onnx.topology import needed  # noqa: E402
+from dml_jax.onnx.files.topology import needed  # noqa: E402
 from dml_jax.system import free_memory  # noqa: E402
 
 MILLION = 10**6

@@ -18,7 +18,7 @@ from dml_jax.genai.growing import decoder_of
 from dml_jax.genai.kept import KeptDecoder, kept_step
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.search import most_likely
-from dml_jax.onnx.external import files_of
+from dml_jax.onnx.files.external_data import files_of
 from dml_jax.operator.call import are_refused
 from dml_jax.system.files import cache_folder
 

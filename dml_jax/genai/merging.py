@@ -16,8 +16,8 @@ from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
-from dml_jax.onnx.bits import packed_bits, unpacked_bits
-from dml_jax.onnx.external import Made, is_external
+from dml_jax.onnx.files.external_data import Made, is_external
+from dml_jax.onnx.files.packed_integers import packed_bits, unpacked_bits
 from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk, attributes_of
 
 

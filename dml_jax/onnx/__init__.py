@@ -8,7 +8,7 @@ from dml_jax.system.files import cache_folder
 from dml_jax.system.unchanged_programs import need
 
 if TYPE_CHECKING:
-    from dml_jax.onnx.model import free_names, free_sizes, sizes_of
+    from dml_jax.onnx.files.model import free_names, free_sizes, sizes_of
     from dml_jax.onnx.network import Network
     from dml_jax.onnx.options import NetworkOptions
     from dml_jax.rewrite import GraphRewrite, Rewrite
@@ -122,7 +122,7 @@ def save_onnx(
     where a value does not fit, or a file cannot be read or written.
     """
     _need_onnx()
-    from dml_jax.onnx.saving import Origin, save
+    from dml_jax.onnx.files.saving import Origin, save
 
     return save(Origin.of(model), path, weights, dtype)
 
@@ -152,7 +152,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _need_onnx()
-    from dml_jax.onnx import model, network
+    from dml_jax.onnx import network
+    from dml_jax.onnx.files import model
 
     return getattr(network if name == "Network" else model, name)
 

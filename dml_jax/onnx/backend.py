@@ -23,7 +23,7 @@ from dml_jax.errors import (
     with_article,
 )
 from dml_jax.onnx import load_onnx
-from dml_jax.onnx.model import free_sizes, parsed
+from dml_jax.onnx.files.model import free_sizes, parsed
 from dml_jax.onnx.network import Network
 
 _PLATFORMS = {"CPU": "cpu", "CUDA": "gpu"}

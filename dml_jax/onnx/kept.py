@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax.memory.programs import Programs
-from dml_jax.onnx.model import Model
+from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.options import NetworkOptions
 
 

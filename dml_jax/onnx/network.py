@@ -22,6 +22,7 @@ from dml_jax.lowering.precision import chosen
 from dml_jax.memory.programs import Kept
 from dml_jax.onnx import tuning
 from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
+from dml_jax.onnx.files.saving import Origin, save
 from dml_jax.onnx.kernels import by_rule, by_rule_of_gpu, platform
 from dml_jax.onnx.nodes.number_limits import WORST, faults_of, kind_of, poisoned
 from dml_jax.onnx.nodes.tensor import COUNT, Tensor, Type
@@ -29,7 +30,6 @@ from dml_jax.onnx.nodes.values import outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.prepared import Arrays, Prepared, Store
 from dml_jax.onnx.reports import report, shown_point, table
-from dml_jax.onnx.saving import Origin, save
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
 from dml_jax.onnx.translate import Translation
 from dml_jax.operator.call import Bindable, BindPoint, are_refused

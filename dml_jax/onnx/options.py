@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dml_jax.errors import DmlError, Expect, Fault
 
 if TYPE_CHECKING:
-    from dml_jax.onnx.external import Folder
+    from dml_jax.onnx.files.external_data import Folder
     from dml_jax.rewrite import GraphRewrite, Rewrite
 
 LAYOUTS = ("file", "channels_last")
@@ -104,7 +104,7 @@ class NetworkOptions:
         """Return those that a model knows; all of them if these are for one."""
         if not self.is_shared:
             return self
-        from dml_jax.onnx.model import names_within, sizes_of
+        from dml_jax.onnx.files.model import names_within, sizes_of
 
         names, denotations, tensors = sizes_of(model)
         inner = names_within(model) if self.bounds else ()

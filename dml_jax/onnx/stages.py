@@ -29,10 +29,12 @@ from dml_jax.errors import (
     raise_if,
 )
 from dml_jax.memory.programs import Programs, default_device
-from dml_jax.onnx import model as models
 from dml_jax.onnx.branches import decided
-from dml_jax.onnx.calls import written_out
-from dml_jax.onnx.external import Folder, with_inner_elements
+from dml_jax.onnx.files import model as models
+from dml_jax.onnx.files.external_data import Folder, with_inner_elements
+from dml_jax.onnx.files.inlined_calls import written_out
+from dml_jax.onnx.files.saving import Origin
+from dml_jax.onnx.files.topology import needed, read_by, repeated, within
 from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.loading import load_translators
@@ -43,8 +45,6 @@ from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList, Type, dense
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
-from dml_jax.onnx.saving import Origin
-from dml_jax.onnx.topology import needed, read_by, repeated, within
 from dml_jax.onnx.translate import Translation
 
 Values = dict[str, Any]

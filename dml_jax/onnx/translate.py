@@ -14,8 +14,9 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
-from dml_jax.onnx.assigned import without_ranges
-from dml_jax.onnx.calls import CALLS_MAX, calls_itself, too_deep
+from dml_jax.onnx.files.inlined_calls import CALLS_MAX, calls_itself, too_deep
+from dml_jax.onnx.files.slice_assignment import without_ranges
+from dml_jax.onnx.files.topology import needed, repeated
 from dml_jax.onnx.functions import FunctionKey, Opsets, body_of, domain_of, fill, key_of, without
 from dml_jax.onnx.node_outputs import NodeOutputs, refusal_of
 from dml_jax.onnx.nodes.early_versions import renewed
@@ -36,7 +37,6 @@ from dml_jax.onnx.sizes.counts import same_padding
 from dml_jax.onnx.sizes.integer_ranges import INT32, bounds_of
 from dml_jax.onnx.sizes.padding_rules import passed, refilled, refusal
 from dml_jax.onnx.sizes.symbolic_sizes import terms_of
-from dml_jax.onnx.topology import needed, repeated
 
 
 class Translation(GraphContext):

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.stages import Source, Values, read_by_outer
-from dml_jax.onnx.topology import needed
 from dml_jax.onnxruntime.sizes import Programs
 
 _LEAST = 8  # nodes of a part: fewer are compiled sooner with the others

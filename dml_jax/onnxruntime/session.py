@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
-from dml_jax.onnx.external import Folder, files_of
+from dml_jax.onnx.files.external_data import Folder, files_of
 from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.kept import digest_of
 from dml_jax.onnx.kernels import platform

@@ -20,6 +20,7 @@ from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
 from dml_jax.lowering.dtypes import has_x64
+from dml_jax.onnx.files.topology import read_by_graph
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
 from dml_jax.onnx.nodes.node import expect, inlines, refused
 from dml_jax.onnx.nodes.number_limits import Limit, worst
@@ -28,7 +29,6 @@ from dml_jax.onnx.nodes.tensor import COUNT, Padding, Scope, Tensor, TensorList,
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.sizes.loop_limit import TURNS_MAX, limit_of
-from dml_jax.onnx.topology import read_by_graph
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, raise_if
-from dml_jax.onnx.large import Places, read_from
+from dml_jax.onnx.files.lazy_initializers import Places, read_from
 from dml_jax.system.aligned_memory import LARGE, aligned
 
 _LONGEST = 4096  # characters of a path, of which Linux takes no more

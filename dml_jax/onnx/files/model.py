@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, nearest, with_article
-from dml_jax.onnx.dimensions import names_in, size_of
-from dml_jax.onnx.external import Folder, files_of, with_inner_elements
+from dml_jax.onnx.files.dimensions import names_in, size_of
+from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
+from dml_jax.onnx.files.lazy_initializers import Places, contents, without_large
 from dml_jax.onnx.functions import FunctionKey, key_of
-from dml_jax.onnx.large import Places, contents, without_large
 from dml_jax.onnx.nodes.tensor import Type
 from dml_jax.system.files import similar_file
 

@@ -15,9 +15,9 @@ from google.protobuf.message import EncodeError
 from onnx import TensorProto, checker, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.onnx.external import Folder, is_external, tensors_of
-from dml_jax.onnx.large import stamp_of
-from dml_jax.onnx.model import parsed
+from dml_jax.onnx.files.external_data import Folder, is_external, tensors_of
+from dml_jax.onnx.files.lazy_initializers import stamp_of
+from dml_jax.onnx.files.model import parsed
 from dml_jax.onnx.nodes.tensor import dense
 from dml_jax.system.files import as_path, beside
 

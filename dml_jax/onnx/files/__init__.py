@@ -1,0 +1,1 @@
+"""Reads, normalises and writes files of ONNX models."""
