@@ -19,8 +19,8 @@ from test_mutated_models import GB, peak  # noqa: E402
 
 from dml_jax import DmlError, Graph, load_model, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx import translate  # noqa: E402
 from dml_jax.onnx.files.topology import needed  # noqa: E402
+from dml_jax.onnx.translate import translation  # noqa: E402
 from dml_jax.system import free_memory  # noqa: E402
 
 MILLION = 10**6
@@ -82,8 +82,8 @@ def test_a_node_that_reads_all_nodes_behind_it():
 @linux
 def test_functions_that_call_others_twice(limits: None, monkeypatch: pytest.MonkeyPatch):
     """40 functions, of 2^40 nodes when they are written out."""
-    most = translate.PARTS_MAX if NIGHTLY else 10_000
-    monkeypatch.setattr(translate, "PARTS_MAX", most)
+    most = translation.PARTS_MAX if NIGHTLY else 10_000
+    monkeypatch.setattr(translation, "PARTS_MAX", most)
     functions = "".join(
         f"""<domain: "own", opset_import: ["": 18, "own": 1]>
         f{k} (a) => (b) {{ c = own.f{k + 1} (a)  b = own.f{k + 1} (c) }}\n"""

@@ -27,7 +27,7 @@ from dml_jax.onnx.nodes.tensor import Scope, TensorList
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
 from dml_jax.onnx.sizes.loop_limit import turns_of
-from dml_jax.onnx.translate import Translation
+from dml_jax.onnx.translate.translation import Translation
 from dml_jax.system.processor import check_process
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"

@@ -31,7 +31,7 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.prepared import Arrays, Prepared, Store
 from dml_jax.onnx.reports import report, shown_point, table
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
-from dml_jax.onnx.translate import Translation
+from dml_jax.onnx.translate.translation import Translation
 from dml_jax.operator.call import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.branch_weights import hoisted

@@ -13,11 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.functions import Opsets, key_of
 from dml_jax.onnx.inference import Types, types_of
 from dml_jax.onnx.nodes.node import MICROSOFT, domain_of, label_of, record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
 from dml_jax.onnx.stages import Source, Values, read_by_outer
+from dml_jax.onnx.translate.known_values import Opsets, key_of
 from dml_jax.onnxruntime import errors
 from dml_jax.system import processor
 

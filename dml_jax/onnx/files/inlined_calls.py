@@ -7,7 +7,7 @@ from onnx import inliner
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.functions import FunctionKey, key_of
+from dml_jax.onnx.translate.known_values import FunctionKey, key_of
 
 CALLS_MAX = 64  # functions and branches within each other
 

@@ -15,8 +15,8 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, neares
 from dml_jax.onnx.files.dimensions import names_in, size_of
 from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
 from dml_jax.onnx.files.lazy_initializers import Places, contents, without_large
-from dml_jax.onnx.functions import FunctionKey, key_of
 from dml_jax.onnx.nodes.tensor import Type
+from dml_jax.onnx.translate.known_values import FunctionKey, key_of
 from dml_jax.system.files import similar_file
 
 OPSET_MIN, OPSET_MAX = 1, 28

@@ -15,9 +15,7 @@ from onnx import helper
 from dml_jax import beyond
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
 from dml_jax.graph import Expression, Graph, OperatorNode
-from dml_jax.onnx import empty
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
-from dml_jax.onnx.functions import body_of, folded
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results
 from dml_jax.onnx.nodes.node import Node, listed
 from dml_jax.onnx.nodes.reshapes import reshaped
@@ -25,6 +23,8 @@ from dml_jax.onnx.nodes.tensor import COUNT, Padded, Padding, Tensor, Type, fitt
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.sizes.integer_ranges import checked
+from dml_jax.onnx.translate import zero_size_inputs
+from dml_jax.onnx.translate.known_values import body_of, folded
 
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
 
@@ -112,7 +112,7 @@ class NodeOutputs:
         """
         node, record = self.node, self.node.record
         is_plain = record.padded is padding_rules.by_element and not node.attributes
-        has_none = empty.has_empty_inputs(node)
+        has_none = zero_size_inputs.has_empty_inputs(node)
         is_checked = is_plain or record.terms or record.sized or has_none
         is_read = node.version >= record.misread_before and not _is_of_host(node)
         if is_read and is_checked:
@@ -184,7 +184,7 @@ class NodeOutputs:
                 _ = kind.inner
         has_nothing = any(node.types) and all(k is None or k.is_empty for k in node.types)
         if has_nothing and node.record.must_fit:  # but of an input without elements
-            has_nothing = empty.has_empty_inputs(node)
+            has_nothing = zero_size_inputs.has_empty_inputs(node)
         first = len(translation.builder.nodes)
         if has_nothing:
             results: Sequence[Any] = [None] * len(node.types)
@@ -194,9 +194,9 @@ class NodeOutputs:
             try:
                 results = listed(node.translator(node))
             except Exception:
-                if node.schema is not None or not empty.has_empty_inputs(node):
+                if node.schema is not None or not zero_size_inputs.has_empty_inputs(node):
                     raise
-                results = empty.translated(node)
+                results = zero_size_inputs.translated(node)
             if results[0] is NotImplemented:
                 body = body_of(node)
                 if body is None:

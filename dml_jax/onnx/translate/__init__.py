@@ -1,0 +1,1 @@
+"""Translates a graph of ONNX node by node."""
