@@ -37,7 +37,6 @@ TWICE = {
     *(
         "activations",
         "arguments",
-        "binding",
         "call",
         "control",
         "counts",
@@ -51,7 +50,6 @@ TWICE = {
         "models",
         "networks",
         "options",
-        "parts",
         "products",
         "programs",
         "reductions",
@@ -62,7 +60,6 @@ TWICE = {
         "tensor",
         "tensors",
         "timing",
-        "values",
         "windows",
     ),
 }

@@ -20,7 +20,8 @@ import dml_jax
 from dml_jax import load_onnx, onnxruntime
 from dml_jax.cli import cli
 from dml_jax.memory import programs
-from dml_jax.onnx import loading, stages
+from dml_jax.onnx import loading
+from dml_jax.onnxruntime import stage
 from dml_jax.rewrite import DEFAULT, Rewrite
 
 X = floats([[1, -2], [3, 4]])
@@ -163,9 +164,9 @@ def test_sessions_read_stages_and_programs(
     before = {*files_in(first)}
     assert before
     translated = list[Any]()
-    attempt = stages.Translation.attempt
+    attempt = stage.Translation.attempt
     monkeypatch.setattr(
-        stages.Translation, "attempt", lambda *a: translated.append(a) or attempt(*a)
+        stage.Translation, "attempt", lambda *a: translated.append(a) or attempt(*a)
     )
     again = session_of(first, quick_compile=quick)
     assert answers(again, 1, 2) == wanted

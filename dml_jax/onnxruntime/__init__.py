@@ -24,7 +24,6 @@ from dml_jax.system.unchanged_programs import need as _need
 _need("onnx", "read ONNX models", "onnx")
 
 from dml_jax.onnxruntime import capi
-from dml_jax.onnxruntime.binding import IOBinding
 from dml_jax.onnxruntime.enumerations import (
     ExecutionMode,
     ExecutionOrder,
@@ -36,6 +35,7 @@ from dml_jax.onnxruntime.enumerations import (
     OrtMemType,
     OrtSparseFormat,
 )
+from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.module import (
     copy_tensors,
@@ -53,10 +53,10 @@ from dml_jax.onnxruntime.module import (
     set_seed,
 )
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
+from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 from dml_jax.onnxruntime.refused import MODULE as _REFUSED
 from dml_jax.onnxruntime.session import InferenceSession
-from dml_jax.onnxruntime.values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.version import VERSION as __version__  # noqa: N811
 
 __all__ = [

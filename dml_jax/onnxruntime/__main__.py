@@ -2,7 +2,7 @@
 
 import sys
 
-from dml_jax.onnxruntime.programs import main
+from dml_jax.onnxruntime.run_program import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

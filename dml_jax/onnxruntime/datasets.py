@@ -1,6 +1,6 @@
 """The examples of the package onnxruntime, where it is installed."""
 
-from dml_jax.onnxruntime.programs import installed
+from dml_jax.onnxruntime.run_program import installed
 
 
 def get_example(name: str) -> str:

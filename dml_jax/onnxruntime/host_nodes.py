@@ -13,12 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.inference import Types, types_of
 from dml_jax.onnx.nodes.node import MICROSOFT, domain_of, label_of, record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
-from dml_jax.onnx.stages import Source, Values, read_by_outer
 from dml_jax.onnx.translate.known_values import Opsets, key_of
 from dml_jax.onnxruntime import errors
+from dml_jax.onnxruntime.inferred_types import Types, types_of
+from dml_jax.onnxruntime.stage import Source, Values, read_by_outer
 from dml_jax.system import processor
 
 _IR, _OPSET = 10, 21  # which all releases of onnxruntime read that can stand beside this package

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax.errors import with_article
-from dml_jax.onnxruntime.values import OrtValue
+from dml_jax.onnxruntime.ort_values import OrtValue
 from dml_jax.onnxruntime.version import VERSION
 
 

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 import onnx
 
-from dml_jax.onnx.stages import Source, Values, read_by_outer
-from dml_jax.onnxruntime.sizes import Programs
-from dml_jax.onnxruntime.values import OrtValue
+from dml_jax.onnxruntime.ort_values import OrtValue
+from dml_jax.onnxruntime.specializations import Programs
+from dml_jax.onnxruntime.stage import Source, Values, read_by_outer
 
 
 class Profile:

@@ -12,22 +12,22 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
 from dml_jax.onnx.files.external_data import Folder, files_of
-from dml_jax.onnx.inference import types_of
 from dml_jax.onnx.kept import digest_of
 from dml_jax.onnx.kernels import platform
-from dml_jax.onnx.stages import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.binding import IOBinding
 from dml_jax.onnxruntime.errors import raised_as
-from dml_jax.onnxruntime.feeds import asked, checked
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
+from dml_jax.onnxruntime.inferred_types import types_of
+from dml_jax.onnxruntime.input_checks import asked, checked
+from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
-from dml_jax.onnxruntime.parts import programs_of
+from dml_jax.onnxruntime.ort_values import OrtValue
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
-from dml_jax.onnxruntime.values import OrtValue
+from dml_jax.onnxruntime.split_model import programs_of
+from dml_jax.onnxruntime.stage import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.system.aligned_memory import Pages, aligned
 from dml_jax.system.processor import check_process
 

@@ -1,7 +1,6 @@
 # ruff: noqa: F401
 """ONNX Runtime's exceptions and enumerations, at the place where programs look for them."""
 
-from dml_jax.onnxruntime.binding import IOBinding as SessionIOBinding
 from dml_jax.onnxruntime.enumerations import (
     ExecutionMode,
     ExecutionOrder,
@@ -29,6 +28,7 @@ from dml_jax.onnxruntime.errors import (
     NotImplemented,
     RuntimeException,
 )
+from dml_jax.onnxruntime.io_binding import IOBinding as SessionIOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.module import (
     copy_tensors,
@@ -44,8 +44,8 @@ from dml_jax.onnxruntime.module import (
     set_seed,
 )
 from dml_jax.onnxruntime.options import RunOptions, SessionOptions
+from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 from dml_jax.onnxruntime.refused import NATIVE
-from dml_jax.onnxruntime.values import OrtDevice, OrtValue
 
 globals().update(NATIVE)

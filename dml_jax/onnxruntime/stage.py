@@ -29,7 +29,6 @@ from dml_jax.errors import (
     raise_if,
 )
 from dml_jax.memory.programs import Programs, default_device
-from dml_jax.onnx.branches import decided
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.external_data import Folder, with_inner_elements
 from dml_jax.onnx.files.inlined_calls import written_out
@@ -46,6 +45,7 @@ from dml_jax.onnx.prepared import Store
 from dml_jax.onnx.quick import QuickProgram
 from dml_jax.onnx.translate.known_values import FunctionKey, key_of
 from dml_jax.onnx.translate.translation import Translation
+from dml_jax.onnxruntime.decided_branches import decided
 
 Values = dict[str, Any]
 """Values by name: arrays, a list for a sequence, and what else ONNX Runtime has in Python."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax.errors import nearest
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.values import OrtDevice, OrtValue, dtype_of
+from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue, dtype_of
 from dml_jax.system.aligned_memory import Pages
 
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from dml_jax.errors import nearest
 from dml_jax.onnxruntime.errors import Fail, InvalidArgument, sentence
 from dml_jax.onnxruntime.metadata import NodeArg, tensor_text
-from dml_jax.onnxruntime.values import OrtValue
+from dml_jax.onnxruntime.ort_values import OrtValue
 
 _ELEMENTS = {tensor_text(k): k for k in TensorProto.DataType.values() if k}
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import onnx
 
-from dml_jax.onnx.stages import Source, Stage, Values, first_stage
+from dml_jax.onnxruntime.stage import Source, Stage, Values, first_stage
 
 _COLLECTED = 32  # programs that are dropped between two collections of their memory
 
