@@ -221,7 +221,7 @@ def write_large(folder: Path, bits: int, layers: int) -> None:
 def large(folder: str, batch: str, length: str, started: str) -> Row:
     """Return how fast dml_jax generates `length` tokens after as many, in this process."""
     import dml_jax.genai
-    from dml_jax.genai.talking import copy_rate
+    from dml_jax.genai.chat import copy_rate
 
     rows, count = int(batch), int(length)
     model = dml_jax.genai.Model(folder)

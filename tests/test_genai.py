@@ -24,8 +24,8 @@ from tokenizers import Tokenizer as Tokens
 import dml_jax.genai as og
 from dml_jax.cli import cli
 from dml_jax.genai import templates
-from dml_jax.genai.search import picked, repeating
-from dml_jax.genai.talking import Answer
+from dml_jax.genai.chat import Answer
+from dml_jax.genai.sampling import picked, repeating
 
 pytestmark = pytest.mark.usefixtures("soon")
 

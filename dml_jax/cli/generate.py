@@ -80,9 +80,9 @@ def generate(
     if isinstance(sys.stdin, io.TextIOWrapper):  # its bytes that are not UTF-8 are as an argument's
         sys.stdin.reconfigure(errors="surrogateescape")
     with reporting(as_json):
-        from dml_jax.genai.config import Model
+        from dml_jax.genai.chat import Talk
         from dml_jax.genai.lora import Adapter
-        from dml_jax.genai.talking import Talk
+        from dml_jax.genai.model import Model
 
         model = Model(folder, keeps_int4=keep_int4, devices=devices, cache=not no_cache)
         if adapter is not None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from dml_jax.errors import nearest
-from dml_jax.genai.config import Model
 from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.lora import Adapter
+from dml_jax.genai.model import Model
 
 
 class Adapters:

@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec as P
 from onnx import helper
 
 from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.genai.exports import numbers, whole
 from dml_jax.genai.folder import FITTING, Folder
+from dml_jax.genai.optimum_folders import numbers, whole
 from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions

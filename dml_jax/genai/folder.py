@@ -11,7 +11,7 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.genai.errors import absent, fitting
-from dml_jax.genai.exports import PLAIN, members, of_export, unbranched, unprune, whole
+from dml_jax.genai.optimum_folders import PLAIN, members, of_export, unbranched, unprune, whole
 from dml_jax.onnx.files.external_data import Folder as Files
 from dml_jax.onnx.files.external_data import files_of
 from dml_jax.system.files import read_bytes, similar_file

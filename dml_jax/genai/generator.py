@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.genai.absent import DRAFTS
 from dml_jax.genai.adapters import Adapters
-from dml_jax.genai.ahead import Block, Numbers, State
-from dml_jax.genai.beams import Beams, continued, reordered
-from dml_jax.genai.config import Model, as_tokens
+from dml_jax.genai.beam_search import Beams, continued, reordered
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
-from dml_jax.genai.search import SearchOptions, key_of, picked, repeating
+from dml_jax.genai.model import Model, as_tokens
+from dml_jax.genai.sampling import SearchOptions, key_of, picked, repeating
 from dml_jax.genai.tensors import Tensor
+from dml_jax.genai.token_blocks import Block, Numbers, State
+from dml_jax.genai.unsupported import DRAFTS
 from dml_jax.system.processor import check_process
 
 

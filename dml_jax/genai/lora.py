@@ -21,8 +21,8 @@ from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.genai.errors import fitting, need
-from dml_jax.genai.exports import members, whole
 from dml_jax.genai.folder import Folder
+from dml_jax.genai.optimum_folders import members, whole
 from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk
 from dml_jax.system.files import read_bytes, write_whole
 

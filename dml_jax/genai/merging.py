@@ -11,11 +11,11 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.genai.config import Model
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
+from dml_jax.genai.model import Model
 from dml_jax.onnx.files.external_data import Made, is_external
 from dml_jax.onnx.files.packed_integers import packed_bits, unpacked_bits
 from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk, attributes_of

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.genai.config import Config, Model
 from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
-from dml_jax.genai.exports import whole
 from dml_jax.genai.folder import Folder
+from dml_jax.genai.model import Config, Model
+from dml_jax.genai.optimum_folders import whole
 from dml_jax.genai.templates import filled
 from dml_jax.genai.tensors import Tensor
 from dml_jax.system.files import parse_text

@@ -9,15 +9,15 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dml_jax.genai.absent import MEMORY, MultiModalProcessor, StreamingProcessor
-from dml_jax.genai.ahead import STEPS, steps_of
+from dml_jax.genai.cached_start import KeptDecoder, kept_step
 from dml_jax.genai.decoder import CHUNKS, Decoder
 from dml_jax.genai.errors import raised, refusal
+from dml_jax.genai.exported_decoders import decoder_of
 from dml_jax.genai.folder import Folder, merged
-from dml_jax.genai.growing import decoder_of
-from dml_jax.genai.kept import KeptDecoder, kept_step
 from dml_jax.genai.lora import Adapter
-from dml_jax.genai.search import most_likely
+from dml_jax.genai.sampling import most_likely
+from dml_jax.genai.token_blocks import STEPS, steps_of
+from dml_jax.genai.unsupported import MEMORY, MultiModalProcessor, StreamingProcessor
 from dml_jax.onnx.files.external_data import files_of
 from dml_jax.operator.call import are_refused
 from dml_jax.system.files import cache_folder

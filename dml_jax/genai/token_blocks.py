@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.genai.decoder import Cache, Decoder
-from dml_jax.genai.search import SearchOptions, picked
+from dml_jax.genai.sampling import SearchOptions, picked
 
 STEPS = 16
 """The tokens of a program on a GPU."""

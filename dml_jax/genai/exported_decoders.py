@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from dml_jax.genai.cached_start import KeptDecoder
 from dml_jax.genai.decoder import Cache, Decoder, typed, zeros
 from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import FITTING, Folder
-from dml_jax.genai.kept import KeptDecoder
 from dml_jax.onnx import load_network
 from dml_jax.onnx.options import NetworkOptions
 

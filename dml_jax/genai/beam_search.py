@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.genai.search import SearchOptions, adjusted
+from dml_jax.genai.sampling import SearchOptions, adjusted
 
 
 @functools.partial(jax.jit, donate_argnames="cache")

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.genai.config import Model
 from dml_jax.genai.errors import refusal
 from dml_jax.genai.generator import Generator, GeneratorParams
+from dml_jax.genai.model import Model
 from dml_jax.genai.text import Tokenizer
 
 _COPIED = 1 << 25  # elements
