@@ -22,9 +22,9 @@ from dml_jax import DmlError, load_onnx  # noqa: E402
 from dml_jax.cli import cli  # noqa: E402
 from dml_jax.lowering.convolution import NHWC_HWIO, convolution  # noqa: E402
 from dml_jax.lowering.windows import Window  # noqa: E402
-from dml_jax.onnx.kernels import TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
+from dml_jax.runtime.compiler_options import TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
 
 of_a_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"

@@ -19,10 +19,10 @@ from onnx_models import floats, model_of, node
 import dml_jax
 from dml_jax import load_onnx, onnxruntime
 from dml_jax.cli import cli
-from dml_jax.memory import programs
 from dml_jax.onnx import loading
 from dml_jax.onnxruntime import stage
 from dml_jax.rewrite import DEFAULT, Rewrite
+from dml_jax.runtime import program_cache
 
 X = floats([[1, -2], [3, 4]])
 ON_A_CPU = pytest.mark.skipif(jax.default_backend() != "cpu", reason="a CPU alone is tuned")
@@ -225,7 +225,7 @@ def test_another_process_reads_them(tmp_path: Path):
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, said.split(" ", 2)[2].strip()) == (0, str(answer().tolist()))
     suffixes = {file.suffix for file in (tmp_path / "kept").iterdir() if file.is_file()}
-    assert suffixes == {programs.PROGRAM, programs.FACTS}
+    assert suffixes == {program_cache.PROGRAM, program_cache.FACTS}
     last = subprocess.run(command, check=True, **pipes).stdout
     assert last.split(" ", 2)[1] == "0"
 
@@ -292,7 +292,7 @@ def plant(folder: Path, data: bytes) -> list[Path]:
     """Replace what is kept in a folder by files that unpickle `data`."""
     files = files_in(folder)
     for file in files:
-        file.write_bytes(programs._MARK + programs.hashlib.sha256(data).digest() + data)
+        file.write_bytes(program_cache._MARK + program_cache.hashlib.sha256(data).digest() + data)
     return files
 
 
@@ -344,15 +344,15 @@ def test_a_damaged_file_is_compiled_again(damage: str, tmp_path: Path):
         assert (counts(network)[0] > 0) == expected
 
 
-@pytest.mark.parametrize("option", [programs.KERNELS, "xla_option_of_no_version"])
+@pytest.mark.parametrize("option", [program_cache.KERNELS, "xla_option_of_no_version"])
 @pytest.mark.parametrize("place", ["new", "file"])
 def test_a_gpu_compiles_with_and_without_kernels_that_are_kept(
     option: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(programs, "KERNELS", option)
+    monkeypatch.setattr(program_cache, "KERNELS", option)
     lowered = jax.jit(lambda x: x + 1).lower(jnp.ones(3))
-    compiled = programs.Programs(tmp_path / place, "key")._made(lowered, {}, "gpu")
+    compiled = program_cache.Programs(tmp_path / place, "key")._made(lowered, {}, "gpu")
     np.testing.assert_array_equal(compiled(jnp.ones(3)), np.full(3, 2))
 
 
@@ -384,7 +384,7 @@ def test_a_full_disk_is_no_fault(tmp_path: Path):
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     loaded(tmp_path)(X)
     old = {*kept_in(tmp_path)}
-    monkeypatch.setattr(programs, "MOST_BYTES", 1)
+    monkeypatch.setattr(program_cache, "MOST_BYTES", 1)
     loaded(tmp_path, model(3))(X)
     assert not old & {*kept_in(tmp_path)}
 

@@ -32,8 +32,8 @@ from dml_jax.memory.binding_table import (
     ran,
     text_of,
 )
-from dml_jax.memory.programs import default_device
 from dml_jax.operator.call import Bindable, compiled_with, described
+from dml_jax.runtime.program_cache import default_device
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

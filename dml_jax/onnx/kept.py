@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.memory.programs import Programs
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.runtime.program_cache import Programs
 
 
 def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | None:

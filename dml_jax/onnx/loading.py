@@ -14,20 +14,21 @@ from dml_jax import beyond
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
-from dml_jax.memory.programs import Programs, default_device
-from dml_jax.onnx import fallbacks, translators, tuning
+from dml_jax.onnx import fallbacks, translators
 from dml_jax.onnx.arguments import bounds_of
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.kept import programs_of
-from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.tensor import Scope, TensorList
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
 from dml_jax.onnx.sizes.loop_limit import turns_of
 from dml_jax.onnx.translate.translation import Translation
+from dml_jax.runtime import tuning
+from dml_jax.runtime.compiler_options import platform
+from dml_jax.runtime.program_cache import Programs, default_device
 from dml_jax.system.processor import check_process
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"

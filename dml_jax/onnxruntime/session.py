@@ -13,7 +13,6 @@ import onnx
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
 from dml_jax.onnx.files.external_data import Folder, files_of
 from dml_jax.onnx.kept import digest_of
-from dml_jax.onnx.kernels import platform
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
@@ -28,6 +27,7 @@ from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.split_model import programs_of
 from dml_jax.onnxruntime.stage import Source, undefined, unknown_nodes, unknown_types
+from dml_jax.runtime.compiler_options import platform
 from dml_jax.system.aligned_memory import Pages, aligned
 from dml_jax.system.processor import check_process
 

@@ -76,7 +76,7 @@ class Bindable:
         return self.compute(*arrays)
 
     programs: Any = None
-    """Where the programs of `compile` are kept, a `dml_jax.memory.programs.Programs`, or None."""
+    """The `dml_jax.runtime.program_cache.Programs` that keeps programs of `compile`, or None."""
 
     @functools.cached_property
     def constants(self) -> Sequence[Any]:

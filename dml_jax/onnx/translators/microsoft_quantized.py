@@ -8,7 +8,6 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.kernels import platform
 from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
@@ -25,6 +24,7 @@ from dml_jax.onnx.nodes.reshapes import (
 )
 from dml_jax.onnx.translators.products import Quantized, product_of_integers
 from dml_jax.onnx.translators.windows import planes, window_of
+from dml_jax.runtime.compiler_options import platform
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
 

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from dml_jax.onnx.kernels import platform
 from dml_jax.operator.call import are_refused
+from dml_jax.runtime.compiler_options import platform
 
 Arrays = Mapping[str, Any]
 

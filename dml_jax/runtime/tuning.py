@@ -26,7 +26,7 @@ import numpy as np
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx.kernels import CONVOLUTIONS, PRODUCTS, YNNPACK
+from dml_jax.runtime.compiler_options import CONVOLUTIONS, PRODUCTS, YNNPACK
 from dml_jax.system.files import cache_folder, write_whole
 from dml_jax.system.processor import cores
 

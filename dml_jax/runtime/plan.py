@@ -18,7 +18,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
 from dml_jax.graph.evaluation import sources_of
 from dml_jax.lowering.precision import chosen
-from dml_jax.onnx.by_numpy import ByNumPy
+from dml_jax.runtime.host_evaluation import ByNumPy
 
 Arrays = Mapping[str, Any]
 Keep = Callable[[str, Any], Any]

@@ -1,0 +1,1 @@
+"""Compiles, caches and runs programs of graphs; knows no ONNX."""
