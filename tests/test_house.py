@@ -36,7 +36,6 @@ TWICE = {
     "backend",  # ONNX and ONNX Runtime have a module of this name
     *(
         "activations",
-        "arguments",
         "call",
         "control",
         "counts",

@@ -15,14 +15,14 @@ from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecti
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.onnx import fallbacks, translators
-from dml_jax.onnx.arguments import bounds_of
+from dml_jax.onnx.cache_key import programs_of
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.files.saving import Origin
-from dml_jax.onnx.kept import programs_of
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.tensor import Scope, TensorList
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.signature import bounds_of
 from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
 from dml_jax.onnx.sizes.loop_limit import turns_of
 from dml_jax.onnx.translate.translation import Translation

@@ -19,13 +19,13 @@ from dml_jax.graph import FunctionNode, Graph, Source
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
-from dml_jax.onnx.arguments import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.files.saving import Origin, save
 from dml_jax.onnx.nodes.number_limits import WORST, faults_of, kind_of, poisoned
 from dml_jax.onnx.nodes.tensor import COUNT, Tensor, Type
 from dml_jax.onnx.nodes.values import outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.reports import report, shown_point, table
+from dml_jax.onnx.signature import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.operator.call import Bindable, BindPoint, are_refused

@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
+from dml_jax.onnx.cache_key import digest_of
 from dml_jax.onnx.files.external_data import Folder, files_of
-from dml_jax.onnx.kept import digest_of
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
