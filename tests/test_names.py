@@ -99,7 +99,7 @@ def test_the_names_of_onnx_mean_these_operators():
     pytest.importorskip("onnx")
     from conformance import onnx_nodes
 
-    from dml_jax.onnx.nodes.node import OP_TYPES
+    from dml_jax.onnx.nodes.op_types import OP_TYPES
 
     own = onnx_nodes.translated()
     others = {

@@ -20,8 +20,9 @@ from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
 from dml_jax.onnx.files.saving import Origin, save
+from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes.number_limits import WORST, faults_of, kind_of, poisoned
-from dml_jax.onnx.nodes.tensor import COUNT, Tensor, Type
+from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.nodes.values import outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.reports import report, shown_point, table

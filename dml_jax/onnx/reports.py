@@ -13,7 +13,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
 from dml_jax.graph import Graph
 from dml_jax.lowering.precision import has_tensorfloat32
-from dml_jax.onnx.nodes.tensor import Type
+from dml_jax.onnx.files.types import Type
 from dml_jax.operator.call import BindPoint
 
 _SHOWN = 8  # names in a line of a report

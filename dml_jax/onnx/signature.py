@@ -11,7 +11,7 @@ from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, nearest, raise_if
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx.nodes.tensor import WITHOUT_X64, Type
+from dml_jax.onnx.files.types import WITHOUT_X64, Type
 from dml_jax.operator.call import BindPoint
 
 

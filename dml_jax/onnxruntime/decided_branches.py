@@ -6,7 +6,7 @@ from copy import deepcopy
 import onnx
 from onnx import helper
 
-from dml_jax.onnx.nodes.node import domain_of
+from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor
 
 

@@ -12,10 +12,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.onnx.files.attributes import MICROSOFT, domain_of, label_of
+from dml_jax.onnx.files.functions import Opsets, key_of
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.nodes.node import MICROSOFT, domain_of, label_of, record_of
+from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
-from dml_jax.onnx.translate.known_values import Opsets, key_of
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.inferred_types import Types, types_of
 from dml_jax.onnxruntime.stage import Source, Values, read_by_outer

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import onnx
 from onnx import defs, helper
 
-from dml_jax.onnx.nodes.node import domain_of
+from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.nodes.schemas import check_inference, is_too_long, schema_of
 from dml_jax.onnxruntime.stage import Source
 

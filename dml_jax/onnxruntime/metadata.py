@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 
 from dml_jax.onnx.files.model import is_fixed
-from dml_jax.onnx.nodes.tensor import Type
+from dml_jax.onnx.files.types import Type
 
 _NAMES = {"FLOAT": "float", "DOUBLE": "double", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
 

@@ -29,17 +29,18 @@ from dml_jax.errors import (
     raise_if,
 )
 from dml_jax.onnx.files import model as models
+from dml_jax.onnx.files.attributes import domain_of, label_of
 from dml_jax.onnx.files.external_data import Folder, with_inner_elements
+from dml_jax.onnx.files.functions import FunctionKey, key_of
 from dml_jax.onnx.files.inlined_calls import written_out
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.topology import needed, read_by, repeated, within
+from dml_jax.onnx.files.types import Type, dense
 from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.network import Network
-from dml_jax.onnx.nodes.node import domain_of, label_of
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES, check_attributes, schema_of
-from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList, Type, dense
+from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS
-from dml_jax.onnx.translate.known_values import FunctionKey, key_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnxruntime.decided_branches import decided
 from dml_jax.runtime.compiled_function import QuickProgram

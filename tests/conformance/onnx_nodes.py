@@ -24,7 +24,7 @@ from dml_jax import DmlError, load_onnx
 from dml_jax.errors import Fault
 from dml_jax.onnx import Network
 from dml_jax.onnx.loading import FALLBACK, load_translators
-from dml_jax.onnx.nodes.node import OP_TYPES
+from dml_jax.onnx.nodes.op_types import OP_TYPES
 
 Arrays = list[np.ndarray]
 

@@ -13,8 +13,10 @@ import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes.node import Node, listed
-from dml_jax.onnx.nodes.tensor import Padded, Type, expect_no_more
+from dml_jax.onnx.files.types import Type, expect_no_more
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import listed
+from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes.integer_ranges import checked
 
 

@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 
 from dml_jax.lowering.dtypes import wide
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, fallback
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 
 
 @fallback("Det")

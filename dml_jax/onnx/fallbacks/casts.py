@@ -4,7 +4,8 @@ import jax
 
 from dml_jax.errors import Unquoted
 from dml_jax.lowering.rounding import as_float
-from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 
 
 def _rounds_to_bfloat16(node: Node) -> str:

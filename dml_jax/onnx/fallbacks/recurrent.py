@@ -12,7 +12,9 @@ from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.matrix import integer_product
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, fallback
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 from dml_jax.onnx.translators.recurrent import DEFAULTS, DIRECTIONS, activations, check_lengths
 
 _BACKWARD = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.lowering.precision import operands, precision
-from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 from dml_jax.onnx.sizes import padding_rules
 
 _CUBIC = -0.75  # a, of Keys' cubic

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 from dml_jax.onnx.translators.indexing import check_places
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
 

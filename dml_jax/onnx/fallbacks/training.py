@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 
 DOMAIN = "ai.onnx.preview.training"
 

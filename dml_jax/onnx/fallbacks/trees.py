@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.onnx.nodes.node import Node, fallback
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import fallback
 from dml_jax.onnx.translators.tabular import DOMAIN
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

@@ -6,8 +6,8 @@ import onnx
 from onnx import inliner
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Sentence, Unquoted
+from dml_jax.onnx.files.functions import FunctionKey, key_of
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.translate.known_values import FunctionKey, key_of
 
 CALLS_MAX = 64  # functions and branches within each other
 

@@ -18,7 +18,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.onnx.files.external_data import Folder, is_external, tensors_of
 from dml_jax.onnx.files.lazy_initializers import stamp_of
 from dml_jax.onnx.files.model import parsed
-from dml_jax.onnx.nodes.tensor import dense
+from dml_jax.onnx.files.types import dense
 from dml_jax.system.files import as_path, beside
 
 _PAGE = 4096  # bytes: where tensors begin in a file, so that systems can map them

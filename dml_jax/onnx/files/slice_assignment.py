@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.onnx.nodes.node import attribute_value
+from dml_jax.onnx.files.attributes import attribute_value
 
 _ALONG = ("Tile", "Expand")  # op types that repeat indices
 _SAME = ("Squeeze", "Unsqueeze", "Reshape", "Identity")  # op types that keep elements

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.onnx.nodes.node import attribute_value
+from dml_jax.onnx.files.attributes import attribute_value
 from dml_jax.onnx.nodes.tensor import Tensor
 
 Constant = Callable[[str, np.ndarray], Tensor]

@@ -7,10 +7,11 @@ from typing import Any
 import onnx
 
 from dml_jax.errors import Unquoted
+from dml_jax.onnx.files.attributes import attribute_value
+from dml_jax.onnx.files.functions import FunctionKey
 from dml_jax.onnx.nodes.network_builder import NetworkBuilder
-from dml_jax.onnx.nodes.node import attribute_value, refused
+from dml_jax.onnx.nodes.node import refused
 from dml_jax.onnx.nodes.tensor import Scope, Tensor
-from dml_jax.onnx.translate.known_values import FunctionKey
 
 Results = list[Tensor | None]
 

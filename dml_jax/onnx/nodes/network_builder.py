@@ -15,15 +15,9 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
-from dml_jax.onnx.nodes.node import Bounds, label_of
-from dml_jax.onnx.nodes.number_limits import Limit, kind_of, worst
-from dml_jax.onnx.nodes.tensor import (
+from dml_jax.onnx.files.attributes import label_of
+from dml_jax.onnx.files.types import (
     COUNT,
-    EmptyOptional,
-    Padding,
-    Scope,
-    Tensor,
-    TensorList,
     Type,
     dense,
     dimension_in,
@@ -31,6 +25,9 @@ from dml_jax.onnx.nodes.tensor import (
     expect_sizes,
     fitting,
 )
+from dml_jax.onnx.nodes.number_limits import Limit, kind_of, worst
+from dml_jax.onnx.nodes.op_types import Bounds
+from dml_jax.onnx.nodes.tensor import EmptyOptional, Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.nodes.values import Function, edge_of, on_edges
 
 

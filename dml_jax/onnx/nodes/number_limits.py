@@ -15,8 +15,9 @@ import numpy as np
 from onnx import TensorProto
 
 from dml_jax.errors import OF_LIMITS, Fault
+from dml_jax.onnx.files.types import Type, index_type
 from dml_jax.onnx.nodes.node import Node
-from dml_jax.onnx.nodes.tensor import Tensor, Type, index_type
+from dml_jax.onnx.nodes.tensor import Tensor
 
 WORST = ""
 """The name of the result that has the worst numbers; no output has it."""

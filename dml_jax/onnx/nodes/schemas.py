@@ -12,9 +12,11 @@ from onnx import defs, helper, numpy_helper
 
 from dml_jax import facts
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest, raise_if
-from dml_jax.onnx.nodes.node import OP_TYPES, OpType, attribute_value, domain_of, of_version
-from dml_jax.onnx.nodes.tensor import Tensor, Type
-from dml_jax.onnx.translate.known_values import Opsets
+from dml_jax.onnx.files.attributes import attribute_value, domain_of
+from dml_jax.onnx.files.functions import Opsets
+from dml_jax.onnx.files.types import Type
+from dml_jax.onnx.nodes.op_types import OP_TYPES, OpType, of_version
+from dml_jax.onnx.nodes.tensor import Tensor
 
 BREAKS_RULES = "ONNX refuses it:"  # how faults of its inference begin
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on

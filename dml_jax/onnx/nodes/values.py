@@ -20,7 +20,7 @@ from dml_jax.graph import Graph
 from dml_jax.graph.bfloat16 import BFLOAT16, is_narrow
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.graph.parts import ArrayType, Edge
-from dml_jax.onnx.nodes.tensor import COUNT, Type
+from dml_jax.onnx.files.types import COUNT, Type
 
 Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
 """Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""

@@ -19,10 +19,11 @@ import onnx
 from dml_jax import functional as dml
 from dml_jax.errors import Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
+from dml_jax.onnx.files.types import COUNT, Type, index_type
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.number_limits import Limit
 from dml_jax.onnx.nodes.reshapes import reshaped
-from dml_jax.onnx.nodes.tensor import COUNT, Padding, Tensor, Type, index_type
+from dml_jax.onnx.nodes.tensor import Padding, Tensor
 from dml_jax.onnx.sizes.counts import same_terms, scaled
 from dml_jax.onnx.sizes.symbolic_sizes import Term, number, terms_of
 

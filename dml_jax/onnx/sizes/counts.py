@@ -2,7 +2,8 @@
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.tensor import COUNT, Padding, Tensor
+from dml_jax.onnx.files.types import COUNT
+from dml_jax.onnx.nodes.tensor import Padding, Tensor
 from dml_jax.onnx.sizes.symbolic_sizes import Terms, number, terms_of
 
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 from onnx import TensorProto
 
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnx.nodes.node import Bounds, Node
-from dml_jax.onnx.nodes.tensor import WITHOUT_X64, Tensor, Type
+from dml_jax.onnx.files.types import WITHOUT_X64, Type
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import Bounds
+from dml_jax.onnx.nodes.tensor import Tensor
 
 Range = Callable[[Node, int], Bounds | None]
 

@@ -16,9 +16,11 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import Node, Place, refused
+from dml_jax.onnx.files.types import Type, dimension_in
+from dml_jax.onnx.nodes.node import Node, refused
+from dml_jax.onnx.nodes.op_types import Place
 from dml_jax.onnx.nodes.reshapes import on_axis, reshaped
-from dml_jax.onnx.nodes.tensor import Padding, Tensor, Type, dimension_in
+from dml_jax.onnx.nodes.tensor import Padding, Tensor
 from dml_jax.onnx.sizes.counts import same_count, same_terms, scaled
 from dml_jax.onnx.sizes.symbolic_sizes import Term, terms_of
 

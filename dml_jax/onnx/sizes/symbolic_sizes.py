@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from dml_jax.onnx.nodes.node import Bounds, Node
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import Bounds
 from dml_jax.onnx.nodes.tensor import Tensor
 
 _MOST = 64  # elements

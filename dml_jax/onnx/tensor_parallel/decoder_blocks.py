@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
+from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value, domain_of
 from dml_jax.onnx.files.topology import read_by
-from dml_jax.onnx.nodes.node import MICROSOFT, attribute_value, domain_of
 
 COLUMNS, QUERIES, KEYS, PACKED = "columns", "queries", "keys", "packed"
 """What the columns of a product are: those of an MLP, the heads of queries, the heads of keys or of

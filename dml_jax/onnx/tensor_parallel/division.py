@@ -14,9 +14,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value
 from dml_jax.onnx.files.external_data import Folder, Made
 from dml_jax.onnx.files.packed_integers import packed_bits, unpacked_bits
-from dml_jax.onnx.nodes.node import MICROSOFT, attribute_value
 from dml_jax.onnx.tensor_parallel.decoder_blocks import (
     ATTENTION,
     COLUMNS,

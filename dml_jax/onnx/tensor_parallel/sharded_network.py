@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from dml_jax.description.tensor import shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted
 from dml_jax.onnx.files import model as models
-from dml_jax.onnx.nodes.tensor import Type
+from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensor_parallel.division import Division, divided
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -12,10 +12,9 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, attribute_value, domain_of, label_of
+from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value, domain_of, label_of
+from dml_jax.onnx.nodes.node import Node
 
-Opsets = Mapping[str, int]
-FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function of a model."""
 
 _KNOWN_MAX = 1 << 28  # bytes
@@ -25,39 +24,6 @@ _LOOPS = {  # op types whose reference implementation has loops of Python
     *("LRN", "LpPool", "MaxPool", "MaxUnpool", "NonMaxSuppression", "QLinearConv", "Resize"),
     *("RoiAlign", "STFT", "TensorScatter", "TfIdfVectorizer", "Unique", "Upsample"),
 }
-
-
-def key_of(domain: str, name: str, overload: str) -> FunctionKey:
-    """Return what a function of a model is found by."""
-    return domain_of(domain), name, overload
-
-
-def without(node: onnx.NodeProto, left_out: Collection[str]) -> None:
-    """Leave out the inputs of a function's node that the call of the function leaves out."""
-    for index, name in enumerate(node.input):
-        if name in left_out:
-            node.input[index] = ""
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                without(inner, left_out)
-
-
-def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:
-    """Replace the attributes of a function's node that name attributes of its call."""
-    kept = []
-    for attribute in node.attribute:
-        if not attribute.ref_attr_name:
-            for graph in (attribute.g, *attribute.graphs):
-                for inner in graph.node:
-                    fill(inner, given)
-            kept.append(attribute)
-        elif attribute.ref_attr_name in given:
-            copy = deepcopy(given[attribute.ref_attr_name])
-            copy.name = attribute.name
-            kept.append(copy)
-    del node.attribute[:]
-    node.attribute.extend(kept)
 
 
 _AS_ONNX = {(MICROSOFT, name): 27 for name in ("CausalConvWithState", "LinearAttention")}

@@ -16,10 +16,12 @@ from dml_jax import beyond
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
 from dml_jax.graph import Expression, Graph, OperatorNode
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
+from dml_jax.onnx.files.types import COUNT, Type, fitting
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results
-from dml_jax.onnx.nodes.node import Node, listed
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import listed
 from dml_jax.onnx.nodes.reshapes import reshaped
-from dml_jax.onnx.nodes.tensor import COUNT, Padded, Padding, Tensor, Type, fitting
+from dml_jax.onnx.nodes.tensor import Padded, Padding, Tensor
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.sizes.integer_ranges import checked

@@ -14,13 +14,16 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
+from dml_jax.onnx.files.attributes import label_of
+from dml_jax.onnx.files.functions import FunctionKey, Opsets, fill, key_of, without
 from dml_jax.onnx.files.inlined_calls import CALLS_MAX, calls_itself, too_deep
 from dml_jax.onnx.files.slice_assignment import without_ranges
 from dml_jax.onnx.files.topology import needed, repeated
 from dml_jax.onnx.nodes.early_versions import renewed
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
-from dml_jax.onnx.nodes.node import Node, label_of, record_of
+from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.number_limits import faults_of, limits_of, origin
+from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import (
     check_attributes,
     check_inference,
@@ -35,15 +38,7 @@ from dml_jax.onnx.sizes.counts import same_padding
 from dml_jax.onnx.sizes.integer_ranges import INT32, bounds_of
 from dml_jax.onnx.sizes.padding_rules import passed, refilled, refusal
 from dml_jax.onnx.sizes.symbolic_sizes import terms_of
-from dml_jax.onnx.translate.known_values import (
-    FunctionKey,
-    Opsets,
-    body_of,
-    domain_of,
-    fill,
-    key_of,
-    without,
-)
+from dml_jax.onnx.translate.known_values import body_of, domain_of
 from dml_jax.onnx.translate.node_outputs import NodeOutputs, refusal_of
 
 

@@ -13,8 +13,10 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression, GraphBuilder
-from dml_jax.onnx.nodes.node import Node, listed
-from dml_jax.onnx.nodes.tensor import Tensor, Type
+from dml_jax.onnx.files.types import Type
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import listed
+from dml_jax.onnx.nodes.tensor import Tensor
 
 
 def has_empty_inputs(node: Node) -> bool:

@@ -9,7 +9,9 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, function_of, translates
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import function_of, translates
 from dml_jax.onnx.nodes.reshapes import on_axis
 from dml_jax.onnx.sizes import padding_rules
 

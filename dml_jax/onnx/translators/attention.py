@@ -7,7 +7,8 @@ import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import lengthened, of_rank, permuted, reshaped, spread, transposed
 
 _SCORES = 3  # an output that the operator lacks

@@ -6,8 +6,10 @@ from typing import Any
 from jax import lax
 
 from dml_jax.errors import Unquoted
+from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.graph_context import Site
-from dml_jax.onnx.nodes.node import MICROSOFT, inlines, refused
+from dml_jax.onnx.nodes.node import refused
+from dml_jax.onnx.nodes.op_types import inlines
 from dml_jax.onnx.nodes.tensor import Tensor
 
 AXIS = "axis_name"

@@ -21,11 +21,13 @@ from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.graph import Graph
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx.files.topology import read_by_graph
+from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
-from dml_jax.onnx.nodes.node import expect, inlines, refused
+from dml_jax.onnx.nodes.node import expect, refused
 from dml_jax.onnx.nodes.number_limits import Limit, worst
+from dml_jax.onnx.nodes.op_types import inlines
 from dml_jax.onnx.nodes.reshapes import reshaped
-from dml_jax.onnx.nodes.tensor import COUNT, Padding, Scope, Tensor, TensorList, Type
+from dml_jax.onnx.nodes.tensor import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.sizes.loop_limit import TURNS_MAX, limit_of

@@ -9,9 +9,12 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.files.types import Type, index_type
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import cut, of_rank, on_axis, reshaped, spread, taken, transposed
-from dml_jax.onnx.nodes.tensor import Padded, Type, index_type
+from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
 

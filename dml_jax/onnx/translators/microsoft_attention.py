@@ -11,7 +11,9 @@ from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
     cut,

@@ -11,7 +11,9 @@ import onnx
 from dml_jax import functional as dml
 from dml_jax.enums import TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import MICROSOFT, MISREAD, Node, translates
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import MISREAD, translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
     of_rank,

@@ -12,8 +12,10 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.enums import MatrixTransform
 from dml_jax.graph import Expression
+from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.einsum import broadcast_shapes, labels_of
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import as_type, of_rank, packed, permuted, reshaped, spread
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules

@@ -9,9 +9,11 @@ from onnx import TensorProto
 from dml_jax import functional as dml
 from dml_jax.enums import QuantizationType, TensorDataType
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import MICROSOFT, MISREAD, Node, translates
+from dml_jax.onnx.files.attributes import MICROSOFT
+from dml_jax.onnx.files.types import Type
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import MISREAD, translates
 from dml_jax.onnx.nodes.reshapes import as_type, cut, lengthened, on_axis, reshaped, spread
-from dml_jax.onnx.nodes.tensor import Type
 from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.translators.elements import narrowed
 

@@ -5,7 +5,8 @@ from typing import Any
 from dml_jax import functional as dml
 from dml_jax import operators
 from dml_jax.onnx.nodes import early_versions
-from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import of_rank, permuted, reshaped, unowned
 
 # The operator of each activation, and the defaults of its parameters; None for one without.

@@ -8,7 +8,8 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.enums import ReduceFunction
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import reshaped
 from dml_jax.onnx.nodes.tensor import Padding
 from dml_jax.onnx.sizes import integer_ranges, padding_rules

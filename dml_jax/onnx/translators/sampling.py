@@ -21,7 +21,9 @@ from dml_jax.description.descriptor import Size2D
 from dml_jax.enums import AxisDirection, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
-from dml_jax.onnx.nodes.node import MISREAD, Node, attribute_value, translates
+from dml_jax.onnx.files.attributes import attribute_value
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import MISREAD, translates
 from dml_jax.onnx.nodes.reshapes import as_type, permuted, reshaped, taken
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import padding_rules

@@ -13,7 +13,8 @@ from onnx import helper
 
 from dml_jax.errors import Unquoted
 from dml_jax.onnx.nodes.graph_context import Site
-from dml_jax.onnx.nodes.node import expect, inlines, refused
+from dml_jax.onnx.nodes.node import expect, refused
+from dml_jax.onnx.nodes.op_types import inlines
 from dml_jax.onnx.nodes.tensor import EmptyOptional, Scope, Tensor, TensorList
 
 _TENSORS_MAX = 1024  # of a sequence that is cut: each is an operator of the graph

@@ -11,11 +11,14 @@ from dml_jax import functional as dml
 from dml_jax.enums import DepthSpaceOrder, PaddingMode
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value
+from dml_jax.onnx.files.types import Shape, dense, index_type
 from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.graph_context import Site
-from dml_jax.onnx.nodes.node import MICROSOFT, Node, attribute_value, inlines, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import inlines, translates
 from dml_jax.onnx.nodes.reshapes import on_axis, reshaped, spread, taken, transposed
-from dml_jax.onnx.nodes.tensor import Padded, Shape, Tensor, dense, index_type
+from dml_jax.onnx.nodes.tensor import Padded, Tensor
 from dml_jax.onnx.sizes import bounds, integer_ranges, padding_rules, symbolic_sizes
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}

@@ -11,7 +11,8 @@ from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
-from dml_jax.onnx.nodes.node import Node, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import packed, permuted, reshaped, resized
 
 _LENGTH_MAX = 1024  # a matrix of a longer transform would be large

@@ -8,10 +8,12 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
+from dml_jax.onnx.files.types import index_type
 from dml_jax.onnx.nodes import early_versions
-from dml_jax.onnx.nodes.node import OP_TYPES, Node, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import OP_TYPES, translates
 from dml_jax.onnx.nodes.reshapes import as_type, reshaped, taken
-from dml_jax.onnx.nodes.tensor import Padded, index_type
+from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
 OP_TYPES["", "DynamicSlice"].written_as = early_versions.DYNAMIC_SLICE  # below opset 10

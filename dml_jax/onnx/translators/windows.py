@@ -11,8 +11,10 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.lowering.strided_memory import packed_strides
+from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value
 from dml_jax.onnx.nodes import early_versions
-from dml_jax.onnx.nodes.node import MICROSOFT, MISREAD, Node, attribute_value, translates
+from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.op_types import MISREAD, translates
 from dml_jax.onnx.nodes.reshapes import (
     lengthened,
     on_axis,

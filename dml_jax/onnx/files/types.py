@@ -1,0 +1,230 @@
+"""The type and shape of a tensor of ONNX."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import TensorProto, TypeProto, numpy_helper
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from dml_jax import beyond
+from dml_jax.enums import TensorDataType
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
+from dml_jax.lowering.dtypes import has_x64
+
+Shape = tuple[int, ...]
+
+
+_DENSE_MAX = 1 << 28  # bytes of a sparse tensor with its zeros
+
+
+_TYPES = {
+    TensorProto.FLOAT: "FLOAT32",
+    TensorProto.FLOAT16: "FLOAT16",
+    TensorProto.BFLOAT16: "FLOAT32",  # DirectML lacks it: `dml_jax.graph.bfloat16`
+    TensorProto.DOUBLE: "FLOAT64",
+    TensorProto.BOOL: "UINT8",
+    TensorProto.INT4: "INT4",
+    TensorProto.UINT4: "UINT4",
+    **{
+        TensorProto.DataType.Value(name): name
+        for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+    },
+}
+
+
+_NARROWED = {"INT64": "INT32", "UINT64": "UINT32"}  # while 64-bit types are off in JAX
+
+
+_QUANTIZED = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4}
+
+
+WITHOUT_X64 = (
+    'while 64-bit types are off in JAX (turn them on: jax.config.update("jax_enable_x64", True))'
+)
+
+
+ELEMENTS_MAX = 2**32 - 1
+
+
+_SMALL = (
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
+)
+
+
+_NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
+
+
+def index_type() -> TensorDataType:
+    """Return DirectML's type of ONNX's INT64, in which places and sizes are computed."""
+    return TensorDataType.of("INT64" if has_x64() else "INT32")
+
+
+def _without_x64(kind: "Type") -> DmlError:
+    return DmlError([Fault("", "", f"have another type {WITHOUT_X64}", Unquoted(kind.name))])
+
+
+class Type(NamedTuple):
+    """An ONNX tensor's type of elements, and its shape; None where it is not known at load."""
+
+    element: int
+    shape: Shape | None
+
+    @classmethod
+    def of(cls, proto: TypeProto | None) -> "Type | None":
+        """Return the type of a tensor; None for another kind of value, and for None."""
+        if proto is None or not proto.HasField("tensor_type"):
+            return None
+        tensor = proto.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+        is_known = tensor.HasField("shape") and min(dims, default=0) >= 0
+        return cls(tensor.elem_type, tuple(dims) if is_known else None)
+
+    @property
+    def name(self) -> str:
+        """Return ONNX's name of the type of elements."""
+        try:
+            return TensorProto.DataType.Name(self.element)
+        except ValueError:
+            return f"data type {self.element}"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Return NumPy's type of the elements."""
+        return np.dtype(tensor_dtype_to_np_dtype(self.element))
+
+    @property
+    def inner(self) -> TensorDataType:
+        """Return DirectML's type of the elements: BOOL is UINT8, and 64 bits are 32 without x64.
+
+        Raises `DmlError` where there is none; within `beyond.allowed`, where JAX has none either.
+        """
+        name = _TYPES.get(self.element)
+        if name is None and beyond.is_allowed():
+            return TensorDataType.of_dtype(self.array_dtype)
+        if name is None:
+            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+        if name == "FLOAT64" and not has_x64():
+            raise _without_x64(self)
+        return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))
+
+    @property
+    def has_inner(self) -> bool:
+        """Return whether DirectML has the type of the elements."""
+        return self.element in _TYPES
+
+    @property
+    def array_dtype(self) -> np.dtype:
+        """Return the type of the elements of JAX's arrays: as ONNX's, 64 bits are 32 without x64.
+
+        Raises `DmlError` where JAX lacks it.
+        """
+        if self.element in _NO_ARRAYS or self.element not in TensorProto.DataType.values():
+            raise DmlError([Fault("", "", "have a type of JAX", Unquoted(self.name))])
+        if self.element == TensorProto.DOUBLE and not has_x64():
+            raise _without_x64(self)
+        is_narrowed = self.name in _NARROWED and not has_x64()
+        return np.dtype(_NARROWED[self.name].lower()) if is_narrowed else self.dtype
+
+    @property
+    def is_floating(self) -> bool:
+        """Return whether the elements are floating-point numbers."""
+        return self.name.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
+
+    @property
+    def real(self) -> TensorDataType:
+        """Return DirectML's type of the real numbers in which integers are computed."""
+        is_wide = self.dtype.itemsize == 8 and has_x64()
+        return TensorDataType.FLOAT64 if is_wide else TensorDataType.FLOAT32
+
+    @property
+    def is_quantized(self) -> bool:
+        """Return whether the elements have the types that quantized tensors have."""
+        return self.element in _QUANTIZED
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether the elements are floats of 8 bits or less, or integers of less."""
+        return self.element not in _NO_ARRAYS and self.dtype.name in _SMALL
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether a tensor of this type has no elements."""
+        return self.shape is not None and 0 in self.shape
+
+    @property
+    def element_count(self) -> int:
+        """Return the number of elements; that of a scalar where the shape is not known."""
+        return math.prod(self.shape or ())
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Return the bytes that the elements take."""
+        return self.element_count * self.dtype.itemsize
+
+
+COUNT = Type(TensorProto.INT64, ())
+
+
+def dimension_in(sizes: Shape, axis: int, shape: Shape) -> int | None:
+    """Return the dimension of `sizes` that has the elements of `axis` of `shape`, None if none has.
+
+    Both are sizes of the same elements.
+    """
+    before = math.prod(shape[:axis])
+    places = (k for k, n in enumerate(sizes) if n == shape[axis] and math.prod(sizes[:k]) == before)
+    return next(places, None)
+
+
+def expect_no_more(kind: Type, where: str) -> None:
+    """Raise `DmlError` where a tensor has more elements than DirectML's have at most."""
+    if kind.element_count > ELEMENTS_MAX:
+        rule = f"hold at most {ELEMENTS_MAX} elements, as DirectML's tensors"
+        raise DmlError([Fault("", where, rule, kind.element_count, kind=OF_SIZES)])
+
+
+def fitting(name: str, array: np.ndarray, kind: Type) -> np.ndarray:
+    """Return the elements of a constant. Raises `DmlError` where 32 bits would cut integers."""
+    if array.dtype.kind in "iu" and not np.array_equal(array.astype(kind.array_dtype), array):
+        rule = f"fit {kind.inner.suffix} {WITHOUT_X64}"
+        raise DmlError([Fault("", f"the constant '{name}'", rule, array)])
+    return array
+
+
+def expect_sizes(tensor: onnx.TensorProto) -> None:
+    """Raise `DmlError` where a tensor of a file has a negative size, which NumPy would work out."""
+    if min(tensor.dims, default=0) < 0:
+        field = f"the sizes of '{tensor.name}'"
+        raise DmlError([Fault("", field, "be 0 or more", list(tensor.dims))])
+
+
+def dense(
+    sparse: onnx.SparseTensorProto,
+    array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+) -> np.ndarray:
+    """Return the elements of a sparse tensor, with zeros filled in.
+
+    Args:
+        sparse: the tensor.
+        array_of: returns the elements of its tensors.
+
+    Raises `DmlError` where an element lies outside, and for too many zeros.
+    """
+    values, places = (array_of(t) for t in (sparse.values, sparse.indices))
+    sizes, where = tuple(sparse.dims), f"the elements of '{sparse.values.name}'"
+    if min(sizes, default=0) < 0 or math.prod(sizes) * values.itemsize > _DENSE_MAX:
+        rule = f"take at most {_DENSE_MAX} bytes with the zeros between them"
+        raise DmlError([Fault("", where, rule, list(sizes))])
+    array = np.zeros(sizes, values.dtype)
+    try:
+        at = np.unravel_index(places, array.shape) if places.ndim == 1 else tuple(places.T)
+        if places.ndim != 1 and bool((places < 0).any()):
+            raise IndexError
+        array[at] = values
+    except (IndexError, TypeError, ValueError):
+        rule = f"lie within the sizes {list(sizes)}"
+        raise DmlError([Fault("", where, rule, places)]) from None
+    return array
