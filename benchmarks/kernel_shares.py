@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from dml_jax.bench.networks import computations, within
+from dml_jax.bench.network_cells import computations, within
 
 CALLS = 20
 REST = "between kernels"

@@ -23,7 +23,7 @@ import jax
 import dml_jax
 from dml_jax import lowering
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.functions import gradient
+from dml_jax.bench.measured_functions import gradient
 from dml_jax.bench.memory import Data, contender, sets_moving
 from dml_jax.bench.timing import interleaved
 from dml_jax.errors import nearest

@@ -14,7 +14,7 @@ _PLACES = {
     "memory.compiled": ("Compiled", "compile"),
     "description.descriptor": ("ScaleBias", "Size2D"),
     "dxdispatch.model": ("Model", "load_model"),
-    "dxdispatch.run": ("run_model",),
+    "dxdispatch.run_model": ("run_model",),
     "enums": (
         "AxisDirection",
         "ConvolutionDirection",

@@ -20,7 +20,7 @@ from dml_jax.dxdispatch.model import (
     Model as Model,
     load_model as load_model,
 )
-from dml_jax.dxdispatch.run import (
+from dml_jax.dxdispatch.run_model import (
     run_model as run_model,
 )
 from dml_jax.enums import (

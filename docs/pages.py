@@ -97,7 +97,7 @@ REFERENCE = {
     ],
     "DxDispatch models": [
         "dxdispatch.model.load_model",
-        "dxdispatch.run.run_model",
+        "dxdispatch.run_model.run_model",
         "dxdispatch.model.Model",
     ],
     "ONNX networks": ["onnx.load_onnx", "onnx.network.Network"],

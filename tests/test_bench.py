@@ -31,11 +31,11 @@ import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
 from dml_jax.bench import compare, expressions, html, limits, measure, memory, peers, report, runs
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
-from dml_jax.bench.counts import operations
-from dml_jax.bench.functions import Plain, type_name
 from dml_jax.bench.measure import Bench
+from dml_jax.bench.measured_functions import Plain, type_name
 from dml_jax.bench.memory import Data
-from dml_jax.bench.networks import cells_of_graph, kernels
+from dml_jax.bench.network_cells import cells_of_graph, kernels
+from dml_jax.bench.operation_counts import operations
 from dml_jax.bench.peers import difference
 from dml_jax.bench.rows import Results, Row
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender

@@ -1066,14 +1066,14 @@ def test_milliseconds_to_run(
 ):
     """DxDispatch's help: at least so many milliseconds, and at least so many iterations."""
     clock = Clock()
-    monkeypatch.setattr("dml_jax.dxdispatch.timing.time", clock)
+    monkeypatch.setattr("dml_jax.dxdispatch.repetition.time", clock)
     assert iterations_of(*options.split()) == iterations
     assert clock.now >= seconds
 
 
 def test_milliseconds_are_run_without_an_interval(monkeypatch: pytest.MonkeyPatch):
     clock = Clock()
-    monkeypatch.setattr("dml_jax.dxdispatch.timing.time", clock)
+    monkeypatch.setattr("dml_jax.dxdispatch.repetition.time", clock)
     assert iterations_of("-t", "200", "-i", "2") > 2
     assert clock.now >= 0.2
 

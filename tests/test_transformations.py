@@ -198,7 +198,7 @@ def test_split_returns_a_tuple_of_arrays():
 
 def test_importing_starts_no_backend():
     program = (
-        "import jax, dml_jax, dml_jax.dxdispatch.model, dml_jax.dxdispatch.run\n"
+        "import jax, dml_jax, dml_jax.dxdispatch.model, dml_jax.dxdispatch.run_model\n"
         "from jax._src import xla_bridge\n"
         "assert not xla_bridge._backends, xla_bridge._backends\n"
     )

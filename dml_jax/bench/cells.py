@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dml_jax.bench.counts import moved
-from dml_jax.bench.functions import byte_count, gradient, mapped, narrow, type_name
+from dml_jax.bench.measured_functions import byte_count, gradient, mapped, narrow, type_name
+from dml_jax.bench.operation_counts import moved
 from dml_jax.description import fields
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType

@@ -12,7 +12,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.functions import BFLOAT16, Plain
+from dml_jax.bench.measured_functions import BFLOAT16, Plain
 from dml_jax.bench.timing import is_queued
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType

@@ -9,10 +9,10 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.counts import operations, product_type
-from dml_jax.bench.functions import Plain, byte_count
 from dml_jax.bench.limits import copied, devices_of, multiplied
+from dml_jax.bench.measured_functions import Plain, byte_count
 from dml_jax.bench.memory import WAYS, Arrays, Data, contender, sets_moving, wide
+from dml_jax.bench.operation_counts import operations, product_type
 from dml_jax.bench.peers import UnsupportedError, difference, peer_named
 from dml_jax.bench.rows import Row
 from dml_jax.bench.timing import Contender, interleaved

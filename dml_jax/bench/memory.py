@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.bench.functions import FLOATS, Bounds, as_tuple, byte_count, drawn
+from dml_jax.bench.measured_functions import FLOATS, Bounds, as_tuple, byte_count, drawn
 from dml_jax.bench.timing import Contender, is_queued, jax_contender
 from dml_jax.graph.parts import Edge
 from dml_jax.system.free_memory import host_bytes

@@ -18,7 +18,7 @@ import numpy as np
 
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.expressions import EXPRESSIONS, NUMPY, RANDOM
-from dml_jax.bench.functions import Transformed, as_tuple
+from dml_jax.bench.measured_functions import Transformed, as_tuple
 from dml_jax.bench.memory import Arrays, contender
 from dml_jax.bench.timing import Contender, Mark
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dml_jax.bench.networks import PROGRAM
+from dml_jax.bench.network_cells import PROGRAM
 from dml_jax.bench.rows import Results, Row, by_type, worst
 from dml_jax.show.figures import check_picture, save_picture
 

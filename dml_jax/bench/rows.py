@@ -18,7 +18,7 @@ import jax
 
 from dml_jax import __version__
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.functions import type_name
+from dml_jax.bench.measured_functions import type_name
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.system.files import write_whole
 from dml_jax.system.processor import cores, last_cache_bytes

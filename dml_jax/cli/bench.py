@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dml_jax.cli.models import load
+from dml_jax.cli.model_files import load
 from dml_jax.cli.networks import load_network, network_options
 from dml_jax.cli.terminal import (
     INPUT,
@@ -364,12 +364,12 @@ def _cells(device: Any, chosen: _Options) -> "list[Cell]":
         with usage_errors():
             made = limits(device, types, chosen.devices or 0)
     elif chosen.model is not None:
-        from dml_jax.bench.networks import cells_of
+        from dml_jax.bench.network_cells import cells_of
 
         found = load(chosen.model, chosen.options).dispatchables.items()
         made = [c for name, one in found for c in cells_of(one.operator, printable(name))]
     elif chosen.network is not None:
-        from dml_jax.bench.networks import cells_of_network
+        from dml_jax.bench.network_cells import cells_of_network
 
         network = load_network(chosen.network, replace(chosen.options, fallback=True))
         made = cells_of_network(network, str(chosen.network))
@@ -605,7 +605,7 @@ def _compare(options: _Options) -> None:
 
 def _profile(made: "list[Cell]", folder: Path, device: Any) -> None:
     """Write a trace of the whole program, and the nodes of each kernel beside it."""
-    from dml_jax.bench.networks import profile
+    from dml_jax.bench.network_cells import profile
     from dml_jax.graph import Graph
     from dml_jax.system.files import write_whole
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
-from dml_jax.cli.models import show_model
+from dml_jax.cli.model_files import show_model
 from dml_jax.cli.networks import check_network, is_network, load_file, network_options
 from dml_jax.cli.terminal import INPUT, Command, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dml_jax.cli.networks import load_file
-from dml_jax.cli.programs import read_program
+from dml_jax.cli.pydirectml_programs import read_program
 from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import OF_UNSET_SIZES, DmlError, Fault, Unquoted, printable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.models import folder_fault, load, rows_of
+from dml_jax.cli.model_files import folder_fault, load, rows_of
 from dml_jax.cli.pictures import Pictures, largest_of, say_largest
 from dml_jax.cli.terminal import (
     as_values,
@@ -40,8 +40,8 @@ from dml_jax.system.files import check_writable, similar_file, write_npy, write_
 if TYPE_CHECKING:
     import numpy as np
 
+    from dml_jax.dxdispatch.repetition import Timing
     from dml_jax.dxdispatch.resources import Values
-    from dml_jax.dxdispatch.timing import Timing
     from dml_jax.graph import Graph
     from dml_jax.memory.compiled import Compiled
     from dml_jax.onnx import Network
@@ -157,7 +157,7 @@ def load_network(
 
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
-    from dml_jax.dxdispatch.networks import NetworkFile
+    from dml_jax.dxdispatch.network_files import NetworkFile
 
     if path.is_dir():
         raise DmlError([folder_fault(path)])
@@ -436,7 +436,7 @@ def _most_between(graph: "Graph") -> int:
 
 def flops(network: "Network") -> int:
     """Return the arithmetic operations of a call's operators, counted from their descriptors."""
-    from dml_jax.bench.counts import operations
+    from dml_jax.bench.operation_counts import operations
 
     return int(operations(network.graph))
 

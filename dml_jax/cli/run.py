@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.models import show_model
+from dml_jax.cli.model_files import show_model
 from dml_jax.cli.networks import (
     compiled_network,
     input_option,
@@ -38,7 +38,7 @@ from dml_jax.cli.terminal import (
     say_json,
     working,
 )
-from dml_jax.dxdispatch.timing import ONCE, Timing
+from dml_jax.dxdispatch.repetition import ONCE, Timing
 from dml_jax.enums import PRECISIONS, FeatureLevel
 from dml_jax.errors import printable
 from dml_jax.onnx.options import NetworkOptions
@@ -291,7 +291,7 @@ def _run_model(
 ) -> dict[str, Any]:
     """Run a model; return what JSON reports of it."""
     from dml_jax.dxdispatch.executor import Executor
-    from dml_jax.dxdispatch.run import initial_of_files
+    from dml_jax.dxdispatch.run_model import initial_of_files
 
     report: dict[str, Any] = {}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.models import rows_of, show_model
+from dml_jax.cli.model_files import rows_of, show_model
 from dml_jax.cli.networks import load_file, network_options, show_network
 from dml_jax.cli.terminal import (
     INPUT,

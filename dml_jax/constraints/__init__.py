@@ -21,7 +21,8 @@ A record is a dictionary; its first key says what it demands:
 `"levels": {"below" or "from": LEVEL}` to such feature levels.
 """
 
-from dml_jax.constraints.expressions import (
+from dml_jax.constraints.record import Record, check, records_of
+from dml_jax.constraints.record_expressions import (
     Aspect,
     UnknownError,
     View,
@@ -29,7 +30,6 @@ from dml_jax.constraints.expressions import (
     evaluate,
     is_wrong,
 )
-from dml_jax.constraints.record import Record, check, records_of
 from dml_jax.constraints.solving import solve_sizes, solve_types
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.constraints.expressions import (
+from dml_jax.constraints.record_expressions import (
     Aspect,
     TensorView,
     View,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from dml_jax.constraints.checks import CHECKS
-from dml_jax.constraints.expressions import (
+from dml_jax.constraints.record_expressions import (
     Aspect,
     UnknownError,
     View,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dml_jax.constraints.expressions import UnknownError, View, evaluate
+from dml_jax.constraints.record_expressions import UnknownError, View, evaluate
 
 
 class Shapes:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dml_jax.constraints.checks import bind_names, indices_of, unbind_names, window_sizes
-from dml_jax.constraints.expressions import (
+from dml_jax.constraints.record import Record
+from dml_jax.constraints.record_expressions import (
     UnknownError,
     View,
     evaluate,
@@ -16,7 +17,6 @@ from dml_jax.constraints.expressions import (
     root_of,
     value_of,
 )
-from dml_jax.constraints.record import Record
 from dml_jax.constraints.shapes import Shapes, in_order
 from dml_jax.enums import FeatureLevel
 

@@ -9,7 +9,7 @@ from typing import Any
 from dml_jax.description.fields import Integer, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
 from dml_jax.dxdispatch import serialized
-from dml_jax.dxdispatch.networks import NetworkFile
+from dml_jax.dxdispatch.network_files import NetworkFile
 from dml_jax.dxdispatch.reading import Reader, find_file, one_of, string
 from dml_jax.dxdispatch.resources import UINT64_MAX, Resource, reading, values_of_file
 from dml_jax.errors import (

@@ -15,8 +15,8 @@ import numpy as np
 from dml_jax.description.tensor import X64_RULE, needs_x64
 from dml_jax.dxdispatch.model import Command, Dispatch, Model, Print, Result, WriteFile
 from dml_jax.dxdispatch.reading import path_of
+from dml_jax.dxdispatch.repetition import ONCE, Timing, Track
 from dml_jax.dxdispatch.resources import IMAGE_TYPES, Resource, pillow
-from dml_jax.dxdispatch.timing import ONCE, Timing, Track
 from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
 from dml_jax.memory.binding import TensorInMemory
 from dml_jax.memory.binding_table import BindingTable, Buffer

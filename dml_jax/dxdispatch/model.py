@@ -23,7 +23,7 @@ from dml_jax.dxdispatch.dispatchables import (
     parse_bindings,
     parse_dispatchable,
 )
-from dml_jax.dxdispatch.networks import as_network
+from dml_jax.dxdispatch.network_files import as_network
 from dml_jax.dxdispatch.reading import (
     Reader,
     boolean,

@@ -17,7 +17,7 @@ from dml_jax.genai.generator import Generator, GeneratorParams
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.merging import save_merged
 from dml_jax.genai.model import Config, Model
-from dml_jax.genai.tensors import NamedTensors, Tensor
+from dml_jax.genai.named_tensors import NamedTensors, Tensor
 from dml_jax.genai.text import Tokenizer, TokenizerStream
 from dml_jax.genai.unsupported import *  # noqa: F403
 

@@ -13,8 +13,8 @@ from dml_jax.genai.beam_search import Beams, continued, reordered
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.model import Model, as_tokens
+from dml_jax.genai.named_tensors import Tensor
 from dml_jax.genai.sampling import SearchOptions, key_of, picked, repeating
-from dml_jax.genai.tensors import Tensor
 from dml_jax.genai.token_blocks import Block, Numbers, State
 from dml_jax.genai.unsupported import DRAFTS
 from dml_jax.system.processor import check_process

@@ -15,9 +15,9 @@ from dml_jax.errors import Unquoted
 from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.model import Config, Model
+from dml_jax.genai.named_tensors import Tensor
 from dml_jax.genai.optimum_folders import whole
 from dml_jax.genai.templates import filled
-from dml_jax.genai.tensors import Tensor
 from dml_jax.system.files import parse_text
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}

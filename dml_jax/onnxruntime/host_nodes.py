@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Sentence
 from dml_jax.onnx.files.attributes import MICROSOFT, domain_of, label_of
-from dml_jax.onnx.files.functions import Opsets, key_of
+from dml_jax.onnx.files.local_functions import Opsets, key_of
 from dml_jax.onnx.files.topology import within
 from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of

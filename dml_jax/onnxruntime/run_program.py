@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from dml_jax.errors import DmlError
-from dml_jax.onnxruntime import options
+from dml_jax.onnxruntime import session_options
 from dml_jax.onnxruntime.errors import OnnxRuntimeError
 from dml_jax.onnxruntime.version import VERSION
 from dml_jax.system import unchanged_programs
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> None:
     Compiled programs are kept for the next run, unless `--no-cache` stands first.
     """
     is_kept = [*arguments[:1]] != [_NO_CACHE]
-    options.DEFAULTS[options.CACHE_ENTRY] = str(int(is_kept))
+    session_options.DEFAULTS[session_options.CACHE_ENTRY] = str(int(is_kept))
     given, shown = arguments[not is_kept :], f"[{_NO_CACHE}] "
     unchanged_programs.run(_OWN, given, install, _is_usage, shown, has_modules=True)
 

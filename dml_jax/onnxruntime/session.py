@@ -20,11 +20,11 @@ from dml_jax.onnxruntime.inferred_types import types_of
 from dml_jax.onnxruntime.input_checks import asked, checked
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
-from dml_jax.onnxruntime.options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.ort_values import OrtValue
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
+from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.split_model import programs_of
 from dml_jax.onnxruntime.stage import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.runtime.compiler_options import platform

@@ -31,8 +31,8 @@ from dml_jax.errors import (
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.attributes import domain_of, label_of
 from dml_jax.onnx.files.external_data import Folder, with_inner_elements
-from dml_jax.onnx.files.functions import FunctionKey, key_of
 from dml_jax.onnx.files.inlined_calls import written_out
+from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.topology import needed, read_by, repeated, within
 from dml_jax.onnx.files.types import Type, dense

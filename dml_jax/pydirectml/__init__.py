@@ -21,12 +21,19 @@ Choices, where PyDirectML crashes, reads foreign memory or loses a value:
 import sys
 from typing import Any, NoReturn
 
-from dml_jax.pydirectml import arguments, enumerations, expressions, functions, models, tensors
+from dml_jax.pydirectml import (
+    arguments,
+    compiled_models,
+    enumerations,
+    expressions,
+    functions,
+    tensors,
+)
 from dml_jax.pydirectml.arguments import *  # noqa: F403
+from dml_jax.pydirectml.compiled_models import *  # noqa: F403
 from dml_jax.pydirectml.enumerations import *  # noqa: F403
 from dml_jax.pydirectml.expressions import *  # noqa: F403
 from dml_jax.pydirectml.functions import *  # noqa: F403
-from dml_jax.pydirectml.models import *  # noqa: F403
 from dml_jax.pydirectml.tensors import *  # noqa: F403
 
 __all__: list[str] = []
@@ -34,7 +41,7 @@ __all__ += arguments.__all__
 __all__ += enumerations.__all__
 __all__ += expressions.__all__
 __all__ += functions.__all__
-__all__ += models.__all__
+__all__ += compiled_models.__all__
 __all__ += tensors.__all__
 for _name in __all__:
     globals()[_name].__module__ = __name__  # as error messages and `help` shall name it

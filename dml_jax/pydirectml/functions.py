@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dml_jax.pydirectml.arguments import checked, refuse
+from dml_jax.pydirectml.compiled_models import GraphBuilder
 from dml_jax.pydirectml.enumerations import (
     ConvolutionDirection,
     ConvolutionMode,
@@ -19,7 +20,6 @@ from dml_jax.pydirectml.enumerations import (
     TensorDataType,
 )
 from dml_jax.pydirectml.expressions import NO_ACTIVATION, Expression, FusedActivation, Size2D, adds
-from dml_jax.pydirectml.models import GraphBuilder
 from dml_jax.pydirectml.tensors import TensorDesc
 
 __all__ = [

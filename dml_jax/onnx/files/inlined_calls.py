@@ -6,7 +6,7 @@ import onnx
 from onnx import inliner
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Sentence, Unquoted
-from dml_jax.onnx.files.functions import FunctionKey, key_of
+from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.topology import within
 
 CALLS_MAX = 64  # functions and branches within each other

@@ -14,8 +14,8 @@ from onnx import defs, helper, numpy_helper
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, nearest, with_article
 from dml_jax.onnx.files.dimensions import names_in, size_of
 from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
-from dml_jax.onnx.files.functions import FunctionKey, key_of
 from dml_jax.onnx.files.lazy_initializers import Places, contents, without_large
+from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.types import Type
 from dml_jax.system.files import similar_file
 

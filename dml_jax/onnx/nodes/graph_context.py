@@ -8,7 +8,7 @@ import onnx
 
 from dml_jax.errors import Unquoted
 from dml_jax.onnx.files.attributes import attribute_value
-from dml_jax.onnx.files.functions import FunctionKey
+from dml_jax.onnx.files.local_functions import FunctionKey
 from dml_jax.onnx.nodes.network_builder import NetworkBuilder
 from dml_jax.onnx.nodes.node import refused
 from dml_jax.onnx.nodes.tensor import Scope, Tensor

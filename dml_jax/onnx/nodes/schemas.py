@@ -13,7 +13,7 @@ from onnx import defs, helper, numpy_helper
 from dml_jax import facts
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, nearest, raise_if
 from dml_jax.onnx.files.attributes import attribute_value, domain_of
-from dml_jax.onnx.files.functions import Opsets
+from dml_jax.onnx.files.local_functions import Opsets
 from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.nodes.op_types import OP_TYPES, OpType, of_version
 from dml_jax.onnx.nodes.tensor import Tensor

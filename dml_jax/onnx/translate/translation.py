@@ -15,8 +15,8 @@ import onnx
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
 from dml_jax.onnx.files.attributes import label_of
-from dml_jax.onnx.files.functions import FunctionKey, Opsets, fill, key_of, without
 from dml_jax.onnx.files.inlined_calls import CALLS_MAX, calls_itself, too_deep
+from dml_jax.onnx.files.local_functions import FunctionKey, Opsets, fill, key_of, without
 from dml_jax.onnx.files.slice_assignment import without_ranges
 from dml_jax.onnx.files.topology import needed, repeated
 from dml_jax.onnx.nodes.early_versions import renewed

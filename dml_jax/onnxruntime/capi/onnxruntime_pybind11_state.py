@@ -43,9 +43,9 @@ from dml_jax.onnxruntime.module import (
     set_global_thread_pool_sizes,
     set_seed,
 )
-from dml_jax.onnxruntime.options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 from dml_jax.onnxruntime.refused import NATIVE
+from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 
 globals().update(NATIVE)

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from dml_jax.bench.functions import Transformed, byte_count, type_name
+from dml_jax.bench.measured_functions import Transformed, byte_count, type_name
 from dml_jax.bench.memory import wide
 from dml_jax.graph import Graph
 from dml_jax.operator import Operator

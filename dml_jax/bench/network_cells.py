@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.counts import operations
-from dml_jax.bench.functions import Plain
+from dml_jax.bench.measured_functions import Plain
 from dml_jax.bench.memory import Data
+from dml_jax.bench.operation_counts import operations
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.graph.parts import ArrayType, name_of, scope_of
 from dml_jax.operator.call import Bindable
