@@ -20,7 +20,8 @@ from onnx import helper
 from dml_jax.genai.decoder import Cache, Decoder
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.files.external_data import files_of
-from dml_jax.runtime.program_cache import Programs, default_device
+from dml_jax.runtime.platform import default_device
+from dml_jax.runtime.program_cache import Programs
 
 _READERS = 2  # threads that read weights: of a file that the system has in memory, a copy
 

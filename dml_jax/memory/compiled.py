@@ -33,7 +33,7 @@ from dml_jax.memory.binding_table import (
     text_of,
 )
 from dml_jax.operator.call import Bindable, compiled_with, described
-from dml_jax.runtime.program_cache import default_device
+from dml_jax.runtime.platform import default_device
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

@@ -27,8 +27,8 @@ from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
 from dml_jax.onnx.sizes.loop_limit import turns_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.runtime import tuning
-from dml_jax.runtime.compiler_options import platform
-from dml_jax.runtime.program_cache import Programs, default_device
+from dml_jax.runtime.platform import default_device, platform
+from dml_jax.runtime.program_cache import Programs
 from dml_jax.system.processor import check_process
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"

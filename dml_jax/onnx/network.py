@@ -33,8 +33,9 @@ from dml_jax.operator.call import Bindable, BindPoint, are_refused
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.branch_weights import hoisted
 from dml_jax.runtime import tuning
-from dml_jax.runtime.compiler_options import by_rule, by_rule_of_gpu, platform
+from dml_jax.runtime.compiler_options import by_rule, by_rule_of_gpu
 from dml_jax.runtime.plan import Arrays, Prepared, Store
+from dml_jax.runtime.platform import platform
 from dml_jax.runtime.program_cache import Kept
 from dml_jax.system.processor import check_process
 

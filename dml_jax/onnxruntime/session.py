@@ -27,7 +27,7 @@ from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.split_model import programs_of
 from dml_jax.onnxruntime.stage import Source, undefined, unknown_nodes, unknown_types
-from dml_jax.runtime.compiler_options import platform
+from dml_jax.runtime.platform import platform
 from dml_jax.system.aligned_memory import Pages, aligned
 from dml_jax.system.processor import check_process
 

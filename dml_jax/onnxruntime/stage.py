@@ -44,9 +44,9 @@ from dml_jax.onnx.options import AS_THE_MODEL_SAYS
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnxruntime.decided_branches import decided
 from dml_jax.runtime.compiled_function import QuickProgram
-from dml_jax.runtime.compiler_options import platform
 from dml_jax.runtime.plan import Store
-from dml_jax.runtime.program_cache import Programs, default_device
+from dml_jax.runtime.platform import default_device, platform
+from dml_jax.runtime.program_cache import Programs
 
 Values = dict[str, Any]
 """Values by name: arrays, a list for a sequence, and what else ONNX Runtime has in Python."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from dml_jax.operator.call import are_refused
-from dml_jax.runtime.compiler_options import platform
+from dml_jax.runtime.platform import platform
 
 Arrays = Mapping[str, Any]
 

@@ -27,14 +27,6 @@ _ROWS = 16  # of a product, from which YNNPACK's is the faster one
 _INTEGER = ("MATRIX_MULTIPLY_INTEGER", "QUANTIZED_LINEAR_MATRIX_MULTIPLY", "CONVOLUTION_INTEGER")
 
 
-def platform() -> str:
-    """Return the platform of the default device."""
-    device: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    if device is None:
-        return jax.default_backend()
-    return device if isinstance(device, str) else device.platform
-
-
 def by_rule(graph: Graph) -> Mapping[str, Any]:
     """Return XLA's options for the program of a graph on a CPU, by its shapes and types.
 

@@ -28,6 +28,7 @@ from jax.experimental import serialize_executable
 from dml_jax import __version__
 from dml_jax.lowering.precision import chosen_name
 from dml_jax.operator.call import compiled_with
+from dml_jax.runtime.platform import default_device
 from dml_jax.system.free_memory import Device
 from dml_jax.system.processor import cores
 
@@ -275,13 +276,6 @@ def _kind_of(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
         return None
     types = ((array.shape, array.dtype) for array in arrays)
     return device, config.jax_enable_x64, config.jax_default_matmul_precision, *types
-
-
-def default_device() -> Device | None:
-    """Return the device of arrays without one; None where JAX's setting has a platform's name."""
-    given: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    device = given or jax.devices()[0]
-    return device if isinstance(device, jax.Device) else None
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -26,7 +26,7 @@ from dml_jax.onnx.nodes.reshapes import (
 )
 from dml_jax.onnx.translators.products import Quantized, product_of_integers
 from dml_jax.onnx.translators.windows import planes, window_of
-from dml_jax.runtime.compiler_options import platform
+from dml_jax.runtime.platform import platform
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
 
