@@ -19,7 +19,7 @@ from dml_jax.genai.sampling import most_likely
 from dml_jax.genai.token_blocks import STEPS, steps_of
 from dml_jax.genai.unsupported import MEMORY, MultiModalProcessor, StreamingProcessor
 from dml_jax.onnx.files.external_data import files_of
-from dml_jax.operator.call import are_refused
+from dml_jax.runtime.compiler_options import are_refused
 from dml_jax.system.files import cache_folder
 
 _SMALL = 1 << 24  # bytes of files: a step takes less time than what Python does for it

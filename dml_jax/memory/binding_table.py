@@ -23,7 +23,8 @@ from dml_jax.description.tensor import (
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, moving, with_article
 from dml_jax.memory.binding import TensorInMemory, check_overlaps, check_range
-from dml_jax.operator.call import Bindable, compiled_with
+from dml_jax.operator.call import Bindable
+from dml_jax.runtime.compiler_options import compiled_with
 
 IS_DEVICE = "be a jax.Device"
 IS_LOST = (

@@ -32,7 +32,8 @@ from dml_jax.memory.binding_table import (
     ran,
     text_of,
 )
-from dml_jax.operator.call import Bindable, compiled_with, described
+from dml_jax.operator.call import Bindable, described
+from dml_jax.runtime.compiler_options import compiled_with
 from dml_jax.runtime.platform import default_device
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

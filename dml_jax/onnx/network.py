@@ -29,11 +29,11 @@ from dml_jax.onnx.reports import report, shown_point, table
 from dml_jax.onnx.signature import fitted, points_of, type_of, unchanged
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
 from dml_jax.onnx.translate.translation import Translation
-from dml_jax.operator.call import Bindable, BindPoint, are_refused
+from dml_jax.operator.call import Bindable, BindPoint
 from dml_jax.rewrite import CHANNELS_LAST, rewritten
 from dml_jax.rewrite.branch_weights import hoisted
 from dml_jax.runtime import tuning
-from dml_jax.runtime.compiler_options import by_rule, by_rule_of_gpu
+from dml_jax.runtime.compiler_options import are_refused, by_rule, by_rule_of_gpu
 from dml_jax.runtime.plan import Arrays, Prepared, Store
 from dml_jax.runtime.platform import platform
 from dml_jax.runtime.program_cache import Kept

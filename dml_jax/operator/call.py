@@ -233,25 +233,6 @@ def _run(function: Bindable, *arrays: Any) -> Any:
     return kept["_program"](*arrays)
 
 
-def compiled_with(lowered: jax.stages.Lowered, options: Mapping[str, Any]) -> jax.stages.Compiled:
-    """Compile a program with options of XLA; without them where this XLA does not know one."""
-    try:
-        return lowered.compile(compiler_options=dict(options) or None)
-    except RuntimeError as error:
-        if not are_refused(error):
-            raise
-        return lowered.compile()
-
-
-def are_refused(error: Exception) -> bool:
-    """Return whether JAX raised an error because of options of XLA.
-
-    XLA may not know one, and JAX takes options for programs of their own alone: not for a part of
-    another one, under jax.jit or jax.grad say.
-    """
-    return "No such compile option" in str(error) or "`compiler_options`" in str(error)
-
-
 def program(kind: type[Bindable], call: Callable[..., Any], *described: Any) -> Callable[..., Any]:
     """Return the program of `call(*described, *arrays)`, a function of the arrays.
 

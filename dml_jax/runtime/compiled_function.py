@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from dml_jax.operator.call import are_refused
+from dml_jax.runtime.compiler_options import are_refused
 from dml_jax.runtime.platform import platform
 
 Arrays = Mapping[str, Any]

@@ -78,3 +78,22 @@ def _of_convolutions(operator: Any) -> int:
         return 0
     w = operator.filter_tensor.sizes
     return math.prod(operator.output_tensor.sizes) * math.prod(w[1:])
+
+
+def compiled_with(lowered: jax.stages.Lowered, options: Mapping[str, Any]) -> jax.stages.Compiled:
+    """Compile a program with options of XLA; without them where this XLA does not know one."""
+    try:
+        return lowered.compile(compiler_options=dict(options) or None)
+    except RuntimeError as error:
+        if not are_refused(error):
+            raise
+        return lowered.compile()
+
+
+def are_refused(error: Exception) -> bool:
+    """Return whether JAX raised an error because of options of XLA.
+
+    XLA may not know one, and JAX takes options for programs of their own alone: not for a part of
+    another one, under jax.jit or jax.grad say.
+    """
+    return "No such compile option" in str(error) or "`compiler_options`" in str(error)

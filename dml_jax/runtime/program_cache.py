@@ -27,7 +27,7 @@ from jax.experimental import serialize_executable
 
 from dml_jax import __version__
 from dml_jax.lowering.precision import chosen_name
-from dml_jax.operator.call import compiled_with
+from dml_jax.runtime.compiler_options import compiled_with
 from dml_jax.runtime.platform import default_device
 from dml_jax.system.free_memory import Device
 from dml_jax.system.processor import cores
