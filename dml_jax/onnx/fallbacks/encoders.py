@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import Bounds, fallback
-from dml_jax.onnx.nodes.tensor import has_x64
 from dml_jax.onnx.translators.tabular import DOMAIN
 
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx.fallbacks.encoders import search
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import fallback
-from dml_jax.onnx.nodes.tensor import has_x64
 from dml_jax.onnx.translators.signals import transform
 
 
