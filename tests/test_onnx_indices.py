@@ -11,7 +11,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 real = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from onnx import numpy_helper, parser  # noqa: E402
-from onnxruntime.capi import onnxruntime_pybind11_state as real_state  # noqa: E402
+from onnxruntime.capi import onnxruntime_pybind11_state as real_state  # noqa: E402  # pyright: ignore
 
 import dml_jax  # noqa: E402
 from dml_jax import DmlError  # noqa: E402

@@ -99,7 +99,7 @@ def test_a_session_of_an_unknown_attribute_is_not_made(domain: str):
 
 
 def test_attributes_without_a_schema_are_those_of_onnx_runtime():
-    from onnxruntime.capi import onnxruntime_pybind11_state as runtime_state
+    from onnxruntime.capi import onnxruntime_pybind11_state as runtime_state  # pyright: ignore
 
     known: dict[tuple[str, str], set[str]] = {}
     for schema in runtime_state.get_all_operator_schema():
