@@ -3,6 +3,8 @@
 An operator of DirectML has no transform of its own. Long ones are left to a fallback.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,28 +31,19 @@ def transform(node: Node) -> tuple[int, int, int]:
     return axis, count, count // 2 + 1 if is_inverse else count
 
 
-def _matrix(count: int, parts: int, is_inverse: bool, is_one_sided: bool) -> np.ndarray:
-    """Return the matrix that transforms `count` numbers of one or two parts, part by part."""
-    bins = count // 2 + 1 if is_one_sided else count
-    turns = np.outer(np.arange(count), np.arange(bins)) % count
-    angles = 2 * np.pi * turns / count * (-1 if is_inverse else 1)
-    cosines, sines = np.cos(angles), np.sin(angles)
-    rows = [[cosines, -sines], [sines, cosines]][:parts]  # of real and imaginary parts
-    matrix = np.stack([np.stack(row, -1) for row in rows], 1)  # [count, parts, bins, 2]
-    matrix = matrix.reshape(count * parts, bins * 2)
-    return matrix / count if is_inverse else matrix
+def _matrix(count: int, parts: int, function: Callable[..., np.ndarray]) -> np.ndarray:
+    """Return the matrix of a transform of `count` numbers of one or two parts, part by part.
+
+    It has what `function` gives where one part of one number is 1.
+    """
+    units = np.eye(count * parts).reshape(-1, count, parts)
+    made: Any = function(units @ np.array([1, 1j])[:parts])
+    rows = np.stack([made.real, made.imag], 2) if np.iscomplexobj(made) else made
+    return rows.reshape(count * parts, -1)
 
 
-def _matrix_of_reals(count: int) -> np.ndarray:
-    """Return the matrix that transforms half of a spectrum back to real numbers."""
-    bins = count // 2 + 1
-    angles = 2 * np.pi * (np.outer(np.arange(bins), np.arange(count)) % count) / count
-    twice = np.full((bins, 1), 2.0)
-    twice[0] = 1
-    if count % 2 == 0:
-        twice[-1] = 1
-    pair = np.stack([twice * np.cos(angles), -twice * np.sin(angles)], 1)
-    return pair.reshape(bins * 2, count) / count
+def _one_side(x: np.ndarray) -> np.ndarray:
+    return np.fft.fft(x)[:, : x.shape[1] // 2 + 1]
 
 
 def _times(node: Node, x: Expression, matrix: np.ndarray) -> Expression:
@@ -69,9 +62,11 @@ def _transform(node: Node) -> Expression:
     rows = reshaped(permuted(resized(x, sizes), order), (int(np.prod(outer)), read * parts))
     is_inverse, is_one_sided = (bool(node.attribute(n)) for n in ("inverse", "onesided"))
     if is_inverse and is_one_sided:
-        made = reshaped(_times(node, rows, _matrix_of_reals(count)), (*outer, count, 1))
+        made = _times(node, rows, _matrix(read, parts, partial(np.fft.irfft, n=count)))
+        made = reshaped(made, (*outer, count, 1))
     else:
-        made = _times(node, rows, _matrix(count, parts, is_inverse, is_one_sided))
+        function = np.fft.ifft if is_inverse else _one_side if is_one_sided else np.fft.fft
+        made = _times(node, rows, _matrix(count, parts, function))
         made = reshaped(made, (*outer, made.sizes[1] // 2, 2))
     back = [order.index(d) for d in range(len(order))]
     return permuted(made, back)
@@ -94,6 +89,6 @@ def _short_transforms(node: Node) -> Any:
     frames = (length - count) // step + 1
     x = packed(node[0]).reinterpret((batch, frames, count), (length, step, 1))
     x = dml.identity(x) if window is None else x * reshaped(window, (1, 1, count))
-    matrix = _matrix(count, 1, False, bool(node.attribute("onesided")))
+    matrix = _matrix(count, 1, _one_side if node.attribute("onesided") else np.fft.fft)
     made = _times(node, reshaped(x, (batch * frames, count)), matrix)
     return reshaped(made, (batch, frames, made.sizes[1] // 2, 2))
