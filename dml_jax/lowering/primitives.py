@@ -1,5 +1,6 @@
 """What JAX has to know of a primitive, for all that this package has."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,7 +39,7 @@ def primitive(
         lowered: what a program gets; None is the meaning.
         is_compiled: whether a call outside of a program is compiled, and kept by its parameters.
     """
-    made = Primitive(name)
+    meaning, made = _in_64_bits(meaning), Primitive(name)
     made.multiple_results = True
     made.def_impl(functools.partial(xla.apply_primitive, made) if is_compiled else meaning)
     made.def_abstract_eval(shapes)
@@ -49,6 +50,20 @@ def primitive(
     jet.jet_rules[made] = functools.partial(_taylor, made)
     MEANINGS[name] = meaning
     return made
+
+
+def _in_64_bits(meaning: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that computes with 64-bit types where it reads such arrays.
+
+    JAX may lower a program when the `jax.enable_x64` around its operations is left.
+    """
+
+    def run(*xs: Any, **params: Any) -> Any:
+        is_wide = any(x.dtype.kind in "iuf" and x.dtype.itemsize == 8 for x in xs)
+        with jax.enable_x64(True) if is_wide else contextlib.nullcontext():
+            return meaning(*xs, **params)
+
+    return run
 
 
 def transposed(
