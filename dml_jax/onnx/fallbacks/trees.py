@@ -11,7 +11,7 @@ from jax import lax
 
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import fallback
-from dml_jax.onnx.translators.tabular import DOMAIN
+from dml_jax.onnx.translators.tabular import DOMAIN, transformed
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _MEMBER = "BRANCH_MEMBER"
@@ -130,22 +130,6 @@ def _named_nodes(node: Node, kind: str, count: int) -> Trees:
     )
 
 
-def _transformed(node: Node, name: str, scores: jax.Array) -> jax.Array:
-    """Return scores behind a transformation, one of `_TRANSFORMS`."""
-    if name == "LOGISTIC":
-        return jax.nn.sigmoid(scores)
-    if name == "SOFTMAX":
-        return jax.nn.softmax(scores, axis=1)
-    if name == "SOFTMAX_ZERO":  # what is almost 0 stays so
-        most = scores.max(1, keepdims=True)
-        powers = jnp.where(jnp.abs(scores) > 1e-7, jnp.exp(scores - most), scores * jnp.exp(-most))
-        total = powers.sum(1, keepdims=True)
-        return jnp.where(total == 0, 0.5, powers / jnp.where(total == 0, 1, total))
-    if name == "NONE":
-        return scores
-    raise node.refusal("post_transform", "be NONE, LOGISTIC, SOFTMAX or SOFTMAX_ZERO", name)
-
-
 def _real(x: jax.Array) -> jax.Array:
     """Return [rows, columns] in a type of floats, FLOAT32 for integers."""
     x = x if x.ndim == 2 else x.reshape(1, -1)
@@ -167,7 +151,7 @@ def _regressor(node: Node, x: jax.Array) -> jax.Array:
     scores = _scores(node, trees, x, node.attribute("aggregate_function"))
     added = _numbers(node, "base_values")
     scores = scores + jnp.asarray(added.astype(x.dtype))[None] if added.size else scores
-    return _transformed(node, node.attribute("post_transform"), scores).astype(np.float32)
+    return transformed(node, scores, node.attribute("post_transform")).astype(np.float32)
 
 
 @fallback("TreeEnsembleClassifier", domain=DOMAIN)
@@ -192,10 +176,10 @@ def _classifier(node: Node, x: jax.Array) -> Sequence[Any]:
         best = (one > (0.5 if is_positive else 0)).astype(np.int32)
         other = 1 - one if is_positive and name != "LOGISTIC" else -one
         scores = jnp.stack([other, one], 1)
-        scores = _transformed(node, name, scores) if name == "LOGISTIC" else scores
+        scores = transformed(node, scores, name) if name == "LOGISTIC" else scores
     else:
         scores = scores + jnp.asarray(added)[None] if added.size else scores
-        best, scores = scores.argmax(1), _transformed(node, name, scores)
+        best, scores = scores.argmax(1), transformed(node, scores, name)
     if not labels:
         return [None, scores.astype(np.float32)]
     kind = node.types[0].array_dtype if node.types[0] else np.dtype(np.int64)
@@ -232,7 +216,7 @@ def _ensemble(node: Node, x: jax.Array) -> jax.Array:
         weights=weights,
     )
     scores = _scores(node, trees, x, _AGGREGATES[node.attribute("aggregate_function")])
-    return _transformed(node, _TRANSFORMS[node.attribute("post_transform")], scores)
+    return transformed(node, scores, _TRANSFORMS[node.attribute("post_transform")])
 
 
 def _sets(node: Node, modes: np.ndarray) -> np.ndarray:

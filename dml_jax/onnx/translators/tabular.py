@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
@@ -90,9 +91,9 @@ def _linear(node: Node, count: int) -> Expression:
     return y + _columns(node, y, added) if added else y
 
 
-def _transformed(node: Node, x: Expression) -> Expression:
-    """Return scores behind the node's `post_transform`."""
-    name = node.attribute("post_transform")
+@beyond.allowed()
+def transformed(node: Node, x: Any, name: str) -> Any:
+    """Return scores, an expression or an array, behind the `post_transform` called `name`."""
     if name == "NONE":
         return x
     if name == "LOGISTIC":
@@ -111,7 +112,8 @@ def _transformed(node: Node, x: Expression) -> Expression:
 
 @translates("LinearRegressor", domain=DOMAIN)
 def _regressor(node: Node) -> Expression:
-    return _transformed(node, _linear(node, node.attribute("targets")))
+    scores = _linear(node, node.attribute("targets"))
+    return transformed(node, scores, node.attribute("post_transform"))
 
 
 @translates("LinearClassifier", domain=DOMAIN)
@@ -124,7 +126,7 @@ def _classifier(node: Node) -> Any:
     scores = _linear(node, count)
     if count == 1 and known == 2:
         scores = dml.join([dml.negate(scores), scores], 1)
-    scores = _transformed(node, scores)
+    scores = transformed(node, scores, node.attribute("post_transform"))
     if node.types[0] is None or node.types[0].name == "STRING":
         return None, scores
     rows, kind = scores.sizes[0], node.output_type(0)
