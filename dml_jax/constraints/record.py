@@ -122,14 +122,9 @@ def records_of(records: Iterable[Mapping[str, Any]]) -> tuple[Record, ...]:
 def check(
     records: Iterable[Record], view: View, expect: Expect, wrong: set[Aspect], level: FeatureLevel
 ) -> None:
-    """Check every record that applies at a feature level, and add the faults to `expect`.
+    """Add the faults of every record that applies at `level` to `expect`.
 
-    Args:
-        records: the records of the operator.
-        view: the fields; a field that is missing or wrong is not in it.
-        expect: collects the faults.
-        wrong: the aspects that have a fault; those found here are added.
-        level: the feature level.
+    `view` lacks the fields that are missing or wrong. The aspects with faults are added to `wrong`.
     """
     undecided: list[tuple[Record, Exception]] = []
     of_elements: set[Aspect] = set()

@@ -33,12 +33,7 @@ def solve_sizes(
 ) -> dict[str, list[int | None]]:
     """Return the sizes of `outputs` that follow from the other fields; None is open.
 
-    Args:
-        records: the records of the operator.
-        view: the fields but the outputs.
-        outputs: the C names of the outputs.
-        level: the feature level.
-        chosen: sizes of outputs that the caller chooses, which others may follow.
+    `view` has no outputs; `chosen` has sizes that the caller chooses, which others may follow.
     """
     sizes = _Sizes(view, outputs)
     sizes.found |= {name: list(own) for name, own in (chosen or {}).items()}

@@ -140,11 +140,9 @@ class Family:
         raise TypeError(f"dml_jax.{self.name}: {text}") from None
 
     def call(self, given: Mapping[str, Any], places: Mapping[str, int | str]) -> Call:
-        """Return the call that arguments describe, of the lowest version that expresses them.
+        """Return the call of the `given` arguments, of the lowest version that expresses them.
 
-        Args:
-            given: the arguments.
-            places: where a call of this shape has them: their position, or their name.
+        `places` has the position, or the name, of each argument in a call of this shape.
         """
         refusals: list[tuple[bool, list[Fault]]] = []
         for is_default_type in (False, True)[: 1 + self._chooses_type(given)]:

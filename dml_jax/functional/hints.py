@@ -40,13 +40,7 @@ def along_axes(function: str) -> str:
 
 
 def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Raise `DmlError` where an attribute is traced.
-
-    Args:
-        operator: the operator, as messages name it.
-        fields: the name of each field in messages.
-        values: the attributes by field.
-    """
+    """Raise `DmlError` where one of `values` is traced; `fields` has their names in messages."""
     faults = []
     for name, value in values.items():
         listed = value if isinstance(value, (list, tuple)) else (value,)
@@ -72,13 +66,9 @@ def check_64_bits(op: Operator, arrays: Sequence[Any]) -> None:
 def of_lists(
     operator: str, faults: Iterable[Fault], lists: Mapping[str, Any], count: int
 ) -> list[Fault]:
-    """Return the faults, with those about lengths as faults of the caller's own lists.
+    """Return the `faults`, with those about lengths as faults of the caller's own `lists`.
 
-    Args:
-        operator: the operator, as messages name it.
-        faults: the faults of the descriptor, which may be about lists that were filled in.
-        lists: what the caller gave, by field, for one element for each spatial dimension.
-        count: the number of spatial dimensions.
+    The lists are by field, of one element for each of `count` spatial dimensions.
     """
     found = list(faults)
     rule = f"have {count} elements, one for each spatial dimension"
@@ -91,12 +81,10 @@ def of_lists(
 def cured(
     faults: Iterable[Fault], inputs: Mapping[str, Collection[str]], rank: int
 ) -> Iterator[Fault]:
-    """Yield the faults of a function's call, with what its caller can do about them.
+    """Yield the `faults` of a function's call, with what its caller can do about them.
 
-    Args:
-        faults: the faults of the descriptor.
-        inputs: the types that each array may have, by its path; without expressions.
-        rank: the rank of the first array, up to which axes may count from the end.
+    `inputs` has the types that each array may have, by its path. Axes count from the end up to
+    `rank`.
     """
     for fault in faults:
         root, _, aspect = fault.field.partition(".")

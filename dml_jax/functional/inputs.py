@@ -126,13 +126,8 @@ def types_of_numbers(
     """Return the type in which each input that is a Python number is taken.
 
     It is the type of the arrays whose type it must have, or else that of the first array; FLOAT32
-    where the operator takes floats only, and these are integers.
-
-    Args:
-        operator: the operator.
-        inputs: the arrays and numbers by field.
-        values: the attributes by field.
-        bools: the types in which arrays of bool are taken.
+    where the operator takes floats only, and these are integers. `bools` has the types in which
+    arrays of bool are taken.
     """
     numbers = [name for name, value in inputs.items() if isinstance(value, NUMBERS)]
     if not numbers:

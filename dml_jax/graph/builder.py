@@ -233,12 +233,7 @@ class GraphBuilder:
         return self.add(node, {k: e.source for k, e in enumerate(expressions) if e is not None})
 
     def add(self, node: AnyNode, reads: Mapping[int, Source]) -> list[Expression]:
-        """Add a node that is not checked, and return its outputs.
-
-        Args:
-            node: the node.
-            reads: the sources of its inputs, by the index that edges use.
-        """
+        """Add a node that is not checked, and return its outputs; `reads` has sources by input."""
         index = len(self._nodes)
         if self.origin:  # no field: it is of no meaning, and changes no graph
             vars(node).setdefault("origin", self.origin)

@@ -292,13 +292,10 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def evaluated(
         self, known: Mapping[Source, Any], wanted: Sequence[Source], constants: Sequence[Any] = ()
     ) -> list[Any]:
-        """Return the arrays that nodes write, computed by the nodes that they depend on.
+        """Return the arrays of the sources `wanted`, computed by the nodes that they depend on.
 
-        Args:
-            known: arrays by their sources: inputs of the graph, and outputs of nodes that are
-                computed already.
-            wanted: the sources of the results.
-            constants: stand for the large constants of the graph, if any are given.
+        `known` has arrays by their sources. `constants` stand for the large constants of the graph,
+        if any are given.
         """
         values = dict(known)
         given = dict(zip(self._large, constants or map(_literal, self.constants), strict=True))

@@ -322,14 +322,9 @@ def laid_out(
     outputs: Sequence[Edge],
     name: str | None,
 ) -> FunctionNode:
-    """Return the node that computes an operator of arrays in another layout.
+    """Return the node that computes an operator, whose `lower` takes `layout`, in this layout.
 
-    Args:
-        operator: the operator, whose `lower` takes `layout`.
-        layout: how its arrays lie.
-        inputs: the tensors that the node reads; None for one that is left out.
-        outputs: the tensors that it writes.
-        name: the name of the node.
+    One of `inputs` is None where the node reads none.
     """
 
     def function(_: Any, *arrays: Any) -> Sequence[Any]:

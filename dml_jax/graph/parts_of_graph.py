@@ -45,11 +45,7 @@ def _part(
 ) -> Iterator[Graph]:
     """Yield the graph of the operators of a stage, if there are any.
 
-    Args:
-        graph: the graph.
-        stages: the stage of each node.
-        stage: the stage.
-        names: the names of the arrays that one part gives to another, by their sources.
+    `names` has the names of the arrays that one part gives to another, by their sources.
     """
     builder, made = GraphBuilder(), dict[Source, Source]()
 

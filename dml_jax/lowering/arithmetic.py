@@ -289,16 +289,7 @@ def adam(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return parameters and both moments after a step of Adam, each rounded once.
 
-    Args:
-        parameters: floats.
-        first_moment: the mean of gradients, of the same type and shape.
-        second_moment: the mean of squared gradients.
-        gradient: that of the parameters.
-        step: the number of the step from 1 on, of sizes 1.
-        learning_rate: the size of a step.
-        beta1: how much of the first moment remains.
-        beta2: how much of the second moment remains.
-        epsilon: what keeps the divisor from 0.
+    `step` has the number of the step from 1 on, and sizes of 1; `epsilon` keeps the divisor from 0.
     """
     real, dtype = np.float32, parameters.dtype
     x, m, v, g = map(wide, (parameters, first_moment, second_moment, gradient))

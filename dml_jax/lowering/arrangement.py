@@ -47,13 +47,9 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
 
 
 def depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
-    """[n, c * b * b, h, w] -> [n, c, h * b, w * b].
+    """[n, c * b * b, h, w] -> [n, c, h * b, w * b], where b is `block`.
 
-    Args:
-        x: the tensor.
-        block: b, the side of the square of pixels that a pixel's channels become.
-        depth_first: the input's channels are [b, b, c] (DEPTH_COLUMN_ROW), else [c, b, b]
-            (COLUMN_ROW_DEPTH).
+    The input's channels are [b, b, c] where `depth_first`, else [c, b, b].
     """
     apart = functools.partial(_pixels, block=block, depth_first=depth_first)
     return _axes_merged_last(lambda x: _depth_to_space(x, block, depth_first), apart)(x)

@@ -159,15 +159,8 @@ def attend_buffers(
 ) -> jax.Array:
     """Return what `attend` returns, of queries that stand in buffers of keys and values.
 
-    Args:
-        parts: as for `attend`; keys and values may have a smaller type.
-        starts: the place of the first query of each batch, [B].
-        new: how many keys are new.
-        scale: as for `attend`, as are the others.
-        added: as there.
-        left: as there.
-        seen: as there.
-        filtered: as there.
+    Keys and values may have a smaller type, and `new` of the keys are new. `starts` has the place
+    of the first query of each batch, [B].
     """
     counts = (len(added), len(left))
 

@@ -87,16 +87,9 @@ def transposed(
 ) -> jax.Array:
     """Return the transpose of `convolution`: `y[i * stride + k * dilation - start] += x[i] * w[k]`.
 
-    Args:
-        x: {N, groups * C, spatial...}.
-        w: the filter, {groups * C, P, spatial...}.
-        bias: {1, groups * P, 1...}.
-        window: of the filter's sizes.
-        groups: how many parts of the channels are convolved apart.
-        is_mirrored: as for `convolution`.
-        sizes: the spatial sizes of the result, output padding included.
-        output_padding: the zeros behind each spatial dimension, which bias and activation follow.
-        activation: a function of floats.
+    The filter is {groups * C, P, spatial...}. `sizes` are the spatial sizes of the result with
+    `output_padding`: the zeros behind each dimension, which bias and activation follow. The other
+    arguments are those of `convolution`.
     """
     parts = w.reshape(groups, -1, *w.shape[1:])
     w = parts.swapaxes(1, 2).reshape(-1, parts.shape[1], *w.shape[2:])
@@ -185,12 +178,8 @@ def _correlation(
 ) -> jax.Array:
     """Return the correlation in the form that suits these shapes.
 
-    Args:
-        x: {N, groups * C, spatial...}; `inside[d] - 1` zeros go between elements of dimension d.
-        w: {groups * P, C, spatial...}.
-        window: of the sizes of `w`, over `x` with its zeros.
-        groups: how many parts of the channels are convolved apart.
-        inside: the steps of the elements of `x`; None is 1.
+    `x` is {N, groups * C, spatial...}, and `inside[d] - 1` zeros go between its elements of
+    dimension d. `w` is {groups * P, C, spatial...}, and `window` is over `x` with its zeros.
     """
     x, w = operands(x, w)
     if _is_chain(w, groups):
@@ -312,14 +301,7 @@ def by_shifts(
 
 
 def _of_last_channels(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:
-    """Return the correlation of {N, spatial..., C} in the form that suits these shapes.
-
-    Args:
-        x: {N, spatial..., groups * C}.
-        w: {spatial..., C, groups * P}.
-        window: of the spatial sizes of `w`.
-        groups: how many parts of the channels are convolved apart.
-    """
+    """Return the correlation of {N, spatial..., groups * C} with {spatial..., C, groups * P}."""
     counts = window.counts(x.shape[1:-1])
     if groups == 1 and math.prod(window.sizes) == 1:
         rows = window.at(window.padded(x, 0, 1), [0] * len(counts), counts, 1)
@@ -356,16 +338,11 @@ Parts = Sequence[Any]
 
 
 def by_tiles(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
-    """Return the correlation of {N, H, W, C} with a window of 3 by 3, in steps of 1.
+    """Return the correlation of {N, H, W, C} with {3, 3, C, P}, in steps of 1.
 
     Tiles of 2 by 2 results take 16 products for each pair of channels instead of 36: F(2x2, 3x3) of
     Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, arXiv:1509.09308. Infinity
     and NaN reach all results of a tile.
-
-    Args:
-        x: {N, H, W, C}.
-        w: {3, 3, C, P}.
-        window: of the spatial sizes of `w`.
     """
     counts = window.counts(x.shape[1:-1])
     tiles = [-(-n // 2) for n in counts]
@@ -533,13 +510,8 @@ def integer_convolution(
 ) -> jax.Array:
     """Return the sum of `(x - x_zero) * (w - w_zero)` as INT32, which wraps.
 
-    Args:
-        x: {N, groups * C, spatial...} of 8 bits; padding has the difference 0.
-        w: {groups * P, C, spatial...} of 8 bits.
-        x_zero: one element; None is 0.
-        w_zero: one element, or one for each output channel; None is 0.
-        window: of the sizes of `w`.
-        groups: how many parts of the channels are convolved apart.
+    `x` is {N, groups * C, spatial...} and `w` {groups * P, C, spatial...}, of 8 bits; padding has
+    the difference 0. A zero is one element, of `w` also one for each output channel; None is 0.
     """
     zeros = [
         np.zeros(1, array.dtype) if zero is None else zero
@@ -600,16 +572,10 @@ def quantized(
     zero: jax.Array | None,
     dtype: Any,
 ) -> jax.Array:
-    """Return `(total + bias) * x_scale * w_scale`, quantized.
+    """Return `(total + bias) * x_scale * w_scale`, quantized by `scale` and `zero`.
 
-    Args:
-        total: what `integer_convolution` returns.
-        bias: {1, channels, 1...}, INT32.
-        x_scale: FLOAT32, one element.
-        w_scale: FLOAT32, one element, or one for each channel.
-        scale: FLOAT32, one element, of the result.
-        zero: the integer of the result that stands for 0, one element; None is 0.
-        dtype: the result's type.
+    `total` is what `integer_convolution` returns, `bias` INT32 {1, channels, 1...}. The other
+    arrays have one element, `w_scale` also one for each channel; None is 0.
     """
     total = total if bias is None else total + bias
     factor = _along(x_scale, 1, total.ndim) * _along(w_scale, 1, total.ndim)

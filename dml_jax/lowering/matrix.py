@@ -23,13 +23,9 @@ Activation = Callable[[jax.Array], jax.Array]
 
 
 def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool]) -> jax.Array:
-    """Return the products of the matrices in the last two axes of `a` and `b`.
+    """Return the products of the matrices in the last two axes of `a` and `b`, summed in `dtype`.
 
-    Args:
-        a: matrices of the batch in the other axes.
-        b: matrices of the same batch.
-        dtype: the type of the sums and of the result.
-        transposed: whether the matrices of `a`, and of `b`, are transposed first.
+    `transposed` says whether the matrices of `a`, and of `b`, are transposed first.
     """
     batch = tuple(range(a.ndim - 2))
     summed = (
@@ -81,16 +77,7 @@ def quantized_gemm(
 ) -> jax.Array:
     """Return what `gemm` returns of a matrix [N, K] of integers of few bits, which is transposed.
 
-    Args:
-        a: rows, [.., M, K].
-        packed: the integers, as for `few_rows.dequantized`.
-        scale: likewise.
-        zero: likewise.
-        c: as for `gemm`, as are the others.
-        bits: of an integer.
-        alpha: as there.
-        beta: as there.
-        activation: as there.
+    The matrix is given as to `one_row_products.dequantized`.
     """
     rows = a.reshape(-1, a.shape[-1])
 
@@ -152,16 +139,10 @@ def of_columns(x: jax.Array, rank: int) -> jax.Array:
 def integer_product(
     a: jax.Array, a_zero: jax.Array | None, b: jax.Array, b_zero: jax.Array | None, dtype: Any
 ) -> jax.Array:
-    """Return `(a - a_zero) @ (b - b_zero)` as INT32 or FLOAT32.
+    """Return `(a - a_zero) @ (b - b_zero)` as INT32 or FLOAT32, of integers of at most 32 bits.
 
-    Args:
-        a: integers of at most 32 bits.
-        a_zero: one integer, or one for each row of `a`; None is 0.
-        b: integers of as many bits.
-        b_zero: one integer, or one for each column of `b`; None is 0.
-        dtype: the type of the result.
-
-    Sums of 8-bit integers are INT32, of wider ones INT64; they wrap.
+    A zero is one integer, or one for each row of `a` or column of `b`; None is 0. Sums of 8-bit
+    integers are INT32, of wider ones INT64; they wrap.
     """
     of_a, of_b = (lambda x: of_rows(x, a.ndim)), (lambda x: of_columns(x, b.ndim))
     if a.dtype.itemsize == 1:

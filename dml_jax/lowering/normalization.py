@@ -44,16 +44,10 @@ def mean_variance(
     uses: tuple[bool, bool],
     epsilon: float,
 ) -> jax.Array:
-    """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`.
+    """Return `scale * (x - mean) / sqrt(variance + epsilon) + bias`, with both taken over `axes`.
 
-    Args:
-        x: the elements.
-        scale: of the sizes of `x`, or 1 in some dimensions, as `bias`; None is 1.
-        bias: None is 0.
-        axes: the dimensions over which mean and variance are taken.
-        uses: whether the mean is subtracted, and whether the rest is divided. The variance is about
-            0 where the mean is not used.
-        epsilon: is added to the variance.
+    `uses` says whether the mean is subtracted, and whether the rest is divided. The variance is
+    about 0 where the mean is not used.
     """
     uses_mean, uses_variance = uses
     if uses_mean:
@@ -153,14 +147,10 @@ def local_response_gradient(x: jax.Array, dy: jax.Array, around: Neighbours) -> 
 def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
     """Return `x / max(norm, epsilon)`, with the norm over `axis`; 0 where the norm is 0.
 
-    Args:
-        x: the elements.
-        axis: the dimension of the norm.
-        power: 1 for the sum of magnitudes, 2 for the root of the sum of squares.
-        epsilon: the least divisor.
-
-    Elements far from 1 are brought near it by a power of 2, so that all squares are normal floats.
-    A CPU sums once, and again only where that sum is far from 1: it reads no largest element first.
+    The norm is the sum of magnitudes where `power` is 1, the root of the sum of squares where it is
+    2. Elements far from 1 are brought near it by a power of 2, so that all squares are normal
+    floats. A CPU sums once, and again only where that sum is far from 1: it reads no largest
+    element first.
     """
 
     def plain(x: jax.Array) -> jax.Array:

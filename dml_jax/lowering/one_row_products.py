@@ -27,10 +27,7 @@ def is_one(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> bool:
 def reduced(a: jax.Array, b: jax.Array, is_turned: bool) -> jax.Array:
     """Return the product of one row [.., 1, K] and a matrix [.., K, N] in FLOAT32.
 
-    Args:
-        a: the row.
-        b: the matrix, [.., N, K] where it `is_turned`.
-        is_turned: whether it is.
+    The matrix is [.., N, K] where it `is_turned`.
     """
     x, w = wide(a), wide(b)
     if is_turned:
@@ -39,12 +36,7 @@ def reduced(a: jax.Array, b: jax.Array, is_turned: bool) -> jax.Array:
 
 
 def unpacked(packed: jax.Array, bits: int) -> jax.Array:
-    """Return the integers in unsigned ones of more bits, the low bits first, as UINT8.
-
-    Args:
-        packed: [.., n], UINT8 say; the result is [.., n * bits of these / bits].
-        bits: of an integer.
-    """
+    """Return the integers of `bits` that unsigned ones hold, the low bits first, as UINT8."""
     width = packed.dtype.itemsize * 8
     shifts = np.arange(0, width, bits, dtype=packed.dtype).reshape(*(1,) * packed.ndim, -1)
     parts = (packed[..., None] >> shifts) & packed.dtype.type((1 << bits) - 1)
@@ -54,13 +46,10 @@ def unpacked(packed: jax.Array, bits: int) -> jax.Array:
 def dequantized(
     packed: jax.Array, scale: jax.Array, zero: jax.Array | None, bits: int
 ) -> jax.Array:
-    """Return the matrix [N, K] that integers stand for, in the type of the scale.
+    """Return the matrix [N, K] that integers of `bits` stand for, in the type of the scale.
 
-    Args:
-        packed: the integers, [N, blocks, n], as for `unpacked`.
-        scale: of each block, [N, blocks].
-        zero: the integers that stand for 0, likewise; None is 0.
-        bits: of an integer.
+    `packed` has the integers, [N, blocks, n], as for `unpacked`; `scale` is of each block, [N,
+    blocks], and so is `zero`, the integers that stand for 0; None is 0.
     """
     real = (unpacked(packed, bits).astype(np.float32) - _start(zero)) * wide(scale)[..., None]
     return as_float(real.reshape(packed.shape[0], -1), scale.dtype)
@@ -76,15 +65,7 @@ def _start(zero: jax.Array | None) -> Any:
 def of_one_row(
     x: jax.Array, packed: jax.Array, scale: jax.Array, zero: jax.Array | None = None, *, bits: int
 ) -> jax.Array:
-    """Return the product of one row and a matrix of integers of few bits, [1, N] FLOAT32.
-
-    Args:
-        x: the row, [1, K].
-        packed: as for `dequantized`, as are the others.
-        scale: as there.
-        zero: as there.
-        bits: as there.
-    """
+    """Return the product of one row [1, K] and the matrix of `dequantized`, [1, N] FLOAT32."""
     _, blocks, count = packed.shape
     per, most = packed.dtype.itemsize * 8 // bits, packed.dtype.type((1 << bits) - 1)
     parts, start = wide(x).reshape(1, blocks, count, per), _start(zero)

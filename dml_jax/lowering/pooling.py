@@ -157,19 +157,11 @@ def quantized_average(
     include_padding: bool,
     dtype: Any,
 ) -> jax.Array:
-    """Return the mean of each window of dequantized elements, quantized.
+    """Return the mean of each window of dequantized elements of 8 bits, quantized.
 
-    Args:
-        x: integers of 8 bits.
-        x_scale: FLOAT32 of one element, or one for each channel; so are the next three.
-        x_zero: the integer of `x` that stands for 0; None is 0.
-        scale: the scale of the result.
-        zero: the integer of the result that stands for 0; None is 0.
-        window: the window.
-        include_padding: whether padding counts as elements that are 0.
-        dtype: the result's type.
-
-    The sum is one of integers; it is scaled, then divided, in FLOAT32.
+    Scales and zeros have one element, or one for each channel; a zero that is None is 0. Padding
+    counts as elements that are 0 with `include_padding`. The sum is one of integers; it is scaled,
+    then divided, in FLOAT32.
     """
 
     def along(v: jax.Array) -> jax.Array:

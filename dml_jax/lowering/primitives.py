@@ -29,15 +29,9 @@ def primitive(
 ) -> Primitive:
     """Return a primitive of several results, with rules as JAX takes them.
 
-    Args:
-        name: its name, which is in programs and profiles.
-        meaning: what it computes, of arrays and parameters, in functions of JAX.
-        shapes: the types of the results.
-        jvp: the derivative.
-        transposed: the transpose.
-        batched: the form over a batch.
-        lowered: what a program gets; None is the meaning.
-        is_compiled: whether a call outside of a program is compiled, and kept by its parameters.
+    `meaning` is what it computes, of arrays and parameters, in functions of JAX. A program gets
+    what is `lowered`; None is the meaning. A call outside of a program is compiled where it
+    `is_compiled`, and kept by its parameters.
     """
     meaning, made = _in_64_bits(meaning), Primitive(name)
     made.multiple_results = True
@@ -74,11 +68,8 @@ def transposed(
 ) -> list[Any]:
     """Return the transpose of a program by its linear arguments, as JAX's rules return it.
 
-    Args:
-        program: the program.
-        xs: its arguments; what it is linear in is undefined.
-        cotangents: those of its results.
-        run: is called with a function and its arguments.
+    Of the arguments `xs`, those that it is linear in are undefined. `run` is called with a function
+    and its arguments.
     """
     linear = [ad.is_undefined_primal(x) for x in xs]
     known = [x for x in xs if not ad.is_undefined_primal(x)]

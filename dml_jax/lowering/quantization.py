@@ -63,13 +63,8 @@ def _upper_half(x: jax.Array) -> jax.Array:
 def quantize(v: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: Any) -> jax.Array:
     """Return `clamp(round(v / scale) + zero_point)` in an integer type of at most 16 bits.
 
-    Args:
-        v: real numbers, floats or integers, of the result's sizes.
-        scale: floats; as `zero_point` of the sizes of `v`, or 1 in some dimensions.
-        zero_point: of the type of the result; None is 0.
-        dtype: the result's type.
-
-    Computed in FLOAT32; halves round to even, and NaN gives 0.
+    `scale` and `zero_point` have the sizes of `v`, or 1 in some dimensions; None is 0. Computed in
+    FLOAT32; halves round to even, and NaN gives 0.
     """
     low, high = limits_of(dtype)
     quotient = divide(_float32(v), _float32(scale))
@@ -83,11 +78,8 @@ def quantize(v: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype
 def dequantize(x: jax.Array, scale: jax.Array, zero_point: jax.Array | None, dtype: Any) -> Any:
     """Return `(x - zero_point) * scale` in a float type, computed in FLOAT32.
 
-    Args:
-        x: integers of at most 32 bits.
-        scale: floats; as `zero_point` of the sizes of `x`, or 1 in some dimensions.
-        zero_point: of the type of `x`; None is 0. The difference does not wrap.
-        dtype: the result's type.
+    `scale` and `zero_point` have the sizes of `x`, or 1 in some dimensions; None is 0. The
+    difference does not wrap.
     """
     steps = _float32(x) if zero_point is None else _difference(x, zero_point)
     return as_float(steps * _float32(scale), dtype)

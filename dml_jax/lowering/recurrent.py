@@ -49,12 +49,9 @@ def _multiplied(a: jax.Array, b: jax.Array, dimensions: Any) -> jax.Array:
 def parts_of_input(
     x: jax.Array, weight: jax.Array | Function, is_turned: bool = False
 ) -> jax.Array:
-    """Return the products of the input and its weights, [S, D, N, G * K].
+    """Return the products of the input [S, N, I] and its weights, [S, D, N, G * K].
 
-    Args:
-        x: [S, N, I].
-        weight: [D, G * K, I], or [I, D, G * K] where it `is_turned`, or a function of the input.
-        is_turned: whether it is.
+    `weight` is [D, G * K, I], or [I, D, G * K] where it `is_turned`, or a function of the input.
     """
     if callable(weight):
         return weight(x)

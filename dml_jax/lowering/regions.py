@@ -228,12 +228,8 @@ def _largest(
 ) -> jax.Array:
     """Return the step with the largest value of each output, the first of equals, or -1.
 
-    Args:
-        loop: returns what a function of a step and a value makes of an initial value in all steps.
-        candidates: returns the values of a step, and which of them count. NaN is the largest.
-        x: the picture, FLOAT32.
-        shape: the shape of the outputs.
-        dtype: the type of the values.
+    `loop` returns what a function of a step and a value makes of an initial value in all steps.
+    `candidates` returns the values of a step, and which of them count. NaN is the largest.
     """
 
     def body(step: Any, kept: Any) -> Any:
@@ -273,13 +269,9 @@ def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any
 
 
 def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
-    """Return what `x` [N, C, H, W] has in regions, as [R, C, Y, X].
+    """Return what `x` [N, C, H, W] has in regions, as [R, C, Y, X], sampled as `how` says.
 
-    Args:
-        x: the pictures.
-        rois: the left, top, right and bottom of each region, [..., R, 4].
-        batch: the picture of each region, [..., R].
-        how: how regions are sampled.
+    `rois` has the left, top, right and bottom of each region, [..., R, 4], `batch` its picture.
     """
     arrays = _prepared(x, rois, batch)
     plain = functools.partial(_aligned, how=how)
@@ -324,11 +316,8 @@ def align_gradient(
 def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) -> jax.Array:
     """Return the largest elements of the bins of regions, as [R, C, Y, X]; 0 of an empty bin.
 
-    Args:
-        x: the pictures, [N, C, H, W].
-        rois: the picture, left, top, right and bottom of each region, [..., R, 5].
-        scale: the factor of coordinates, which are rounded then, halves away from zero.
-        sizes: the number of bins along y and x.
+    `rois` has the picture, left, top, right and bottom of each region, [..., R, 5]. Coordinates are
+    multiplied by `scale`, and rounded, halves away from zero. `sizes` are the bins along y and x.
     """
     batch = _whole(jnp.trunc(wide(rois)[..., 0]), 0, x.shape[0] - 1)
     picture, regions, batch = _prepared(x, lax.stop_gradient(rois), batch)

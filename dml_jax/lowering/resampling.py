@@ -67,12 +67,8 @@ def positions(axis: Axis, size: int, count: int) -> np.ndarray:
 def taps(axis: Axis, size: int, count: int, mode: str, antialiased: bool = False) -> Taps:
     """Return what `count` results read of the `size` elements of a dimension.
 
-    Args:
-        axis: the grid.
-        size: the number of elements.
-        count: the number of results.
-        mode: LINEAR, NEAREST (halves up), INCREASING or DECREASING.
-        antialiased: whether LINEAR averages more elements where the scale is below 1.
+    The mode is LINEAR, NEAREST (halves up), INCREASING or DECREASING. Where it is `antialiased`,
+    LINEAR averages more elements if the scale is below 1.
     """
     x = np.clip(positions(axis, size, count), -(2.0**53), 2.0**53)
     if mode != "LINEAR":

@@ -62,12 +62,7 @@ _MODES: Mapping[str, Any] = {
 def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | int) -> jax.Array:
     """Return `x` with `start` and `end` elements before and behind it in each dimension.
 
-    Args:
-        x: the tensor.
-        start: the number of elements before it, a dimension each.
-        end: the number of elements behind it, a dimension each.
-        mode: a name of DML_PADDING_MODE without its prefix.
-        value: of the type of `x`; the elements that CONSTANT adds.
+    The mode is a name of DML_PADDING_MODE without its prefix; CONSTANT adds `value`.
     """
     widths = list(zip(start, end, strict=True))
     if mode == "CONSTANT":

@@ -91,13 +91,7 @@ def _addresses(sizes: Sizes, strides: Sizes) -> jax.Array:
 
 
 def read(buffer: jax.Array, sizes: Sizes, strides: Sizes | None) -> jax.Array:
-    """The tensor at the start of a flat buffer of at least its span.
-
-    Args:
-        buffer: [elements].
-        sizes: the result's shape.
-        strides: elements between neighbours in each dimension; None is packed.
-    """
+    """The tensor at the start of a flat buffer of at least its span; strides of None are packed."""
     if strides is None:
         return lax.slice_in_dim(buffer, 0, math.prod(sizes)).reshape(sizes)
     order = [d for d in _outward(sizes, strides) if strides[d] > 0]
@@ -128,10 +122,7 @@ def _placed(x: jax.Array, sizes: Sizes, order: Sequence[int]) -> jax.Array:
 def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Array:
     """The flat buffer with a tensor at its start; elements between the tensor's keep their values.
 
-    Args:
-        buffer: [elements], at least the tensor's span.
-        tensor: any shape, of the buffer's type.
-        strides: as for `read`, and `distinct`; None is packed.
+    The strides are as for `read`, and `distinct`.
     """
     sizes = tensor.shape
     if strides is None or strides == packed_strides(sizes):

@@ -103,10 +103,7 @@ class Window(NamedTuple):
     def fold(self, combine: Callable[[Parts, Parts], Parts], parts: Parts, first: int = 2) -> Parts:
         """Return the elements of each window combined, in their row-major order.
 
-        Args:
-            combine: an associative function of two elements; an element may be several arrays.
-            parts: the padded array, or several of the same sizes.
-            first: the first spatial axis.
+        `combine` is associative; `parts` is the padded array, or several of the same sizes.
         """
         counts = self.unpadded.counts(self.spatial(jax.tree.leaves(parts)[0], first))
         for d in reversed(range(len(counts))):

@@ -79,11 +79,8 @@ class TensorInMemory:
 def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: bool = True) -> None:
     """Check that a tensor lies within its memory, at an aligned byte.
 
-    Args:
-        place: the tensor in its memory.
-        available: the bytes from its offset to the end of the binding.
-        expect: collects the faults.
-        to_end: whether the binding reaches to the end of the memory.
+    `available` are the bytes from its offset to the end of the binding, which is the end of the
+    memory where it reaches `to_end`.
     """
     needed = place.tensor.total_tensor_size_in_bytes
     if to_end and available >= place.tensor.span_in_bytes:
@@ -102,13 +99,7 @@ def check_range(place: TensorInMemory, available: int, expect: Expect, to_end: b
 def check_overlaps(
     tensors: Sequence[TensorInMemory], in_place: Mapping[str, Collection[str]], expect: Expect
 ) -> None:
-    """Check that outputs overlap nothing, but exactly inputs that `in_place` names for them.
-
-    Args:
-        tensors: the tensors in memory.
-        in_place: the inputs that each output may lie on, by field (`Operator.in_place`).
-        expect: takes the faults.
-    """
+    """Check that outputs overlap nothing, but exactly inputs that `in_place` has for them."""
     # An owned tensor is read from the copy that initialisation makes.
     order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.owned}
     outputs: dict[str, list[TensorInMemory]] = {}  # by memory, from its start to its end

@@ -149,11 +149,8 @@ class Operator(Declared):
     ) -> Fitted:
         """Return how functions fit arrays of other ranks, after they are broadcast.
 
-        Args:
-            sizes: the sizes of each array by field, None for a number.
-            attributes: the other arguments of the function by field.
-
-        Raises `DmlError` where ranks and attributes contradict each other.
+        The arguments are those of `broadcast_sizes`. Raises `DmlError` where ranks and attributes
+        contradict each other.
         """
         return Fitted()
 

@@ -303,14 +303,10 @@ class Contract:
         output_sizes: Any,
         faults: list[Fault],
     ) -> dict[str, TensorDesc]:
-        """Return the outputs of a description, packed.
+        """Return the outputs `wanted` of a description without outputs, packed.
 
-        Args:
-            op: the operator, with all fields but the outputs.
-            wanted: the outputs to make.
-            data_type: the types that the caller gives, as `types_by_output` has them.
-            output_sizes: the sizes that the caller gives, as `Operator.infer` takes them.
-            faults: takes what is wrong.
+        The caller of `Operator.infer` gives `output_sizes`, and types as `types_by_output` has
+        them.
         """
         view, c_names = self.view(op.__dict__), [f.c_name for f in wanted]
         types, one_type = data_type

@@ -59,13 +59,9 @@ def typical_fields(
 ) -> Iterator[dict[str, Any]]:
     """Yield the fields of each typical use, and what `Operator.infer` takes beside them.
 
-    Without a sample, all inputs have the sizes of `typical_sizes` and attributes are small. The
-    scale of another tensor is one FLOAT32. Without inputs, the output has the sizes.
-
-    Args:
-        operator: the operator.
-        elements: about how many elements the largest tensor has.
-        data_type: the type of that tensor.
+    The largest tensor has about so many `elements`, of `data_type`. Without a sample, all inputs
+    have the sizes of `typical_sizes` and attributes are small. The scale of another tensor is one
+    FLOAT32. Without inputs, the output has the sizes.
     """
     sample = facts.samples().get(operator.short_name, {})
     kinds = {f.name: f.kind for f in operator.fields} | _OF_OUTPUTS

@@ -91,11 +91,8 @@ class Recurrent(Operator):
     ) -> tuple[jax.Array, ...]:
         """Return the outputs of the arrays of the tensors, None for one that is left out.
 
-        Args:
-            arrays: the arrays.
-            weights: converts weights and recurrences to the type that products read.
-            is_turned: whether these lie as a product reads them.
-            unroll: the steps of one pass of a loop; None is what a CPU gains by.
+        `weights` converts weights and recurrences to the type that products read. They lie as a
+        product reads them where it `is_turned`; `unroll` is as for `recurrent.passes`.
         """
 
     def run(
@@ -111,15 +108,8 @@ class Recurrent(Operator):
     ) -> tuple[jax.Array, ...]:
         """Return the outputs of a step over time: the sequence, then the last states.
 
-        Args:
-            step: makes the states of the gates' parts and the states before.
-            x: the input tensor.
-            weight: the weight tensor.
-            bias: what is added to the gates, [D, G*K].
-            states: the tensor of each state before the first step; None is 0.
-            lengths: the tensor of lengths.
-            is_turned: whether the weight lies as a product reads it, [1, I, D, G*K].
-            unroll: the steps of one pass of a loop; None is what a CPU gains by.
+        The arguments are those of `recurrent.passes`, as the operator's tensors: a state that is
+        None is 0.
         """
         directions, rows = self.weight_tensor.sizes[1:3]
         sizes = (directions, x.shape[2], rows // self.gate_count)

@@ -59,10 +59,7 @@ def first_spatial(layout: str) -> int:
 def least_sizes(counts: Sequence[int], sizes: Any, fields: Mapping[str, Any]) -> list[int] | None:
     """Return the least spatial sizes that have so many windows; None where a list is wrong.
 
-    Args:
-        counts: the windows in each dimension.
-        sizes: the sizes of a window.
-        fields: the lists of an operator that slides it.
+    `sizes` are those of a window, and `fields` has the lists of an operator that slides it.
     """
     ones = (1,) * len(counts)
     steps = (fields["strides"], fields.get("dilations", ones))

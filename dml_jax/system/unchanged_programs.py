@@ -21,10 +21,7 @@ _SERVED = {
 def need(package: str, purpose: str, extra: str) -> None:
     """Raise `DmlError`, an ImportError, where a package is missing; `python -m` ends with its line.
 
-    Args:
-        package: the package.
-        purpose: what it is for, as a verb phrase.
-        extra: the extra that installs it.
+    The extra installs the package, whose purpose is a verb phrase.
     """
     if importlib.util.find_spec(package) is None:
         error = missing_extra(package, purpose, extra)

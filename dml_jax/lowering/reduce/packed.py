@@ -55,12 +55,7 @@ def of_rows(
 ) -> jax.Array:
     """Do as `index_of_extreme`, of pieces of rows first, whose indices fit into 32 bits.
 
-    Args:
-        values: what `ordered` makes of the elements.
-        dtype: the type of the elements.
-        axes: the axes that are searched; the last one is.
-        length: the elements of a piece, which divides the last axis.
-        extreme: as of `index_of_extreme`.
+    A piece has `length` elements, which divides the last of the searched axes.
     """
     pieces, last = values.reshape(*values.shape[:-1], -1, length), values.ndim
     with jax.enable_x64(True):
