@@ -23,17 +23,21 @@ class Rewrite:
     Attributes:
         name: how reports name it.
         pattern: the operators of a chain, by DirectML's names without the prefix: that of the node
-            that is replaced, that of the node that writes its first input, and so on.
+            that is replaced, that of the node that writes its first input, and so on. Spaces stand
+            between names of which any one is right.
         replacement: takes the `Found` nodes in this order; returns the expression that stands for
             the only output of the first one. It calls functions of `dml_jax` with the inputs of
-            the nodes. The expression has the output's type, sizes and strides.
+            the nodes. The expression has the output's type, sizes and strides. Or it returns a node
+            with the same outputs, and its other inputs by their places.
         condition: takes the same nodes; returns whether they are replaced.
+        read: the place of the input through which the chain goes on.
     """
 
     name: str
     pattern: Sequence[str]
-    replacement: Callable[..., Expression]
+    replacement: Callable[..., Expression | tuple[AnyNode, Mapping[int, Expression]]]
     condition: Callable[..., bool] = lambda *_: True
+    read: int = 0
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph with the nodes replaced that match, and their number."""
@@ -148,7 +152,11 @@ def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
     for index, node, _ in copy.plan():
         found = [copy.found(k) for k in chains.get(index, ())]
         if found and rewrite.condition(*found):
-            copy.replace(index, rewrite, rewrite.replacement(*found))
+            made = rewrite.replacement(*found)
+            if isinstance(made, tuple):
+                copy.add(index, replace(made[0], name=node.name), made[1])
+            else:
+                copy.replace(index, rewrite, made)
             count += 1
         else:
             copy.add(index, node)
@@ -160,10 +168,10 @@ def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
     chain = []
     for name in rewrite.pattern:
         node = graph.nodes[index] if index >= 0 else None
-        if not isinstance(node, OperatorNode) or node.operator.short_name != name:
+        if not isinstance(node, OperatorNode) or node.operator.short_name not in name.split():
             return []
         chain.append(index)
-        index, _ = graph.reads[index].get(0, (-1, 0))
+        index, _ = graph.reads[index].get(rewrite.read, (-1, 0))
     return chain
 
 

@@ -12,54 +12,23 @@ from typing import Any
 import jax
 
 from dml_jax.enums import MatrixTransform
-from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode
+from dml_jax.graph import Expression, FunctionNode
 from dml_jax.lowering import matrix
-from dml_jax.rewrite.pattern import Copy, Found
+from dml_jax.rewrite.pattern import Found, Rewrite
 
 _BITS, _PER_BYTE = 4, 2
 
 
-class QuantizedProducts:
-    """Makes one node of a GEMM and the DEQUANTIZE of a weight that it multiplies by."""
-
-    name = "products of quantized weights"
-
-    def once(self, graph: Graph) -> tuple[Graph, int]:
-        """Return the graph whose products read quantized weights, and their number."""
-        pairs = {index: b for index in range(len(graph.nodes)) if (b := _weight(graph, index)) >= 0}
-        if not pairs:
-            return graph, 0
-        made, count = Copy(graph), 0
-        for index, node, _ in made.plan():
-            if index in pairs:
-                product, weight = made.found(index), made.found(pairs[index])
-                if weight.is_fixed(*range(len(weight.inputs))):
-                    other, inputs = _node(product, weight, node.name)
-                    made.add(index, other, inputs)
-                    count += 1
-                    continue
-            made.add(index, node)
-        return (made.build(), count) if count else (graph, 0)
-
-
-def _weight(graph: Graph, index: int) -> int:
-    """Return the node that dequantizes what a GEMM multiplies by; -1 where there is none."""
-    node = graph.nodes[index]
-    if not isinstance(node, OperatorNode) or node.operator.short_name != "GEMM":
-        return -1
-    source, _ = graph.reads[index].get(1, (-1, 0))
-    b = graph.nodes[source] if source >= 0 else None
-    if not isinstance(b, OperatorNode) or b.operator.short_name != "DEQUANTIZE":
-        return -1
-    gemm, dequantize = node.operator, b.operator
-    x, scale, *_ = dequantize.inputs
+def _reads_integers(product: Found, weight: Found) -> bool:
+    """Return whether a GEMM can read the integers that a DEQUANTIZE of a weight reads."""
+    gemm, (x, scale, *_) = product.operator, weight.operator.inputs
     is_turned = gemm.trans_b == MatrixTransform.TRANSPOSE != gemm.trans_a
     is_matrix = len(x.sizes) == 2 and math.prod(gemm.a_tensor.sizes[:-2]) == 1
     is_read = gemm.b_tensor.is_packed and gemm.b_tensor.sizes[-2:] == x.sizes
     if not (is_turned and is_matrix and is_read and x.is_packed and x.data_type.suffix == "UINT4"):
-        return -1
+        return False
     in_rows = scale.sizes[0] == x.sizes[0] and x.sizes[1] // scale.sizes[1] % _PER_BYTE == 0
-    return source if in_rows else -1
+    return in_rows and weight.is_fixed(*range(len(weight.inputs)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -69,7 +38,7 @@ def _product(alpha: float, beta: float, activation: Any) -> Any:
     return jax.jit(functools.partial(matrix.quantized_gemm, **given))
 
 
-def _node(product: Found, weight: Found, name: str | None) -> tuple[FunctionNode, dict[int, Any]]:
+def _node(product: Found, weight: Found) -> tuple[FunctionNode, dict[int, Any]]:
     """Return the node of both, and its inputs by their place."""
     gemm = product.operator
     integers, scale, *zero = weight.inputs
@@ -85,8 +54,10 @@ def _node(product: Found, weight: Found, name: str | None) -> tuple[FunctionNode
         return [run(a, packed, scale, zero, c)]
 
     descs = tuple(None if x is None else x.desc for x in given)
-    node = FunctionNode(function, descs, (product.output,), "GEMM of 4 bits", name=name)
+    node = FunctionNode(function, descs, (product.output,), "GEMM of 4 bits")
     return node, {k: x for k, x in enumerate(given) if x is not None}
 
 
-QUANTIZED = QuantizedProducts()
+QUANTIZED = Rewrite(
+    "products of quantized weights", ("GEMM", "DEQUANTIZE"), _node, _reads_integers, 1
+)

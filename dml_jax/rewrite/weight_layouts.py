@@ -5,17 +5,14 @@ recurrent cells as {gates, K}. A node ELEMENT_WISE_IDENTITY turns them, which fo
 alone.
 """
 
-from typing import Any
-
 from dml_jax import functional as dml
 from dml_jax.enums import MatrixTransform, TensorDataType
-from dml_jax.graph import Expression, Graph, OperatorNode
+from dml_jax.graph import Expression, FunctionNode, OperatorNode
 from dml_jax.graph.parts import laid_out
 from dml_jax.operators.recurrent import TURNED
-from dml_jax.rewrite.pattern import Copy, Found, Rewrite
+from dml_jax.rewrite.pattern import Found, Rewrite
 
 _WEIGHTS = ("weight_tensor", "recurrence_tensor")
-_RECURRENT = ("RNN", "LSTM", "GRU")
 
 
 def turned(x: Expression, order: tuple[int, ...]) -> Expression:
@@ -45,39 +42,23 @@ def _is_half_matrix(node: Found) -> bool:
     return is_plain and node.is_fixed("b_tensor") and node["b_tensor"].desc.is_packed
 
 
-class Recurrences:
-    """Turns the weights of recurrent cells."""
-
-    name = "recurrences turned"
-
-    def once(self, graph: Graph) -> tuple[Graph, int]:
-        """Return the graph whose recurrent cells read turned weights, and their number."""
-        if not any(map(_is_recurrent, graph.nodes)):
-            return graph, 0
-        made, count = Copy(graph), 0
-        for index, node, _ in made.plan():
-            found = made.found(index) if _is_recurrent(node) else None
-            if found is None or not found.is_fixed(*_WEIGHTS):
-                made.add(index, node)
-                continue
-            count += 1
-            weight, recurrence = (found[name] for name in _WEIGHTS)
-            weight, recurrence = turned(weight, (0, 3, 1, 2)), turned(recurrence, (0, 1, 3, 2))
-            inputs = [tensor for _, tensor in node.slots(output=False)]
-            inputs[1:3] = weight.desc, recurrence.desc
-            outputs = [tensor for _, tensor in node.slots(output=True)]
-            other = laid_out(found.operator, TURNED, inputs, outputs, node.name)
-            made.add(index, other, {1: weight, 2: recurrence})
-        return (made.build(), count) if count else (graph, 0)
+def _is_recurrence(node: Found) -> bool:
+    return node.is_fixed(*_WEIGHTS) and all(node[name].desc.is_packed for name in _WEIGHTS)
 
 
-def _is_recurrent(node: Any) -> bool:
-    if not isinstance(node, OperatorNode) or node.operator.short_name not in _RECURRENT:
-        return False
-    return node.operator.weight_tensor.is_packed and node.operator.recurrence_tensor.is_packed
+def _with_turned_weights(node: Found) -> tuple[FunctionNode, dict[int, Expression]]:
+    """Return the node of a recurrent cell that reads turned weights."""
+    weight, recurrence = (node[name] for name in _WEIGHTS)
+    weight, recurrence = turned(weight, (0, 3, 1, 2)), turned(recurrence, (0, 1, 3, 2))
+    inputs, outputs = (
+        [tensor for _, tensor in OperatorNode(node.operator).slots(output=is_output)]
+        for is_output in (False, True)
+    )
+    inputs[1:3] = weight.desc, recurrence.desc
+    return laid_out(node.operator, TURNED, inputs, outputs, None), {1: weight, 2: recurrence}
 
 
-RECURRENCES = Recurrences()
+RECURRENCES = Rewrite("recurrences turned", ("RNN LSTM GRU",), _with_turned_weights, _is_recurrence)
 MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _is_matrix_turned)
 ROWS = Rewrite("matrices as rows", ("GEMM",), _with_turned_matrix, _is_half_matrix)
 """Turns FLOAT16 matrices {K, N} to {N, K}, as a GPU multiplies one row by them fastest."""
