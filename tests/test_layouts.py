@@ -25,6 +25,7 @@ from dml_jax.lowering.windows import Window  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
 from dml_jax.runtime.compiler_options import TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
+from dml_jax.runtime.executable import Choice  # noqa: E402
 
 of_a_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"
@@ -416,7 +417,8 @@ def test_a_network_with_options_is_a_part_of_programs(tuned: Any) -> None:
 def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
     network, _ = tuned
     x = np.ones((1, 16, 6, 6), np.float32)
-    other = network.with_layout("file", {"xla_no_such_option": True})
+    choice = Choice("file", {"xla_no_such_option": True})
+    other = network.replace(planned=network.planned(choice))
     np.testing.assert_allclose(other(x)["y"], network(x)["y"], atol=1e-5)
     np.testing.assert_allclose(dml_jax.compile(other)(x), network(x)["y"], atol=1e-5)
 

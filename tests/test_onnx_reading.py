@@ -503,7 +503,7 @@ def test_what_follows_from_weights_follows_the_replaced_default():
             found = network(feeds)
             close(found["y"], y)
             close(found["z"], z)
-    compiled = compile(network.taking(["w"]))
+    compiled = compile(network.with_inputs(["w"]))
     close(compiled(a, np.array(1, np.uint8).reshape(1), floats([0, 0]))[0], floats([2, 3]))
 
 

@@ -688,12 +688,6 @@ class TestSizes:
             assert all(pool.map(run, range(200)))
 
 
-def _program_of(stage):
-    program = stage._program
-    assert program is not None
-    return program
-
-
 MODULE = """AdapterFormat ExecutionMode ExecutionOrder GraphOptimizationLevel IOBinding
 InferenceSession LoraAdapter ModelCompiler ModelMetadata ModelPackage ModelPackageComponentContext
 ModelPackageContext ModelPackageOptions ModelPackageWriteMode NodeArg OrtAllocatorType OrtArenaCfg
@@ -885,11 +879,11 @@ class TestQuickPrograms:
     def test_a_good_program_follows_a_quick_one(self):
         session = own.InferenceSession(BYTES)
         (stage,) = _stages_after(session, 1)
-        assert not _program_of(stage).is_good
+        assert not stage.network.executable.function.is_optimized
         deadline = time.monotonic() + 60
-        while not _program_of(stage).is_good and time.monotonic() < deadline:
+        while not stage.network.executable.function.is_optimized and time.monotonic() < deadline:
             assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
-        assert _program_of(stage).is_good
+        assert stage.network.executable.function.is_optimized
         assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
 
     @pytest.mark.parametrize("how", ["entry", "use_deterministic_compute"])
@@ -901,7 +895,7 @@ class TestQuickPrograms:
             options.use_deterministic_compute = True
         session = own.InferenceSession(BYTES, options)
         (stage,) = _stages_after(session, 1)
-        assert _program_of(stage).is_good
+        assert stage.network.executable.function.is_optimized
         options.add_session_config_entry("session.dml_jax_quick_compile", "no")
         with pytest.raises(ValueError, match="to be '0' or '1', got 'no'"):
             own.InferenceSession(BYTES, options)

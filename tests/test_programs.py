@@ -105,7 +105,7 @@ def test_a_second_load_translates_nodes_when_they_are_asked_for(how: str, tmp_pa
     elif how == "apply":
         changed = network.apply({"w": 2 * network.weights["w"]}, {"x": X})
         np.testing.assert_array_equal(changed["y"], 2 * answer())
-        network.weights = {"w": 2 * network.weights["w"]}
+        network = network.replace(weights={"w": 2 * network.weights["w"]})
         np.testing.assert_array_equal(network(X)["y"], 2 * answer())
     else:
         for file in kept_in(tmp_path):
@@ -352,7 +352,7 @@ def test_a_gpu_compiles_with_and_without_kernels_that_are_kept(
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(program_cache, "KERNELS", option)
     lowered = jax.jit(lambda x: x + 1).lower(jnp.ones(3))
-    compiled = program_cache.Programs(tmp_path / place, "key")._made(lowered, {}, "gpu")
+    compiled = program_cache.ProgramCache(tmp_path / place, "key")._made(lowered, {}, "gpu")
     np.testing.assert_array_equal(compiled(jnp.ones(3)), np.full(3, 2))
 
 
@@ -370,9 +370,10 @@ def test_a_folder_that_cannot_be_is_no_fault(tmp_path: Path):
 def test_a_full_disk_is_no_fault(tmp_path: Path):
     import resource
 
-    network, before = loaded(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
+        network = loaded(tmp_path)
         result = network(X)["y"]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -498,7 +498,7 @@ def run_network(
 
     say = (lambda line: None) if as_json else click.echo
     files, start = files_of(network, folder), time.perf_counter()
-    network = network.taking(
+    network = network.with_inputs(
         [n for n in network.defaults if n in inputs and n not in network.fixed]
     )
     with working(f"Compiling {name}"):

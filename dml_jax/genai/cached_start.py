@@ -21,7 +21,7 @@ from dml_jax.genai.decoder import Cache, Decoder
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.files.external_data import files_of
 from dml_jax.runtime.platform import default_device
-from dml_jax.runtime.program_cache import Programs
+from dml_jax.runtime.program_cache import ProgramCache
 
 _READERS = 2  # threads that read weights: of a file that the system has in memory, a copy
 
@@ -41,10 +41,10 @@ class KeptDecoder(Decoder):
     def __init__(self, folder: Folder, keeps_int4: bool, programs: Path):
         super().__init__(folder, keeps_int4)
         self._device = default_device()
-        self.programs = Programs(programs, _digest(folder, keeps_int4))
+        self.programs = ProgramCache(programs, _digest(folder, keeps_int4))
         self._tensors = {tensor.name: tensor for tensor in folder.proto.graph.initializer}
         self._soon: Future[Any] | None = None
-        plan = self.programs.facts_of(self._file("start"))
+        plan = self.programs.read_record(self._file("start"))
         if plan is not None:
             reader = ThreadPoolExecutor(1, "dml_jax reads")
             self._soon = reader.submit(self._held_by, plan)
@@ -67,7 +67,7 @@ class KeptDecoder(Decoder):
         if self._soon is not None:
             soon, self._soon = self._soon, None
             soon.result()
-        plan = self.programs.facts_of(self._file(f"held {key}")) or self._planned(key)
+        plan = self.programs.read_record(self._file(f"held {key}")) or self._planned(key)
         self._names[length] = plan["names"]
         return self._held_by(plan)
 
@@ -79,12 +79,12 @@ class KeptDecoder(Decoder):
         plan = {"key": key, "names": names, "made": made, "given": given}
         tensors = ((self._tensors.get(name), w) for name, w in network.weights.items())
         if all(t and (tuple(t.dims), _type_of(t)) == (w.shape, w.dtype) for t, w in tensors):
-            self.programs.keep_facts(self._file(f"held {key}"), plan)
-            self.programs.keep_facts(self._file("start"), plan)
+            self.programs.write_record(self._file(f"held {key}"), plan)
+            self.programs.write_record(self._file("start"), plan)
         return plan
 
     def _file(self, name: str) -> Path:
-        return self.programs.facts_file(name, self._device)
+        return self.programs.record_file(name, self._device)
 
     def _held_by(self, plan: Mapping[str, Any]) -> Sequence[jax.Array]:
         """Return what a plan names: weights, and what is made of weights once."""

@@ -228,7 +228,9 @@ class Decoder:
                 field = f"head_size in {self.folder.config_name}"
                 raise DmlError([Fault("", field, f"be {own}, as in the network", size)])
         self._weights = {**network.weights, **self._weights}
-        network.weights = {name: self._weights[name] for name in network.weights}
+        if isinstance(network, Network):
+            held = {name: self._weights[name] for name in network.weights}
+            network = network.replace(weights=held)
         return network
 
     def holding(self, batch: int, length: int, rows: int, width: int) -> Sequence[jax.Array]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.runtime.program_cache import Programs
+from dml_jax.runtime.program_cache import ProgramCache
 
 
-def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | None:
+def programs_of(model: Any, read: Model, options: NetworkOptions) -> ProgramCache | None:
     """Return the programs of a network; None where none are kept.
 
     Args:
@@ -42,7 +42,7 @@ def programs_of(model: Any, read: Model, options: NetworkOptions) -> Programs | 
         options, constants={}, cache=None, rewrites=options.rewrites and [r.name for r in rewrites]
     )
     digest.update(repr((others, options.rewrites is None)).encode())
-    return Programs(options.cache, digest.hexdigest())
+    return ProgramCache(options.cache, digest.hexdigest())
 
 
 def digest_of(data: bytes, arrays: Mapping[str, Any], files: Sequence[Path]) -> str:

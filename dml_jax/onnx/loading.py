@@ -3,7 +3,8 @@
 import functools
 import importlib
 import pkgutil
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -19,16 +20,17 @@ from dml_jax.onnx.cache_key import programs_of
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.files.saving import Origin
-from dml_jax.onnx.network import Network
-from dml_jax.onnx.nodes.tensor import Scope, TensorList
+from dml_jax.onnx.files.types import COUNT, Type
+from dml_jax.onnx.network import Network, NetworkRecord, Translated
+from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.signature import bounds_of
+from dml_jax.onnx.signature import Signature, bounds_of
 from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
 from dml_jax.onnx.sizes.loop_limit import turns_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform
-from dml_jax.runtime.program_cache import Programs
+from dml_jax.runtime.weight_store import Storage
 from dml_jax.system.processor import check_process
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
@@ -55,48 +57,107 @@ def _loaded(model: Any, options: NetworkOptions) -> Network:
     origin = Origin.of(model, options.folder)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     programs = programs_of(model, read, options)
-    network: Network | None = None
-    file: Path | None = None
+    storage, file = Storage(cache=programs), None
     if programs is not None and (device := default_device()):
         winners = tuning.state() if options.is_tunable else None
-        file = programs.facts_file(f"start {platform()} {winners}", device)
-        state = programs.facts_of(file)
-        if isinstance(state, dict):
-            network = _started(state, model, read, options, origin, programs)
-    if network is None:
-        network, is_file = _translated(model, read, options, origin)
-        network.kept_in = file if is_file else None
-    network.loader, network.precision, network.programs = load, options.precision, programs
+        file = programs.record_file(f"start {platform()} {winners}", device)
+        record = programs.read_record(file)
+        if isinstance(record, NetworkRecord):
+            return _started(record, model, read, options, origin, storage)
+    translated, is_file = _translated(read, options)
+    network = network_of(translated, options, origin, storage, load)
+    _ = network.executable.planned  # so that loading says what is wrong with an option
+    if programs is not None and file is not None and is_file:
+        programs.write_record(file, network.recorded())
     return network
 
 
-def _started(
-    state: Any, model: Any, read: Model, options: NetworkOptions, origin: Origin, programs: Programs
+def network_of(
+    translated: Translated,
+    options: NetworkOptions,
+    origin: Origin,
+    storage: Storage,
+    loader: Callable[[Any, NetworkOptions], Network],
 ) -> Network:
-    """Return a network whose `Network.state` was kept; its nodes are translated when asked for."""
+    """Return the network of what its nodes became; the arguments are those of `Network`.
+
+    It keeps no array of weights in the memory of the host.
+    """
+    arrays = storage.store.put([*translated.weights.values()])
+    weights, signature = dict(zip(translated.weights, arrays, strict=True)), translated.signature
+    light = replace(translated, weights={})
+    return Network(signature, weights, options, origin, storage, lambda: light, loader)
+
+
+def translated_of(
+    translation: Translation,
+    inputs: Mapping[str, Type],
+    outputs: Mapping[str, Tensor],
+    defaults: Mapping[str, Tensor] = {},
+    free: Mapping[str, Sequence[str | None]] = {},
+    bounds: Mapping[str, int] = {},
+) -> Translated:
+    """Return what became of nodes, of the tensors of inputs, outputs and defaults by name.
+
+    Args:
+        translation: the translation of the nodes.
+        inputs: the types of the inputs.
+        outputs: the tensors of the outputs.
+        defaults: the tensors of inputs that may be left out.
+        free: the names of dimensions, as `Signature` has them.
+        bounds: the bounds of sizes, by name.
+    """
+    graph, checked = translation.build([*outputs.items()])
+    results = {name: tensor.type for name, tensor in outputs.items()}
+    results |= dict.fromkeys((graph.output_names or ())[len(outputs) :], COUNT)
+    names = dict(zip(graph.output_names or (), results, strict=True))
+    signature = Signature(
+        dict(inputs),
+        results,
+        {name: tensor.type for name, tensor in defaults.items()},
+        {n: t.array for n, t in defaults.items() if n in translation.fixed},
+        free,
+        {names[name]: counted for name, counted in graph.counted.items()},
+        *(bounds, translation.limits, translation.every_limit),
+    )
+    nodes = (id(node) for _, node in graph.all_nodes)
+    beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
+    read = [name for name in graph.input_names or () if name in translation.weights]
+    weights = {name: translation.weights[name] for name in read}
+    return Translated(signature, graph, checked, beyond, weights)
+
+
+def _started(
+    record: NetworkRecord,
+    model: Any,
+    read: Model,
+    options: NetworkOptions,
+    origin: Origin,
+    storage: Storage,
+) -> Network:
+    """Return a network that was recorded; its nodes are translated when they are asked for."""
     is_x64 = has_x64()
 
-    def whole() -> Network:
+    def translated() -> Translated:
         with jax.enable_x64(is_x64), beyond.allowed(options.fallback):
             again = models.read(
                 model, options.shapes, options.names, options.constants, options.folder
             )
             found = programs_of(model, again, options)
-            if found is None or found.key != programs.key:
+            if found is None or storage.cache is None or found.key != storage.cache.key:
                 rule, value = "be as it was when it was loaded", Unquoted("another one")
                 raise DmlError([Fault("", "the model", rule, value)])
-            return _translated(model, again, options, origin)[0]
+            return replace(_translated(again, options)[0], weights={})
 
     held = {tensor.name: tensor for tensor in read.proto.graph.initializer}
-    arrays = {name: read.array(held[name]) for name in state["weights"]}
-    path = model if isinstance(model, (str, Path)) else None
-    return Network.started(state, arrays, options, origin, whole, path)
+    arrays = storage.store.put([read.array(held[name]) for name in record.weights])
+    weights = dict(zip(record.weights, arrays, strict=True))
+    made = record.signature, weights, options, origin, storage, functools.cache(translated), load
+    return Network(*made, record)
 
 
-def _translated(
-    model: Any, read: Model, options: NetworkOptions, origin: Origin
-) -> tuple[Network, bool]:
-    """Return the network of a model, and whether its weights are all as initializers have them."""
+def _translated(read: Model, options: NetworkOptions) -> tuple[Translated, bool]:
+    """Return what becomes of a model, and whether its weights are all as initializers have them."""
     load_translators()
     graph, arrays = read.proto.graph, dict[str, np.ndarray]()
     translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
@@ -137,8 +198,7 @@ def _translated(
         outputs[name] = size
         translation.limits.append((name, limit))
     defaults = {name: scope[name] for name in read.defaults}
-    free, path = models.free_names(read.proto), model if isinstance(model, (str, Path)) else None
-    network = Network(read.inputs, outputs, translation, options, free, origin, defaults, path)
-    network.bounds = {n: bounds.given[n] for n in bounds.met}
-    is_file = all(translation.weights[n] is arrays.get(n) for n in network.weights)
-    return network, is_file
+    given = {n: bounds.given[n] for n in bounds.met}
+    free = models.free_names(read.proto)
+    found = translated_of(translation, read.inputs, outputs, defaults, free, given)
+    return found, all(found.weights[n] is arrays.get(n) for n in found.weights)

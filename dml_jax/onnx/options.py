@@ -43,6 +43,7 @@ class NetworkOptions:
         bounds: the largest sizes of what data decides, by name.
         turns: how many turns a Loop may take whose condition is computed; None for any number.
         looks: whether indices are looked at, which may lie beyond their table.
+        is_quick_first: whether a CPU's first calls have a program that was compiled quickly.
     """
 
     names: Sizes = field(default_factory=dict)
@@ -62,6 +63,7 @@ class NetworkOptions:
     bounds: Sizes = field(default_factory=dict)
     turns: int | None = None
     looks: bool = True
+    is_quick_first: bool = False
 
     @property
     def is_tunable(self) -> bool:

@@ -3,62 +3,130 @@
 import collections
 import functools
 import html
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
-import numpy as np
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
-from dml_jax.graph import Graph
+from dml_jax.errors import Fault
+from dml_jax.graph import FunctionNode, Graph
 from dml_jax.lowering.precision import has_tensorfloat32
-from dml_jax.onnx.files.types import Type
-from dml_jax.operator.call import BindPoint
+from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.signature import Signed
 
 _SHOWN = 8  # names in a line of a report
+_FEW = 4  # inputs or outputs that a repr shows
 
 
-class _Network(Protocol):
-    """What is read of a `Network`, by the same kinds of properties, which checkers compare."""
+class Reported(Signed):
+    """What says of itself what it is made of: the graph of a network, and its weights."""
 
-    graph: Graph
     weights: dict[str, jax.Array]
-    inputs: dict[str, Type]
-    defaults: dict[str, Type]
-    free: Mapping[str, Sequence[str | None]]
-    fixed: dict[str, np.ndarray]
-    rewrites: dict[str, int]
-    is_tuned: bool
-    precision: str | None
-    programs: Any
+    options: NetworkOptions
+    translated: Callable[[], Any]
+    executable: Any
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """Return the graph of the file. Its inputs are the inputs and the weights that it reads."""
+        return self.translated().graph
 
     @property
-    def node_count(self) -> int: ...
+    def beyond(self) -> Mapping[str, str]:
+        """Return the nodes of types beyond DirectML, and why each is."""
+        return self.translated().beyond
+
     @property
-    def output_types(self) -> Mapping[str, Type]: ...
+    def prepared_sizes(self) -> Sequence[int]:
+        """Return the bytes of each array that is computed once, of weights alone."""
+        graph = self.executable.planned.plan.prepare_graph
+        return [] if graph is None else [t.total_tensor_size_in_bytes for t in graph.outputs]
+
+    @property
+    def rewritten(self) -> Graph:
+        """Return what rewrites made of the graph, which the program computes."""
+        return self.executable.planned.plan.call_graph()
+
+    @property
+    def rewrites(self) -> Mapping[str, int]:
+        """Return how many nodes each rewrite replaced, by its name."""
+        return self.executable.planned.rewrites
+
+    @property
+    def is_tuned(self) -> bool:
+        """Return whether layout and kernels are those that `tune` chose."""
+        return self.executable.choice.is_tuned
+
+    @property
+    def precision(self) -> str | None:
+        """Return how products are computed, as `load_onnx` was told."""
+        return self.options.precision
+
+    @property
+    def kind(self) -> str:
+        """Return how tables and pictures name the network."""
+        count = self.node_count
+        return f"network of {count} node{'s' * (count != 1)}"
+
+    @property
+    def node_count(self) -> int:
+        """Return the number of operators and constants, those within functions included."""
+        nodes = (node for _, node in self.graph.all_nodes)
+        return sum(not isinstance(node, FunctionNode) for node in nodes)
+
     @functools.cached_property
-    def counted(self) -> dict[str, tuple[int, str]]: ...
-    @functools.cached_property
-    def compiler_options(self) -> Mapping[str, Any]: ...
-    @functools.cached_property
-    def minimum_feature_level(self) -> FeatureLevel: ...
+    def minimum_feature_level(self) -> FeatureLevel:
+        """Return the lowest feature level that accepts all operators but those of `fallbacks`."""
+        operators = (o for o in self.graph.operators if not o.beyond_directml)
+        levels = (operator.minimum_feature_level for operator in operators)
+        return max(levels, default=min(FeatureLevel))
+
+    def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
+        """Return why a feature level refuses operators of the network."""
+        return self.graph.refused_at(feature_level)
+
+    @property
+    def fallbacks(self) -> dict[str, str]:
+        """Return the nodes that are no operators of DirectML, and why: beyond it, or functions."""
+        functions = {node.label: node.reason for node in self.graph.functions if node.reason}
+        return dict(self.beyond) | functions
+
+    def report(self) -> str:
+        """Return what the network is made of: operators, weights, and narrowed integers.
+
+        It names each node that is no operator of DirectML, and says why.
+        """
+        return report(self)
+
+    def __repr__(self) -> str:
+        sides = []
+        for kinds in (self.inputs, self.output_types):
+            shown = [f"{name} {kind.name}{list(kind.shape or ())}" for name, kind in kinds.items()]
+            sides.append(", ".join([*shown[:_FEW], *["..."] * (len(shown) > _FEW)]))
+        counts = f"{self.node_count} operators, {len(self.weights)} weights"
+        return f"<Network: {' -> '.join(sides)}; {counts}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the inputs and outputs, for notebooks."""
+        rows = [
+            f"<tr><td>{place}</td><td>{html.escape(name)}</td><td>{kind.name}</td>"
+            f"<td>{'of any sizes' if kind.shape is None else list(kind.shape)}</td></tr>"
+            for place, kinds in (("input", self.inputs), ("output", self.output_types))
+            for name, kind in kinds.items()
+        ]
+        counts = f"{self.node_count} operators, {len(self.weights)} weights"
+        return f"<table><caption>Network: {counts}</caption>{''.join(rows)}</table>"
 
 
-def report(network: _Network, prepared: Sequence[TensorDesc], beyond: Mapping[str, str]) -> str:
-    """Return what a network is made of: operators, weights, and narrowed integers.
-
-    Args:
-        network: the network.
-        prepared: the tensors of arrays that are computed once, of weights alone.
-        beyond: the nodes of types beyond DirectML, and why each is.
-    """
+def report(network: Reported) -> str:
+    """Return what a network is made of: operators, weights, and narrowed integers."""
     counts = collections.Counter(operator.short_name for operator in network.graph.operators)
     size = sum(w.size * w.dtype.itemsize for w in network.weights.values())
     lines = [f"{counts.total()} operators, from feature level {network.minimum_feature_level} on"]
     lines += [f"  {count} {name}" for name, count in counts.most_common()]
     lines.append(f"{len(network.weights)} weights, {size} bytes")
-    made = [tensor.total_tensor_size_in_bytes for tensor in prepared]
+    made = network.prepared_sizes
     if made:
         lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
     options = network.compiler_options.items()
@@ -80,9 +148,9 @@ def report(network: _Network, prepared: Sequence[TensorDesc], beyond: Mapping[st
         f"{count} edges between nodes have the size '{name}', which data decides"
         for name, count in sizes_by_data(network).items()
     ]
-    if beyond:
-        lines.append(f"{len(beyond)} nodes of types beyond DirectML")
-        lines += [f"  {label}: {reason}" for label, reason in beyond.items()]
+    if network.beyond:
+        lines.append(f"{len(network.beyond)} nodes of types beyond DirectML")
+        lines += [f"  {label}: {reason}" for label, reason in network.beyond.items()]
     nodes = [node for node in network.graph.functions if node.reason]
     if nodes:
         lines.append(f"{len(nodes)} nodes by JAX")
@@ -102,40 +170,15 @@ def report(network: _Network, prepared: Sequence[TensorDesc], beyond: Mapping[st
     return "\n".join(lines)
 
 
-def sizes_by_data(network: _Network) -> collections.Counter[str]:
+def sizes_by_data(network: Reported) -> collections.Counter[str]:
     """Return how many edges between nodes have each size that data decides, by its name."""
     graphs = [network.graph, *(g for node in network.graph.functions for g in node.graphs)]
     edges = (edge for g in graphs for edge in (*g.input_edges, *g.intermediate_edges))
     return collections.Counter(edge.count_name for edge in edges if edge.count_name)
 
 
-def _precision_on(network: _Network, device: Any) -> str:
+def _precision_on(network: Reported, device: Any) -> str:
     """Return the precision of products on a device."""
     if network.precision == "tensorfloat32" and not has_tensorfloat32(device):
         return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
     return str(network.precision)
-
-
-def table(network: _Network) -> str:
-    """Return a table of the inputs and outputs in HTML."""
-    rows = [
-        f"<tr><td>{place}</td><td>{html.escape(name)}</td><td>{kind.name}</td>"
-        f"<td>{'of any sizes' if kind.shape is None else list(kind.shape)}</td></tr>"
-        for place, kinds in (("input", network.inputs), ("output", network.output_types))
-        for name, kind in kinds.items()
-    ]
-    counts = f"{network.node_count} operators, {len(network.weights)} weights"
-    return f"<table><caption>Network: {counts}</caption>{''.join(rows)}</table>"
-
-
-def shown_point(network: _Network, point: BindPoint) -> str:
-    """Return the name, type and sizes of an input or output, with the names of its dimensions."""
-    (tensor,) = point.tensors
-    sizes = [*map(str, tensor.sizes)]
-    for axis, name in enumerate(() if point.output else network.free.get(point.name, ())):
-        sizes[axis] = sizes[axis] if name is None else f"{name or '?'}={sizes[axis]}"
-    if point.output and point.name in network.counted:
-        axis, count = network.counted[point.name]
-        sizes[axis] = f"{count}<={sizes[axis]}"
-    kind, _, rest = tensor.shown().partition("[")
-    return f"{point.name} {kind}[{','.join(sizes)}{rest[rest.index(']') :]}"

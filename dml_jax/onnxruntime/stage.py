@@ -6,6 +6,7 @@ padded between stages, and a program serves all runs that have its sizes. Nodes 
 of JAX can be part of, of strings and maps, are computed in between, on the host.
 """
 
+import functools
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,23 +37,21 @@ from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.topology import needed, read_by, repeated, within
 from dml_jax.onnx.files.types import Type, dense
-from dml_jax.onnx.loading import load_translators
-from dml_jax.onnx.network import Network
+from dml_jax.onnx.loading import load, load_translators, network_of, translated_of
+from dml_jax.onnx.network import Network, Translated
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES, check_attributes, schema_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
-from dml_jax.onnx.options import AS_THE_MODEL_SAYS
+from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnxruntime.decided_branches import decided
-from dml_jax.runtime.compiled_function import QuickProgram
-from dml_jax.runtime.plan import Store
 from dml_jax.runtime.platform import default_device, platform
-from dml_jax.runtime.program_cache import Programs
+from dml_jax.runtime.program_cache import ProgramCache
+from dml_jax.runtime.weight_store import Storage, WeightStore
 
 Values = dict[str, Any]
 """Values by name: arrays, a list for a sequence, and what else ONNX Runtime has in Python."""
 
 _BY_VALUE_MAX = 4096  # elements of integers that decide sizes
-_OPTIONS = replace(AS_THE_MODEL_SAYS, tuned=False)
 _STATE = ("known", "tries", "by_value", "later", "refused", "_lists")
 _INFERRED_MAX = 4096  # bytes of an initializer that sizes may follow from
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
@@ -84,11 +83,16 @@ class Source:
     digest = ""
 
     def __init__(self, proto: onnx.ModelProto, folder: Folder):
-        self.proto, self.folder, self.store = proto, folder, Store()
+        self.proto, self.folder, self.store = proto, folder, WeightStore()
         self.opsets: dict[str, int] = {}
         self.initializers: dict[str, tuple[np.ndarray, int]] = {}
         self.functions: dict[FunctionKey, onnx.FunctionProto] = {}
         self.nodes: Sequence[onnx.NodeProto] = ()
+
+    @property
+    def options(self) -> NetworkOptions:
+        """Return the options of networks of the model's parts."""
+        return NetworkOptions(tuned=False, is_quick_first=self.is_quick)
 
     @classmethod
     def parsed(cls, model: Any, folder: Folder | None = None) -> "Source":
@@ -228,15 +232,20 @@ class Stage:
     Raises `DmlError` where the part cannot be had.
     """
 
-    def __init__(self, source: Source, plan: Plan, wanted: Sequence[str]):
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        wanted: Sequence[str],
+        programs: ProgramCache | None = None,
+    ):
         self.source, self.known = source, dict[str, np.ndarray]()
         self.hosted, self.left = list[onnx.NodeProto](), list[onnx.NodeProto]()
         self.is_compiled = False
         self.before: Stage | None = None
-        self.programs: Programs | None = None
-        self._plan, self._is_file, self._seconds, self._wanted = plan, True, 0.0, {*wanted}
+        self.programs = programs
+        self._plan, self._is_file, self._wanted = plan, True, {*wanted}
         self._kept_in: Path | None = None
-        self._program: QuickProgram | None = None
         self._lists: dict[str, int] = {}
         self.tries = dict(plan.tries)
         ir = source.proto.ir_version
@@ -249,13 +258,14 @@ class Stage:
             self.network = None
             if outputs:
                 given = {n: k for n, k in inputs.items() if not k.is_empty}
-                options, origin = _OPTIONS, Origin(source.proto)
-                self.network = Network(
-                    given, outputs, translation, options, {}, origin, store=source.store
+                translated = translated_of(translation, given, outputs)
+                storage = Storage(source.store, programs)
+                self.network = network_of(
+                    translated, source.options, Origin(source.proto), storage, load
                 )
-                arrays, held = source.initializers, translation.weights
+                arrays = source.initializers
                 self._is_file = all(  # or another start would not find them
-                    n in arrays and held[n] is arrays[n][0] for n in self.network.weights
+                    n in arrays and w is arrays[n][0] for n, w in translated.weights.items()
                 )
         self._plan_next(plan, scope)
 
@@ -270,33 +280,45 @@ class Stage:
         nodes = [_key(n) for n in plan.nodes] if last is None else last.key
         given = [(name, _described(plan.values[name])) for name in sorted(plan.values)]
         whole = source.digest, nodes, given, sorted(plan.tries.items()), [*wanted]
-        programs = Programs(source.cache, hashlib.sha256(repr(whole).encode()).hexdigest())
-        file = programs.facts_file(f"stage {platform()}", device)
-        state = programs.facts_of(file)
+        programs = ProgramCache(source.cache, hashlib.sha256(repr(whole).encode()).hexdigest())
+        file = programs.record_file(f"stage {platform()}", device)
+        state = programs.read_record(file)
         is_kept = isinstance(state, dict)
-        stage = cls._started(source, plan, wanted, state) if is_kept else cls(source, plan, wanted)
-        stage.programs, stage._kept_in = programs, None if is_kept else file
-        if stage.network is not None:
-            stage.network.programs = programs
+        made = cls._started if is_kept else cls
+        stage = made(source, plan, wanted, programs, *([state] if is_kept else []))
+        stage._kept_in = None if is_kept else file
         return stage
 
     @classmethod
     def _started(
-        cls, source: Source, plan: Plan, wanted: Sequence[str], state: dict[str, Any]
+        cls,
+        source: Source,
+        plan: Plan,
+        wanted: Sequence[str],
+        programs: ProgramCache,
+        state: dict[str, Any],
     ) -> "Stage":
         """Return the stage of a state that was kept."""
-        made, network = cls.__new__(cls), state["network"]
-        fresh: Any = {"source": source, "before": None, "_program": None, "is_compiled": False}
+        made, record = cls.__new__(cls), state["network"]
+        fresh: Any = {"source": source, "before": None, "is_compiled": False, "programs": programs}
         vars(made).update({**state, **fresh, "_plan": plan, "_wanted": {*wanted}})
         for name in ("left", "hosted"):
             nodes = [plan.nodes[n] if isinstance(n, int) else n for n in state[name]]
             setattr(made, name, nodes)
-        if network is not None:
-            arrays: Any = {name: array for name, (array, _) in source.initializers.items()}
-            made.network = Network.started(
-                *(network, arrays, _OPTIONS, Origin(source.proto)),
-                whole=lambda: cls(source, plan, wanted).network,  # pyright: ignore
-                store=source.store,
+        made.network = None
+        if record is not None:
+
+            def translated() -> Translated:
+                network = cls(source, plan, wanted).network
+                assert network is not None  # as it was when it was recorded
+                return network.translated()
+
+            storage, arrays = Storage(source.store, programs), source.initializers
+            held = storage.store.put([arrays[name][0] for name in record.weights])
+            made.network = Network(
+                *(record.signature, dict(zip(record.weights, held, strict=True))),
+                *(source.options, Origin(source.proto), storage, functools.cache(translated)),
+                *(load, record),
             )
         return made
 
@@ -310,10 +332,9 @@ class Stage:
             **{name: getattr(self, name) for name in _STATE},
             "left": [places.get(id(node), node) for node in self.left],
             "hosted": [places.get(id(node), node) for node in self.hosted],
-            "network": self.network and self.network.state(),
-            "_seconds": self._program.seconds if self._program else 0.0,
+            "network": self.network and self.network.recorded(),
         }
-        self.programs.keep_facts(file, state)
+        self.programs.write_record(file, state)
 
     def _read(
         self, translation: Translation, plan: Plan, scope: Scope, wanted: Sequence[str]
@@ -428,10 +449,7 @@ class Stage:
         network, results = self.network, Values()
         if network is not None:
             given = {name: _of(values, name) for name in network.inputs}
-            if self._program is None:
-                self._program = QuickProgram(network, self.source.is_quick, self._seconds)
-            results = network.within(self._program.run(given), given)
-            results = network.without_padding(results)
+            results = network.without_padding(network.within(network.run(given), given))
         for name, count in self._lists.items():
             values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
         values |= results
@@ -445,8 +463,8 @@ class Stage:
 
     def drop(self) -> None:
         """Forget the compiled programs."""
-        if self._program is not None:
-            self._program.forget()
+        if self.network is not None:
+            self.network.executable.forget()
 
     def key(self, values: Values) -> tuple[Any, ...]:
         """Return what the next stage depends on: the sizes of tensors, and the values of some."""

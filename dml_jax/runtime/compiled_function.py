@@ -1,135 +1,235 @@
-"""Programs that answer soon: compiled quickly for their first calls, and well in a thread.
+"""Functions of arrays, each with one program for each set of types of its arguments.
 
-A new size costs a compile, most of which makes the program fast. A size that comes once or twice is
-answered sooner without that. Once the quick program has taken a part of the time that it took to
-compile, a thread compiles the good one, which takes its place. It rounds as XLA's optimizations
-have it, so the last digits of an answer may be others from there on.
+This is the one place that compiles programs of networks, looks them up and drops them.
 """
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from dml_jax.runtime.compiler_options import are_refused
-from dml_jax.runtime.platform import platform
+import jax
+import numpy as np
+from jax.core import Tracer
 
-Arrays = Mapping[str, Any]
+from dml_jax.lowering.precision import chosen
+from dml_jax.runtime.background_compiler import BACKGROUND
+from dml_jax.runtime.compiler_options import are_refused, compiled_with
+from dml_jax.runtime.platform import default_device, platform
+from dml_jax.runtime.program_cache import ProgramCache
 
 QUICK = {"xla_backend_optimization_level": 0}
-_PART = 0.1  # of the seconds of the quick compile, spent in calls, after which the good one pays
+# Of the seconds of the quick compile, spent in calls, after which the optimized program pays: a
+# size that comes once or twice is answered soonest by the quick one alone.
+_PART = 0.1
 
 
-class Runnable(Protocol):
-    """A network, as far as its programs are concerned."""
+class CompiledFunction:
+    """A pure function of arrays, and its programs.
 
-    @property
-    def programs(self) -> Any: ...
-    @property
-    def constants(self) -> Any: ...
-    def run(self, inputs: Arrays) -> dict[str, Any]: ...
-    def lowered(self, inputs: Arrays) -> Any: ...
-    def later(self, inputs: Arrays, more: Mapping[str, Any] | None = None) -> tuple[Any, Any]: ...
-    def forget(self) -> None: ...
-
-
-class _Worker:
-    """A thread that compiles one program after the other; the end of Python waits for one alone."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def add(self, work: Callable[[], None]) -> None:
-        """Let the thread do something, after what it was given before."""
-        with self._lock:
-            self._waiting.append(work)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="dml_jax compiles")
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting or not threading.main_thread().is_alive():
-                    self._thread = None
-                    return
-                work = self._waiting.popleft()
-            work()
-
-
-_WORKER = _Worker()
-
-
-class QuickProgram:
-    """The program of a network, for arrays of its types.
+    There are three ways to a program. Where JAX traces the caller, or where arrays lie on several
+    devices, the function is a part of the caller's program, without options of XLA. Without a cache
+    and without quick programs `jax.jit` looks programs up: it has the quickest call. Else they are
+    looked up here, by the types of the arguments.
 
     Args:
-        network: the network.
-        is_quick: whether the first calls have a program that was compiled quickly. GPUs have none.
-        seconds: how long the quick compile of a kept program took; 0 for another one.
+        name: tells the functions of one cache apart.
+        function: the function of `fixed`, a tree of arrays that stay, and of the arguments of a
+            call, trees of arrays.
+        options: XLA's options for programs that are no part of another one.
+        cache: where programs are kept for other processes; None keeps none.
+        is_quick_first: whether a CPU's first calls have a program that was compiled quickly. Once
+            its calls have taken a part of that time, a thread compiles the optimized program, whose
+            last digits may be others.
+        precision: how products are computed, as `load_onnx` takes it.
+        seconds: how long the quick compile took, where an earlier process did it; else 0.
     """
 
-    def __init__(self, network: Runnable, is_quick: bool = True, seconds: float = 0):
-        self._network, self._lock = network, threading.Lock()
-        self._lowered: Any = None
-        self._program: Any = None
-        self.seconds, self._spent = seconds, 0.0
-        self._is_settled = False
-        self.is_good = not is_quick or platform() != "cpu"
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        options: Mapping[str, Any] = {},
+        cache: ProgramCache | None = None,
+        is_quick_first: bool = False,
+        precision: str | None = None,
+        seconds: float = 0.0,
+    ):
+        self._name, self._options, self._precision = name, dict(options), precision
+        self._cache, self._is_quick_first, self.seconds = cache, is_quick_first, seconds
+        self._plain: Any = jax.jit(function)
+        self._alone: Any = (
+            jax.jit(function, compiler_options=self._options) if options else self._plain
+        )
+        # By the types of arguments. A program of `jax.jit` cannot be read from a file, and the
+        # quick program is not the one that `jax.jit` would compile.
+        self._programs: dict[Any, Callable[..., Any]] = {}
+        self._lock = threading.Lock()  # one thread compiles a program, the others wait for it
+        self._fixed: tuple[Any, Any] = (None, None)  # the last `fixed`, and what `_kind_of` says
 
-    def run(self, inputs: Arrays) -> dict[str, Any]:
-        """Return the outputs by name, of all inputs by name in their types."""
-        if self.is_good:
-            return self._network.run(inputs)
-        if self._program is None and not self._compile(inputs):
-            return self._network.run(inputs)
-        start, program = time.perf_counter(), vars(self)["_program"]
-        results = program(self._network.constants, inputs)
-        for result in results.values():
-            result.block_until_ready()
-        self._settle(time.perf_counter() - start, inputs)
-        return results
+    def __call__(self, fixed: Any, *arguments: Any) -> Any:
+        """Return what the function returns."""
+        with chosen(self._precision):  # what is chosen while JAX lowers a program follows it too
+            types = self._types(fixed, arguments) if self._looks_up else None
+            if types is not None:
+                return self._program(types, fixed, arguments)(fixed, *arguments)
+            is_traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(arguments))
+            if self._alone is not self._plain and not is_traced:
+                try:
+                    return self._alone(fixed, *arguments)
+                except (ValueError, RuntimeError) as error:
+                    if not are_refused(error):
+                        raise
+            return self._plain(fixed, *arguments)
 
-    def _compile(self, inputs: Arrays) -> bool:
-        """Compile quickly; return whether XLA knows the options."""
-        start = time.perf_counter()
-        try:
-            if self._network.programs is None:
-                self._lowered = self._network.lowered(inputs)
-                self._program = self._lowered.compile(QUICK)
-            else:
-                self._program, ready = self._network.later(inputs, QUICK)
-                ready()
-        except (ValueError, RuntimeError) as error:
-            if not are_refused(error):
-                raise
-            self.is_good = True
-        self.seconds = self.seconds or time.perf_counter() - start
-        return not self.is_good
+    def alone(self, fixed: Any, *arguments: Any) -> Any:
+        """Return what a call returns. Raises `RuntimeError` where XLA does not know an option."""
+        with chosen(self._precision):
+            return self._alone(fixed, *arguments)
 
-    def _settle(self, seconds: float, inputs: Arrays) -> None:
-        """Let the thread compile the good program, once that pays."""
-        with self._lock:
-            self._spent += seconds
-            if self._is_settled or self._spent < _PART * self.seconds:
-                return
-            lowered, self._lowered, self._is_settled = self._lowered, None, True
-        compiled = self._network.later(inputs)[1] if lowered is None else lowered.compile
+    def compute_now(self, fixed: Any) -> Any:
+        """Return what the function returns of `fixed` alone, as arrays.
 
-        def work() -> None:
-            try:
-                compiled()  # calls of the network find it
-            finally:
-                self.is_good = True
+        They are no tracers, even where JAX traces the caller: it would compile a program for each
+        operation of constants alone, if it evaluated these while it traces.
+        """
+        with chosen(self._precision), jax.disable_jit(False):  # JAX calls no compiled program else
+            types = self._types(fixed, ()) if self._cache is not None else None
+            if types is not None:
+                return self._program(types, fixed, ())(fixed)
+            return self._plain.lower(fixed).compile()(fixed)
 
-        _WORKER.add(work)
+    def lower(self, fixed: Any, *arguments: Any) -> jax.stages.Lowered:
+        """Return the program for arguments, before XLA compiles it."""
+        with chosen(self._precision):
+            return self._alone.lower(fixed, *arguments)
 
     def forget(self) -> None:
-        """Drop the compiled programs; the next run compiles again."""
+        """Drop the compiled programs; the next call compiles again."""
         with self._lock:
-            self._lowered = self._program = None
-            self._spent, self._is_settled = 0.0, False
-        self._network.forget()
+            self._programs.clear()
+        for jitted in (self._plain, self._alone):
+            jitted.clear_cache()
+
+    @property
+    def is_optimized(self) -> bool:
+        """Return whether all programs are optimized ones, so that none is to be replaced."""
+        tiers = (p for p in self._programs.values() if isinstance(p, _Tiers))
+        return all(program.is_optimized for program in tiers)
+
+    @property
+    def _looks_up(self) -> bool:
+        return self._cache is not None or (self._is_quick_first and platform() == "cpu")
+
+    def _types(self, fixed: Any, arguments: Sequence[Any]) -> Any:
+        """Return what tells programs apart; None where `jax.jit` has to look at the arrays."""
+        config: Any = jax.config
+        if config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
+            return None
+        last, held = self._fixed
+        if last is not fixed:  # there may be hundreds of them, which stay from call to call
+            held = _kind_of(jax.tree.leaves(fixed))
+            self._fixed = fixed, held
+        given = _kind_of(jax.tree.leaves(arguments))
+        if held is None or given is None or len(held[0] | given[0]) > 1:
+            return None
+        device = next(iter(held[0] | given[0]), None) or default_device()
+        if device is None:
+            return None
+        settings = config.jax_enable_x64, config.jax_default_matmul_precision
+        return device, settings, jax.tree.structure(arguments), held[1], given[1]
+
+    def _program(self, types: Any, fixed: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
+        program = self._programs.get(types)
+        if program is None:
+            with self._lock:
+                program = self._programs.get(types)
+                if program is None:
+                    program = self._compiled(types[0], fixed, *arguments)
+                    self._programs[types] = program
+        return program
+
+    def _compiled(self, device: Any, *arguments: Any) -> Callable[..., Any]:
+        """Return the first program for arguments: a quick one, where these come first."""
+        lowered: Any = None if self._cache is not None else self._plain.lower(*arguments)
+
+        def later(options: Mapping[str, Any], arguments: Sequence[Any]) -> Callable[[], Any]:
+            if lowered is None:
+                return self._cache.later(*names, *arguments, own=options)  # pyright: ignore
+            return lambda: lowered.compile(dict(options) or None)
+
+        names, optimized = (self._name, self._plain, device), self._options
+        if self._is_quick_first and platform() == "cpu":
+            start = time.perf_counter()
+            try:
+                quick = later({**self._options, **QUICK}, arguments)()
+            except (ValueError, RuntimeError) as error:
+                if not are_refused(error):
+                    raise
+                quick = None
+            if quick is not None:
+                self.seconds = self.seconds or time.perf_counter() - start
+                return _Tiers(quick, partial(later, optimized), _PART * self.seconds)
+        if self._cache is not None:
+            return self._cache.compiled(*names, *arguments, own=optimized)
+        return compiled_with(lowered, optimized)
+
+
+class _Tiers:
+    """A quick program, until a thread has compiled the optimized one.
+
+    Args:
+        quick: the quick program.
+        later: lowers the function for arguments, and returns what compiles the optimized program.
+        seconds: how long calls of the quick program may take together before that.
+    """
+
+    def __init__(
+        self,
+        quick: Callable[..., Any],
+        later: Callable[[Sequence[Any]], Callable[[], Any]],
+        seconds: float,
+    ) -> None:
+        self._program, self._seconds = quick, seconds
+        self._later: Callable[[Sequence[Any]], Callable[[], Any]] | None = later
+        self._lock = threading.Lock()  # of two threads that call at once, one starts the compile
+        self.is_optimized = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._later is None:
+            return self._program(*arguments)
+        start = time.perf_counter()
+        results = jax.block_until_ready(self._program(*arguments))
+        with self._lock:
+            self._seconds -= time.perf_counter() - start
+            later = self._later
+            if self._seconds > 0 or later is None:
+                return results
+            self._later = None
+        # JAX's settings are those of the thread that calls: the function is lowered in it.
+        optimized = later(arguments)
+
+        def adopt() -> None:
+            try:
+                self._program = optimized() or self._program
+            finally:
+                self.is_optimized = True  # or the quick program stays for good
+
+        BACKGROUND.add(adopt)
+        return results
+
+
+def _kind_of(arrays: Sequence[Any]) -> tuple[set[Any], tuple[Any, ...]] | None:
+    """Return the devices and the types of arrays; None where `jax.jit` has to look at them."""
+    places = set[Any]()
+    for array in arrays:
+        if isinstance(array, Tracer) or not isinstance(array, (jax.Array, np.ndarray)):
+            return None
+        if isinstance(array, jax.Array):
+            if len(array.sharding.device_set) != 1:
+                return None
+            if array.committed:
+                places |= array.sharding.device_set
+    return places, tuple((array.shape, array.dtype) for array in arrays)

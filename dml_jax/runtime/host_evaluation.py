@@ -37,7 +37,7 @@ _FUNCTIONS = {
 _ROWS = 16  # of a matrix, which are turned at once: a line of a cache
 
 
-class ByNumPy:
+class HostEvaluation:
     """Computes what nodes of a graph write of weights.
 
     Args:

@@ -22,13 +22,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 from jax.experimental import serialize_executable
 
 from dml_jax import __version__
 from dml_jax.lowering.precision import chosen_name
 from dml_jax.runtime.compiler_options import compiled_with
-from dml_jax.runtime.platform import default_device
 from dml_jax.system.free_memory import Device
 from dml_jax.system.processor import cores
 
@@ -42,7 +40,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 @dataclass
-class Programs:
+class ProgramCache:
     """The programs of one description, in a folder.
 
     Attributes:
@@ -108,11 +106,11 @@ class Programs:
         self._write(path, program)
         return program
 
-    def facts_file(self, name: str, device: Device) -> Path:
+    def record_file(self, name: str, device: Device) -> Path:
         """Return the file where an object is kept under a name, with JAX's settings as they are."""
         return self._path(device, name).with_suffix(FACTS)
 
-    def facts_of(self, path: Path) -> Any:
+    def read_record(self, path: Path) -> Any:
         """Return the object that was kept in a file; None where there is none."""
         try:
             data = _bytes_of(path)
@@ -121,7 +119,7 @@ class Programs:
             self._say("read", error)
             return None
 
-    def keep_facts(self, path: Path, facts: Any) -> None:
+    def write_record(self, path: Path, facts: Any) -> None:
         """Keep an object in a file, beside the programs, where it can be pickled."""
         with contextlib.suppress(AttributeError, TypeError, pickle.PicklingError):
             data = pickle.dumps(facts)
@@ -213,69 +211,6 @@ class Programs:
         """Return what was read and written, and what was in the way."""
         counted = f"{self.read} read, {self.written} written"
         return f"programs in '{self.folder}': {counted}" + (f"; {self.note}" if self.note else "")
-
-
-class Kept:
-    """A jitted function whose programs are kept. Calls with tracers run the jitted function."""
-
-    def __init__(
-        self, programs: Programs, name: str, jitted: Any, own: Mapping[str, Any] | None = None
-    ):
-        self._programs, self._name, self._jitted, self._own = programs, name, jitted, own or {}
-        self._known: dict[Any, Callable[..., Any]] = {}
-
-    def __call__(self, *arguments: Any) -> Any:
-        kind = _kind_of(jax.tree.leaves(arguments))
-        if kind is None:
-            return self._jitted(*arguments)
-        key = (jax.tree.structure(arguments), *kind)
-        if key not in self._known:
-            self._known[key] = self._programs.compiled(
-                self._name, self._jitted, kind[0], *arguments, own=self._own
-            )
-        return self._known[key](*arguments)
-
-    def later(self, *arguments: Any) -> Callable[[], Any]:
-        """Return a function that compiles or reads the program of arguments, for another thread."""
-        kind = _kind_of(jax.tree.leaves(arguments))
-        if kind is None:
-            return lambda: None
-        key = (jax.tree.structure(arguments), *kind)
-        facts = self._name, self._jitted, kind[0], *arguments
-        made = self._programs.later(*facts, own=self._own)
-
-        def known() -> None:
-            if (program := made()) is not None:
-                self._known[key] = program
-
-        return known
-
-    def lower(self, *arguments: Any) -> Any:
-        """Return the jitted function for arguments, before XLA compiles it."""
-        return self._jitted.lower(*arguments)
-
-
-def _kind_of(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the device and the types of arrays; None where `jax.jit` has to look at them."""
-    config: Any = jax.config
-    if config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
-        return None
-    places = set[Any]()
-    for array in arrays:
-        if isinstance(array, Tracer) or not isinstance(array, (jax.Array, np.ndarray)):
-            return None
-        if isinstance(array, jax.Array):
-            if len(array.sharding.device_set) != 1:
-                return None
-            if array.committed:
-                places |= array.sharding.device_set
-    if len(places) > 1:
-        return None
-    device = next(iter(places), None) or default_device()
-    if device is None:
-        return None
-    types = ((array.shape, array.dtype) for array in arrays)
-    return device, config.jax_enable_x64, config.jax_default_matmul_precision, *types
 
 
 def _bytes_of(path: Path) -> bytes | None:

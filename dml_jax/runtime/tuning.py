@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.runtime.compiler_options import CONVOLUTIONS, PRODUCTS, YNNPACK
+from dml_jax.runtime.executable import Choice, Planned
 from dml_jax.system.files import cache_folder, write_whole
 from dml_jax.system.processor import cores
 
@@ -192,7 +193,8 @@ def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tun
     inputs = network.random_inputs()
     calls: list[tuple[Candidate, Callable[[], Any]]] = []
     answers: Mapping[str, Any] | None = None
-    candidates = [*_candidates(network)]
+    forms = {layout: network.planned(Choice(layout)) for layout in _LAYOUTS}
+    candidates = [*_candidates(forms)]
     for candidate in candidates:
         if calls and time.perf_counter() - start > _COMPILING * seconds:
             candidate.note = "no time"
@@ -200,8 +202,8 @@ def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tun
         if candidate.kernels in _MAY_ABORT and not _survives(candidate, reload, seconds):
             candidate.note = "ended its process" if reload else "tried with files alone"
             continue
-        other = network.with_layout(candidate.layout, candidate.options)
-        call = functools.partial(_call, other, inputs)
+        planned = replace(forms[candidate.layout], compiler_options=candidate.options)
+        call = functools.partial(_call, network.replace(planned=planned), inputs)
         try:
             made = call()
         except RuntimeError as error:
@@ -222,24 +224,25 @@ def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tun
     return Tuning(candidates, _keep(network.graph, candidates[0]))
 
 
-def _candidates(network: Any) -> Iterator[Candidate]:
-    """Yield the candidates; the first one is the network as it is without tuning."""
+def _candidates(forms: Mapping[str, Planned]) -> Iterator[Candidate]:
+    """Yield the candidates of the forms by layout; the first is the network without tuning."""
     seen: list[Any] = []
     has_onednn = tuple(map(int, metadata.version("jaxlib").split(".")[:2])) >= _ONEDNN_SINCE
     for name, options in KERNELS.items():
-        for layout in _LAYOUTS:
+        for layout, form in forms.items():
             if name == "oneDNN" and not has_onednn:
                 continue
-            graph, found = network.made(layout), options
-            if options is None:
-                found = network.rule(graph)
-            if (id(graph), found) not in seen:
-                seen.append((id(graph), found))
-                yield Candidate(layout, name, found or {})
+            options_of = form.compiler_options if options is None else options
+            counts = {rewrite: count for rewrite, count in form.rewrites.items() if count}
+            if (counts, options_of) not in seen:  # a layout that changed nothing is no candidate
+                seen.append((counts, options_of))
+                yield Candidate(layout, name, options_of)
 
 
 def _call(network: Any, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    return jax.block_until_ready(network.alone(inputs))
+    executable = network.executable
+    results = executable.function.alone(executable.parameters(network.weights), inputs)
+    return jax.block_until_ready(results)
 
 
 def _differ(a: Any, b: Any) -> bool:
@@ -294,4 +297,5 @@ def trial(given: bytes) -> None:
     jax.config.update("jax_enable_x64", is_x64)
     jax.config.update("jax_platforms", "cpu")
     network = reload()
-    _call(network.with_layout(layout, compiler_options), network.random_inputs())
+    form = replace(network.planned(Choice(layout)), compiler_options=compiler_options)
+    _call(network.replace(planned=form), network.random_inputs())

@@ -66,7 +66,7 @@ class ShardedNetwork:
         self.inputs: dict[str, Type] = {n: whole(n, kind) for n, kind in local.inputs.items()}
         self.outputs: list[str] = local.outputs
         shapes = {n: jax.ShapeDtypeStruct(w.shape, w.dtype) for n, w in local.weights.items()}
-        local.weights = shapes  # the first device needs no elements of its own
+        self._local = local.replace(weights=shapes)  # the first device needs no elements
         self.weights: dict[str, jax.Array] = {
             name: placed[name] if name in placed else self._placed(name, read) for name in shapes
         }

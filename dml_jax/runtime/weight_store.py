@@ -1,0 +1,54 @@
+"""Arrays that several networks of one file hold once on the device."""
+
+import weakref
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from dml_jax.runtime.program_cache import ProgramCache
+
+
+class WeightStore:
+    """Weights, and arrays that follow from weights, each once on the device.
+
+    Attributes:
+        derived: the arrays that follow from weights, by what makes them. They are here as long as
+            a network holds them.
+    """
+
+    def __init__(self) -> None:
+        # The identity of an array may be another array's later: the reference tells.
+        self._weights: dict[int, tuple[weakref.ref[np.ndarray], jax.Array]] = {}
+        self.derived: weakref.WeakValueDictionary[Hashable, jax.Array] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def put(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
+        """Return arrays on the device; the same array is there once."""
+        missing = [array for array in arrays if not self._has(array)]
+        for array, held in zip(missing, jax.device_put(missing), strict=True):
+            self._weights[id(array)] = weakref.ref(array), held
+        return [self._weights[id(array)][1] for array in arrays]
+
+    def _has(self, array: np.ndarray) -> bool:
+        return id(array) in self._weights and self._weights[id(array)][0]() is array
+
+    def clear(self) -> None:
+        """Forget all arrays on the device, which stay where networks hold them."""
+        self._weights.clear()
+        self.derived.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """Where the arrays and the programs of a network are.
+
+    Attributes:
+        store: the arrays on the device, which networks of one file share.
+        cache: where programs are kept for other processes; None keeps none.
+    """
+
+    store: WeightStore = field(default_factory=WeightStore)
+    cache: ProgramCache | None = None
