@@ -311,7 +311,7 @@ def profiled(name: str, row: Row) -> Row:
     """Return the row of a network with the part of the time that each kind of kernel takes."""
     path, _, feeds = opened(NETWORKS[name])
     network, inputs = loaded(NETWORKS[name], path, feeds)
-    text = network.lowered(inputs).compile().as_text()
+    text = network.executable.lower(network.weights, inputs).compile().as_text()
     found = shares_of(lambda: jax.block_until_ready(network(inputs)), text)
     return {**row, "kernels": {kind: round(part, 3) for kind, part in found.items()}}
 

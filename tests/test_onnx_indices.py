@@ -182,7 +182,7 @@ def test_indices_that_are_proven_cost_nothing():
         z = Transpose <perm = [1, 0]> (x)  w = GatherElements <axis = 1> (z, t)
         y = Transpose <perm = [1, 0]> (w) }"""
     network = networks_of(model(ranked), {"x": TABLE})
-    assert network.limits == network.checks == []
+    assert not network.signature.limits and not network.signature.checks
     assert network.graph.output_names == network.rewritten.output_names == ("y",)
 
 

@@ -115,6 +115,10 @@ class Executable:
         """Return the results, of weights and of inputs by name."""
         return self.function(self.parameters(weights), inputs)
 
+    def lower(self, weights: Arrays, inputs: Arrays) -> jax.stages.Lowered:
+        """Return the program of a call, before XLA compiles it."""
+        return self.function.lower(self.parameters(weights), inputs)
+
     def parameters(self, weights: Mapping[str, Any]) -> Parameters:
         """Return the arrays that calls hold, of weights by name.
 
