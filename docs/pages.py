@@ -121,6 +121,10 @@ MEMBERS = {  # members that users call, inherited ones too; other classes show t
     "dtype has_distinct_addresses implied_size_in_bytes to_json from_json",
     "memory.compiled.Compiled": "inputs outputs __call__ bind cost as_text export",
     "memory.binding_table.Buffer": "array of size_in_bytes block_until_ready",
+    "onnx.network.Network": "__call__ apply weights trainable weights_as replace inputs outputs "
+    "output_types defaults fixed free bounds counted padded without_padding random_inputs describe "
+    "graph rewritten rewrites fallbacks report save shard tune untune is_tuned precision "
+    "prepared prepared_from apply_prepared compiler_options minimum_feature_level refused_at",
     "errors.DmlError": "faults operator field rule value",
 }
 
