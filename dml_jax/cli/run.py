@@ -239,7 +239,8 @@ def run(
     if (labels or mean or std or options.bounds) and not is_network(path):
         raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
     timing, folder = Timing(**timed), output_path
-    options = options if no_cache else replace(options, cache=cache_folder())
+    if not (no_cache or hlo):  # a program that was read has less text
+        options = replace(options, cache=cache_folder())
     with contextlib.ExitStack() as entered:
         entered.enter_context(reporting(as_json))
         import jax
@@ -265,7 +266,6 @@ def run(
             facts = (inputs, device, timing, folder, hlo, as_json, print_commands)
             report |= _run_model(loaded, *facts)
         elif hlo:
-            loaded.programs = None  # a program that was read has less text
             text = compiled_network(loaded, path.name, device).as_text()
             report |= _programs([(f"Network '{printable(path.name)}'", path.name, text)], as_json)
         else:
