@@ -4,6 +4,7 @@ Of `jax.numpy`, and of what has its functions (NumPy, CuPy). The answer is the o
 ordinary numbers; ties, NaN, rounding and overflow are as the library has them.
 """
 
+import functools
 import importlib
 import math
 import pkgutil
@@ -164,11 +165,14 @@ NUMPY = frozenset(EXPRESSIONS)  # those of any module that is like NumPy
 
 
 def _of_families() -> None:
-    """Add the expressions of the modules beside this one, which are of jax.numpy only."""
+    """Add the expressions of the modules beside this one, which are of jax.numpy only.
+
+    Theirs are functions of the operator and its arrays.
+    """
     for module in pkgutil.iter_modules(__path__):
         made = importlib.import_module(f"{__name__}.{module.name}").EXPRESSIONS
         for name, make in made.items():
-            EXPRESSIONS.setdefault(name, lambda op, xp, make=make: make(op))
+            EXPRESSIONS.setdefault(name, lambda op, xp, make=make: functools.partial(make, op))
 
 
 _of_families()

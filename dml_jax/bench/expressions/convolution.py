@@ -5,18 +5,13 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from dml_jax.bench.expressions.quantization import activated, along, given, quantized
+
 
 def _convolved(op: Any, x: Any, w: Any, **types: Any) -> Any:
     padding = list(zip(op.start_padding, op.end_padding, strict=True))
-    return lax.conv_general_dilated(
-        x,
-        w,
-        op.strides,
-        padding,
-        rhs_dilation=op.dilations,
-        feature_group_count=op.group_count,
-        **types,
-    )
+    how = {"rhs_dilation": op.dilations, "feature_group_count": op.group_count}
+    return lax.conv_general_dilated(x, w, op.strides, padding, **how, **types)
 
 
 def _transposed(op: Any, x: Any, w: Any) -> Any:
@@ -41,60 +36,32 @@ def _transposed(op: Any, x: Any, w: Any) -> Any:
     return jnp.pad(y, behind)
 
 
-def _convolution(op: Any) -> Any:
-    is_flipped = (op.mode.name == "CONVOLUTION") == (op.direction.name == "FORWARD")
-
-    def of(x: Any, w: Any, *bias: Any) -> Any:
-        w = jnp.flip(w, range(2, w.ndim)) if is_flipped else w
-        is_forward = op.direction.name == "FORWARD"
-        y = _convolved(op, x, w, precision="highest") if is_forward else _transposed(op, x, w)
-        y = y + bias[0] if bias else y
-        return y if op.fused_activation is None else op.fused_activation(y)
-
-    return of
+def _convolution(op: Any, x: Any, w: Any, *bias: Any) -> Any:
+    is_forward = op.direction.name == "FORWARD"
+    w = jnp.flip(w, range(2, w.ndim)) if (op.mode.name == "CONVOLUTION") == is_forward else w
+    y = _convolved(op, x, w, precision="highest") if is_forward else _transposed(op, x, w)
+    return activated(op, y + bias[0] if bias else y)
 
 
-def _zeroed(op: Any, arrays: Any, name: str, axis: int) -> Any:
-    x = next(arrays).astype("int32")
-    if getattr(op, f"{name}_zero_point_tensor") is None:
-        return x
-    zero = next(arrays).astype("int32")
-    return x - zero.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+def _centred(x: Any, zero: Any, axis: int, dtype: str) -> Any:
+    x = x.astype(dtype)
+    return x if zero is None else x - along(zero.astype(dtype), axis, x.ndim)
 
 
-def _integer(op: Any) -> Any:
-    def of(*given: Any) -> Any:
-        arrays = iter(given)
-        x = _zeroed(op, arrays, "input", 1)
-        return _convolved(op, x, _zeroed(op, arrays, "filter", 0))
-
-    return of
+def _integer(op: Any, *arrays: Any) -> Any:
+    x, x_zero, w, w_zero = given(op, arrays)
+    return _convolved(op, _centred(x, x_zero, 1, "int32"), _centred(w, w_zero, 0, "int32"))
 
 
-def _quantized(op: Any) -> Any:
-    limits = jnp.iinfo(op.output_tensor.dtype)
-
-    def of(*given: Any) -> Any:
-        names = [n for _, n, _ in op.tensors(output=False)]
-        arrays = dict(zip(names, given, strict=True))
-
-        def real(name: str, axis: int) -> Any:
-            x = arrays[f"{name}_tensor"].astype("float32")
-            shape = [-1 if d == axis else 1 for d in range(x.ndim)]
-            zero = arrays.get(f"{name}_zero_point_tensor", jnp.zeros(1))
-            scale = arrays[f"{name}_scale_tensor"].reshape(shape)
-            return (x - zero.astype("float32").reshape(shape)) * scale
-
-        y = _convolved(op, real("input", 1), real("filter", 0), precision="highest")
-        if "bias_tensor" in arrays:
-            scales = arrays["input_scale_tensor"].ravel() * arrays["filter_scale_tensor"].ravel()
-            shape = [1, -1, *[1] * (y.ndim - 2)]
-            y = y + arrays["bias_tensor"].astype("float32") * scales.reshape(shape)
-        zero = arrays.get("output_zero_point_tensor", jnp.zeros(1)).astype("float32").ravel()[0]
-        steps = jnp.round(y / arrays["output_scale_tensor"].ravel()[0]) + zero
-        return jnp.clip(steps, int(limits.min), int(limits.max)).astype(limits.dtype)
-
-    return of
+def _quantized(op: Any, *arrays: Any) -> Any:
+    x, x_scale, x_zero, w, w_scale, w_zero, bias, scale, zero = given(op, arrays)
+    x = _centred(x, x_zero, 1, "float32") * along(x_scale, 1, x.ndim)
+    w = _centred(w, w_zero, 0, "float32") * along(w_scale, 0, w.ndim)
+    y = _convolved(op, x, w, precision="highest")
+    if bias is not None:
+        y = y + bias.astype("float32") * along(x_scale.ravel() * w_scale.ravel(), 1, y.ndim)
+    first = zero if zero is None else zero.ravel()[0]
+    return quantized(y / scale.ravel()[0], first, op.output_tensor.dtype)
 
 
 EXPRESSIONS = {

@@ -13,16 +13,16 @@ def scaled(op: Any, x: Any) -> Any:
     return x if map_ is None else x * map_.scale + map_.bias
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Callable[[Any], Any]]:
-    return lambda op: lambda x: function(scaled(op, x))
+def _unary(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda op, x: function(scaled(op, x))
 
 
-def _rounded(op: Any) -> Callable[[Any], Any]:
+def _rounded(op: Any, x: Any) -> Any:
     return {
         "HALVES_TO_NEAREST_EVEN": jnp.round,
         "TOWARD_ZERO": jnp.trunc,
         "TOWARD_INFINITY": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
-    }[op.rounding_mode.suffix]
+    }[op.rounding_mode.suffix](x)
 
 
 FUNCTIONS = {
@@ -54,9 +54,7 @@ FUNCTIONS = {
 EXPRESSIONS = {
     **{f"ELEMENT_WISE_{name}": _unary(function) for name, function in FUNCTIONS.items()},
     "ELEMENT_WISE_ROUND": _rounded,
-    "ELEMENT_WISE_THRESHOLD": lambda op: lambda x: jnp.maximum(scaled(op, x), op.min),
-    "ELEMENT_WISE_CONSTANT_POW": lambda op: lambda x: scaled(op, x) ** op.exponent,
-    "VALUE_SCALE_2D": lambda op: (
-        lambda x: x * op.scale + jnp.array(op.bias, x.dtype)[None, :, None, None]
-    ),
+    "ELEMENT_WISE_THRESHOLD": lambda op, x: jnp.maximum(scaled(op, x), op.min),
+    "ELEMENT_WISE_CONSTANT_POW": lambda op, x: scaled(op, x) ** op.exponent,
+    "VALUE_SCALE_2D": lambda op, x: x * op.scale + jnp.array(op.bias, x.dtype)[None, :, None, None],
 }

@@ -7,27 +7,26 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def _typed(function: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+def _typed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the expression of a function whose results become the output's type."""
-    return lambda op: lambda *xs: function(*xs).astype(op.output_tensor.dtype)
+    return lambda op, *xs: function(*xs).astype(op.output_tensor.dtype)
 
 
-def _bits(function: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+def _bits(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the expression of a function of the bits of any type."""
-
-    def expression(op: Any) -> Callable[..., Any]:
-        unsigned = f"uint{8 * op.output_tensor.dtype.itemsize}"
-        return lambda *xs: function(*(x.view(unsigned) for x in xs)).view(xs[0].dtype)
-
-    return expression
+    return lambda op, *xs: function(*map(_unsigned, xs)).view(xs[0].dtype)
 
 
-def _is_infinity(op: Any) -> Callable[..., Any]:
+def _unsigned(x: Any) -> Any:
+    return x.view(f"uint{8 * x.dtype.itemsize}")
+
+
+def _is_infinity(op: Any, x: Any) -> Any:
     mode = {"EITHER": jnp.isinf, "POSITIVE": jnp.isposinf, "NEGATIVE": jnp.isneginf}
-    return _typed(mode[op.infinity_mode.name])(op)
+    return mode[op.infinity_mode.name](x).astype(op.output_tensor.dtype)
 
 
-EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+EXPRESSIONS = {
     "ELEMENT_WISE_LOGICAL_AND": _typed(jnp.logical_and),
     "ELEMENT_WISE_LOGICAL_OR": _typed(jnp.logical_or),
     "ELEMENT_WISE_LOGICAL_XOR": _typed(jnp.logical_xor),
@@ -43,11 +42,7 @@ EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "ELEMENT_WISE_BIT_OR": _bits(jnp.bitwise_or),
     "ELEMENT_WISE_BIT_XOR": _bits(jnp.bitwise_xor),
     "ELEMENT_WISE_BIT_NOT": _bits(jnp.bitwise_not),
-    "ELEMENT_WISE_BIT_COUNT": lambda op: (
-        lambda x: lax.population_count(x.view(f"uint{8 * x.dtype.itemsize}")).astype(
-            op.output_tensor.dtype
-        )
-    ),
-    "ELEMENT_WISE_BIT_SHIFT_LEFT": lambda op: jnp.left_shift,
-    "ELEMENT_WISE_BIT_SHIFT_RIGHT": lambda op: jnp.right_shift,
+    "ELEMENT_WISE_BIT_COUNT": _typed(lambda x: lax.population_count(_unsigned(x))),
+    "ELEMENT_WISE_BIT_SHIFT_LEFT": lambda op, x, count: jnp.left_shift(x, count),
+    "ELEMENT_WISE_BIT_SHIFT_RIGHT": lambda op, x, count: jnp.right_shift(x, count),
 }

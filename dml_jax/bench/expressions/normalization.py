@@ -1,14 +1,11 @@
 """What a user of jax.numpy would write for normalizations."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-
-def _activated(op: Any, y: Any) -> Any:
-    return y if op.fused_activation is None else op.fused_activation(y)
+from dml_jax.bench.expressions.quantization import activated
 
 
 def _axes(x: Any) -> tuple[int, ...]:
@@ -19,71 +16,55 @@ def _batch(op: Any, x: Any, mean: Any, variance: Any, scale: Any, bias: Any) -> 
     return scale * (x - mean) / jnp.sqrt(variance + op.epsilon) + bias
 
 
-def _gradient(op: Any) -> Callable[..., Any]:
-    def call(x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
-        def of(x: Any, scale: Any, bias: Any) -> Any:
-            return _batch(op, x, mean, variance, scale, bias)
+def _gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
+    def of(x: Any, scale: Any, bias: Any) -> Any:
+        return _batch(op, x, mean, variance, scale, bias)
 
-        return jax.vjp(of, x, scale, jnp.zeros_like(scale))[1](dy)
-
-    return call
+    return jax.vjp(of, x, scale, jnp.zeros_like(scale))[1](dy)
 
 
-def _training(op: Any) -> Callable[..., Any]:
-    def call(x: Any, scale: Any, bias: Any, add: Any = 0) -> Any:
-        mean, variance = (f(x, _axes(scale), keepdims=True) for f in (jnp.mean, jnp.var))
-        return _activated(op, _batch(op, x, mean, variance, scale, bias) + add), mean, variance
-
-    return call
+def _training(op: Any, x: Any, scale: Any, bias: Any, add: Any = 0) -> Any:
+    mean, variance = (f(x, _axes(scale), keepdims=True) for f in (jnp.mean, jnp.var))
+    return activated(op, _batch(op, x, mean, variance, scale, bias) + add), mean, variance
 
 
-def _training_gradient(op: Any) -> Callable[..., Any]:
-    def call(x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
-        axes, inverse = _axes(mean), 1 / jnp.sqrt(variance + op.epsilon)
-        centred = x - x.mean(axes, keepdims=True)
-        along = (dy * centred).mean(axes, keepdims=True) * inverse**2
-        of_input = scale * inverse * (dy - dy.mean(axes, keepdims=True) - centred * along)
-        of_scale = (dy * (x - mean) * inverse).sum(axes, keepdims=True)
-        return of_input, of_scale, dy.sum(axes, keepdims=True)
-
-    return call
+def _training_gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
+    axes, inverse = _axes(mean), 1 / jnp.sqrt(variance + op.epsilon)
+    centred = x - x.mean(axes, keepdims=True)
+    along = (dy * centred).mean(axes, keepdims=True) * inverse**2
+    of_input = scale * inverse * (dy - dy.mean(axes, keepdims=True) - centred * along)
+    of_scale = (dy * (x - mean) * inverse).sum(axes, keepdims=True)
+    return of_input, of_scale, dy.sum(axes, keepdims=True)
 
 
-def _mean_variance(op: Any) -> Callable[..., Any]:
+def _mean_variance(op: Any, x: Any, scale: Any = 1, bias: Any = 0) -> Any:
     uses_mean, uses_variance = op.uses
-
-    def call(x: Any, scale: Any = 1, bias: Any = 0) -> Any:
-        x = x - x.mean(op.axes, keepdims=True) if uses_mean else x
-        if uses_variance:
-            x = x / jnp.sqrt(jnp.square(x).mean(op.axes, keepdims=True) + op.epsilon)
-        return _activated(op, scale * x + bias)
-
-    return call
+    x = x - x.mean(op.axes, keepdims=True) if uses_mean else x
+    if uses_variance:
+        x = x / jnp.sqrt(jnp.square(x).mean(op.axes, keepdims=True) + op.epsilon)
+    return activated(op, scale * x + bias)
 
 
-def _local_response(op: Any) -> Callable[[Any], Any]:
+def _local_response(op: Any, x: Any) -> Any:
     before, behind = (op.local_size - 1) // 2, op.local_size // 2
     window = [op.local_size if d in op.window[0] else 1 for d in range(4)]
     padding = [(before, behind) if d in op.window[0] else (0, 0) for d in range(4)]
-
-    def call(x: Any) -> Any:
-        zero = x.dtype.type(0)
-        squares = jax.lax.reduce_window(x * x, zero, jax.lax.add, window, (1,) * 4, padding)
-        return x / (op.bias + op.alpha / op.local_size * squares) ** op.beta
-
-    return call
+    zero = x.dtype.type(0)
+    squares = jax.lax.reduce_window(x * x, zero, jax.lax.add, window, (1,) * 4, padding)
+    return x / (op.bias + op.alpha / op.local_size * squares) ** op.beta
 
 
-def _lp(op: Any) -> Callable[[Any], Any]:
-    def call(x: Any) -> Any:
-        norm = jnp.linalg.norm(x, op.p, op.axis, keepdims=True)
-        return x / jnp.maximum(norm, op.epsilon)
-
-    return call
+def _local_response_gradient(op: Any, x: Any, dy: Any) -> Any:
+    return jax.vjp(lambda x: _local_response(op, x), x)[1](dy)[0]
 
 
-EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
-    "BATCH_NORMALIZATION": lambda op: lambda *xs: _activated(op, _batch(op, *xs)),
+def _lp(op: Any, x: Any) -> Any:
+    norm = jnp.linalg.norm(x, op.p, op.axis, keepdims=True)
+    return x / jnp.maximum(norm, op.epsilon)
+
+
+EXPRESSIONS = {
+    "BATCH_NORMALIZATION": lambda op, *xs: activated(op, _batch(op, *xs)),
     "BATCH_NORMALIZATION_GRAD": _gradient,
     "BATCH_NORMALIZATION_TRAINING": _training,
     "BATCH_NORMALIZATION_TRAINING_GRAD": _training_gradient,
@@ -91,8 +72,6 @@ EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "MEAN_VARIANCE_NORMALIZATION1": _mean_variance,
     "MEAN_VARIANCE_NORMALIZATION2": _mean_variance,
     "LOCAL_RESPONSE_NORMALIZATION": _local_response,
-    "LOCAL_RESPONSE_NORMALIZATION_GRAD": lambda op: (
-        lambda x, dy: jax.vjp(_local_response(op), x)[1](dy)[0]
-    ),
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": _local_response_gradient,
     "LP_NORMALIZATION": _lp,
 }

@@ -8,14 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.bench.expressions.quantization import along, given, quantized
 
-def _windows(op: Any, x: Any, initial: Any, combine: Any) -> Any:
+
+def _windows(op: Any, xs: Any, initial: Any, combine: Any) -> Any:
+    """Reduce the windows of an array, or of several in a tuple."""
     padding = [(0, 0), (0, 0), *zip(op.start_padding, op.end_padding, strict=True)]
     dilations = (1, 1, *getattr(op, "dilations", [1] * len(op.strides)))
     window, strides = (1, 1, *op.window_size), (1, 1, *op.strides)
-    initial = jnp.asarray(initial, x.dtype)
+    initial = jax.tree.map(lambda x, first: jnp.asarray(first, x.dtype)[()], xs, initial)
     return lax.reduce_window(
-        x, initial[()], combine, window, strides, padding, window_dilation=dilations
+        xs, initial, combine, window, strides, padding, window_dilation=dilations
     )
 
 
@@ -23,108 +26,65 @@ def _sum(op: Any, x: Any) -> Any:
     return _windows(op, x, 0, lax.add)
 
 
-def _average(op: Any) -> Any:
-    def of(x: Any) -> Any:
-        count = _sum(op, jnp.ones_like(x))
-        every = math.prod(op.window_size)
-        return _sum(op, x) / (every if op.include_padding else jnp.maximum(count, 1))
-
-    return of
+def _average(op: Any, x: Any) -> Any:
+    every = math.prod(op.window_size)
+    count = every if op.include_padding else jnp.maximum(_sum(op, jnp.ones_like(x)), 1)
+    return _sum(op, x) / count
 
 
-def _average_grad(op: Any) -> Any:
+def _average_grad(op: Any, gradient: Any) -> Any:
     whole = jax.ShapeDtypeStruct(op.output_gradient_tensor.sizes, op.output_gradient_tensor.dtype)
-    return lambda gradient: jax.linear_transpose(_average(op), whole)(gradient)[0]
+    return jax.linear_transpose(lambda x: _average(op, x), whole)(gradient)[0]
 
 
-def _lp(op: Any) -> Any:
-    return lambda x: _sum(op, jnp.abs(x) ** op.p) ** (1 / op.p)
+def _lp(op: Any, x: Any) -> Any:
+    return _sum(op, jnp.abs(x) ** op.p) ** (1 / op.p)
 
 
-def _lowest(x: Any) -> Any:
-    return -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
+def _largest(first: Any, second: Any) -> Any:
+    (v, i), (w, j) = first, second
+    wins = (w > v) | ((w == v) & (j < i))
+    return jnp.where(wins, w, v), jnp.where(wins, j, i)
 
 
-def _maximum(op: Any) -> Any:
+def _maximum(op: Any, x: Any) -> Any:
     indices = getattr(op, "output_indices_tensor", None)
-
-    def largest(first: Any, second: Any) -> Any:
-        (v, i), (w, j) = first, second
-        wins = (w > v) | ((w == v) & (j < i))
-        return jnp.where(wins, w, v), jnp.where(wins, j, i)
-
-    def of(x: Any) -> Any:
-        if indices is None:
-            return _windows(op, x, _lowest(x), lax.max)
-        index = jnp.arange(x.size, dtype=indices.dtype).reshape(x.shape)
-        padding = [(0, 0), (0, 0), *zip(op.start_padding, op.end_padding, strict=True)]
-        dilations = (1, 1, *getattr(op, "dilations", [1] * len(op.strides)))
-        initial = (jnp.asarray(_lowest(x), x.dtype), jnp.asarray(x.size, indices.dtype))
-        window, strides = (1, 1, *op.window_size), (1, 1, *op.strides)
-        return lax.reduce_window(
-            (x, index), initial, largest, window, strides, padding, window_dilation=dilations
-        )
-
-    return of
+    lowest = -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
+    if indices is None:
+        return _windows(op, x, lowest, lax.max)
+    index = jnp.arange(x.size, dtype=indices.dtype).reshape(x.shape)
+    return _windows(op, (x, index), (lowest, x.size), _largest)
 
 
-def _max_grad(op: Any) -> Any:
-    def of(x: Any, gradient: Any) -> Any:
-        return jax.vjp(lambda x: _windows(op, x, -np.inf, lax.max), x)[1](gradient)[0]
-
-    return of
+def _max_grad(op: Any, x: Any, gradient: Any) -> Any:
+    return jax.vjp(lambda x: _windows(op, x, -np.inf, lax.max), x)[1](gradient)[0]
 
 
-def _unpooling(op: Any) -> Any:
+def _unpooling(op: Any, x: Any, indices: Any) -> Any:
     sizes = op.output_tensor.sizes
-
-    def of(x: Any, indices: Any) -> Any:
-        flat = jnp.zeros(math.prod(sizes), x.dtype)
-        return flat.at[indices.ravel()].set(x.ravel(), mode="drop").reshape(sizes)
-
-    return of
+    flat = jnp.zeros(math.prod(sizes), x.dtype)
+    return flat.at[indices.ravel()].set(x.ravel(), mode="drop").reshape(sizes)
 
 
-def _quantized(op: Any) -> Any:
-    limits = jnp.iinfo(op.output_tensor.dtype)
-
-    def of(*given: Any) -> Any:
-        names = [n for _, n, _ in op.tensors(output=False)]
-        arrays = dict(zip(names, given, strict=True))
-        x = arrays["input_tensor"].astype("float32")
-
-        def along(name: str) -> Any:
-            values = arrays.get(f"{name}_tensor", jnp.zeros(1))
-            return values.astype("float32").reshape(1, -1, *[1] * (x.ndim - 2))
-
-        mean = _average(op)((x - along("input_zero_point")) * along("input_scale"))
-        steps = jnp.round(mean / along("output_scale")) + along("output_zero_point")
-        return jnp.clip(steps, int(limits.min), int(limits.max)).astype(limits.dtype)
-
-    return of
+def _quantized(op: Any, *arrays: Any) -> Any:
+    x, *points = given(op, arrays)
+    x_scale, x_zero, scale, zero = (p if p is None else along(p, 1, x.ndim) for p in points)
+    x = x.astype("float32")
+    mean = _average(op, (x if x_zero is None else x - x_zero.astype("float32")) * x_scale)
+    return quantized(mean / scale, zero, op.output_tensor.dtype)
 
 
 def _unfolded(op: Any, x: Any) -> Any:
     padding = list(zip(op.start_padding, op.end_padding, strict=True))
-    patches = lax.conv_general_dilated_patches(
-        x,
-        op.window_sizes,
-        op.strides,
-        padding,
-        rhs_dilation=op.dilations,
-        precision=lax.Precision.HIGHEST,
-    )
+    how: Any = {"rhs_dilation": op.dilations, "precision": lax.Precision.HIGHEST}
+    patches = lax.conv_general_dilated_patches(x, op.window_sizes, op.strides, padding, **how)
     return patches.reshape(*patches.shape[:2], -1)
 
 
-def _fold(op: Any) -> Any:
+def _fold(op: Any, x: Any) -> Any:
     whole = jax.ShapeDtypeStruct(op.output_tensor.sizes, op.output_tensor.dtype)
-
-    def of(x: Any) -> Any:
-        columns = x.reshape(x.shape[-3:])
-        return jax.linear_transpose(lambda y: _unfolded(op, y), whole)(columns)[0]
-
-    return of
+    columns = x.reshape(x.shape[-3:])
+    return jax.linear_transpose(lambda y: _unfolded(op, y), whole)(columns)[0]
 
 
 EXPRESSIONS = {
@@ -139,6 +99,6 @@ EXPRESSIONS = {
     "MAX_POOLING_GRAD": _max_grad,
     "MAX_UNPOOLING": _unpooling,
     "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantized,
-    "UNFOLD": lambda op: lambda x: _unfolded(op, x).reshape(op.output_tensor.sizes),
+    "UNFOLD": lambda op, x: _unfolded(op, x).reshape(op.output_tensor.sizes),
     "FOLD": _fold,
 }

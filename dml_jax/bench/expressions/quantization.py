@@ -1,11 +1,30 @@
 """Casts and quantization as a user of JAX writes them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
 
 
-def _quantized(v: Any, zero: Any, dtype: Any) -> Any:
+def activated(op: Any, y: Any) -> Any:
+    """Return `y` behind the operator's activation, if it has one."""
+    return y if op.fused_activation is None else op.fused_activation(y)
+
+
+def given(op: Any, arrays: Iterable[Any]) -> list[Any]:
+    """Return `arrays` by the operator's inputs in order, None for those that it has not."""
+    left = iter(arrays)
+    tensors = (getattr(op, f.name) for f in op.fields if f.tensor and not f.tensor.output)
+    return [None if tensor is None else next(left) for tensor in tensors]
+
+
+def along(values: Any, axis: int, rank: int) -> Any:
+    """Return values along one axis of an array of this rank."""
+    return values.reshape([-1 if d == axis else 1 for d in range(rank)])
+
+
+def quantized(v: Any, zero: Any, dtype: Any) -> Any:
+    """Return `v` rounded, `zero` added, within the numbers of an integer type."""
     limits = jnp.iinfo(dtype)
     steps = jnp.round(v) + (0 if zero is None else zero.astype(jnp.float32))
     return jnp.clip(steps, limits.min, limits.max).astype(dtype)
@@ -17,57 +36,45 @@ def _real(x: Any, scale: Any, zero: Any) -> Any:
 
 
 def _spread(t: Any, sizes: Any) -> Any:
-    for d, n in enumerate(sizes):
-        t = jnp.repeat(t, n // t.shape[d], d)
+    if t is not None:
+        for d, n in enumerate(sizes):
+            t = jnp.repeat(t, n // t.shape[d], d)
     return t
 
 
-def _dynamic(op: Any) -> Any:
+def _dynamic(op: Any, x: Any) -> Any:
     dtype = op.output_tensor.dtype
     limits = jnp.iinfo(dtype)
-
-    def quantize(x: Any) -> Any:
-        low, high = jnp.minimum(x.min(), 0), jnp.maximum(x.max(), 0)
-        scale = (high - low) / (limits.max - limits.min)
-        zero = jnp.round(limits.min - low / scale).astype(dtype)
-        ones = (1,) * x.ndim
-        return _quantized(x / scale, zero, dtype), scale.reshape(ones), zero.reshape(ones)
-
-    return quantize
+    low, high = jnp.minimum(x.min(), 0), jnp.maximum(x.max(), 0)
+    scale = (high - low) / (limits.max - limits.min)
+    zero = jnp.round(limits.min - low / scale).astype(dtype)
+    ones = (1,) * x.ndim
+    return quantized(x / scale, zero, dtype), scale.reshape(ones), zero.reshape(ones)
 
 
-def _blocks(zero: Any, sizes: Any) -> Any:
-    return _spread(zero[0], sizes) if zero else None
+def _quantize(op: Any, x: Any, scale: Any, zero: Any = None) -> Any:
+    steps = x / _spread(scale, x.shape)
+    return quantized(steps, _spread(zero, x.shape), op.output_tensor.dtype)
 
 
-def _add(op: Any) -> Any:
-    tensors = [getattr(op, f.name) for f in op.fields if f.tensor and not f.tensor.output]
+def _dequantize(op: Any, x: Any, scale: Any, zero: Any = None) -> Any:
+    real = _real(x, _spread(scale, x.shape), _spread(zero, x.shape))
+    return real.astype(op.output_tensor.dtype)
 
-    def add(*arrays: Any) -> Any:
-        given = iter(arrays)
-        a, sa, za, b, sb, zb, s, z = (None if t is None else next(given) for t in tensors)
-        total = _real(a, sa, za) + _real(b, sb, zb)
-        return _quantized(total / s, z, op.output_tensor.dtype)
 
-    return add
+def _add(op: Any, *arrays: Any) -> Any:
+    a, sa, za, b, sb, zb, s, z = given(op, arrays)
+    return quantized((_real(a, sa, za) + _real(b, sb, zb)) / s, z, op.output_tensor.dtype)
 
 
 EXPRESSIONS = {
-    "CAST": lambda op: lambda x: x.astype(op.output_tensor.dtype),
-    "ELEMENT_WISE_QUANTIZE_LINEAR": lambda op: (
-        lambda x, scale, zero=None: _quantized(x / scale, zero, op.output_tensor.dtype)
+    "CAST": lambda op, x: x.astype(op.output_tensor.dtype),
+    "ELEMENT_WISE_QUANTIZE_LINEAR": lambda op, x, scale, zero=None: quantized(
+        x / scale, zero, op.output_tensor.dtype
     ),
-    "ELEMENT_WISE_DEQUANTIZE_LINEAR": lambda op: lambda x, scale, zero=None: _real(x, scale, zero),
+    "ELEMENT_WISE_DEQUANTIZE_LINEAR": lambda op, x, scale, zero=None: _real(x, scale, zero),
     "DYNAMIC_QUANTIZE_LINEAR": _dynamic,
-    "QUANTIZE": lambda op: (
-        lambda x, scale, *zero: _quantized(
-            x / _spread(scale, x.shape), _blocks(zero, x.shape), op.output_tensor.dtype
-        )
-    ),
-    "DEQUANTIZE": lambda op: (
-        lambda x, scale, *zero: _real(x, _spread(scale, x.shape), _blocks(zero, x.shape)).astype(
-            op.output_tensor.dtype
-        )
-    ),
+    "QUANTIZE": _quantize,
+    "DEQUANTIZE": _dequantize,
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": _add,
 }

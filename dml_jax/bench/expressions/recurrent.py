@@ -8,22 +8,19 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def _scanned(cell: Callable[..., Any], count: int) -> Callable[[Any], Callable[..., Any]]:
+def _scanned(cell: Callable[..., Any], count: int) -> Callable[..., Any]:
     """Return the expression of a cell with `count` states."""
 
-    def expression(op: Any) -> Callable[..., Any]:
-        def call(x: jax.Array, weight: jax.Array, recurrence: jax.Array) -> Any:
-            w, r = weight[0, 0], recurrence[0, 0]
-            first = (jnp.zeros((x.shape[2], r.shape[1]), x.dtype),) * count
+    def expression(op: Any, x: jax.Array, weight: jax.Array, recurrence: jax.Array) -> Any:
+        w, r = weight[0, 0], recurrence[0, 0]
+        first = (jnp.zeros((x.shape[2], r.shape[1]), x.dtype),) * count
 
-            def step(states: Any, part: jax.Array) -> Any:
-                states = cell(part, r, *states)
-                return states, states[0]
+        def step(states: Any, part: jax.Array) -> Any:
+            states = cell(part, r, *states)
+            return states, states[0]
 
-            last, outputs = lax.scan(step, first, x[0] @ w.T)
-            return outputs[:, None], *(state[None, None] for state in last)
-
-        return call
+        last, outputs = lax.scan(step, first, x[0] @ w.T)
+        return outputs[:, None], *(state[None, None] for state in last)
 
     return expression
 
@@ -41,7 +38,7 @@ def _gru(part: Any, r: Any, h: Any) -> Any:
     return ((1 - z) * new + z * h,)
 
 
-EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+EXPRESSIONS = {
     "RNN": _scanned(lambda part, r, h: (jnp.tanh(part + h @ r.T),), 1),
     "LSTM": _scanned(_lstm, 2),
     "GRU": _scanned(_gru, 1),

@@ -27,35 +27,26 @@ def _taps(op: Any, place: Any, size: int) -> list[tuple[Any, Any]]:
     ]
 
 
-def _align(op: Any, sizes: Any) -> Any:
+def _align(op: Any, sizes: Any, x: Any, rois: Any, batch: Any) -> Any:
     _, _, height, width = sizes
-
-    def align(x: Any, rois: Any, batch: Any) -> Any:
-        pictures = jnp.asarray(x, jnp.float32).transpose(0, 2, 3, 1)
-        x1, y1, x2, y2 = jnp.asarray(rois, jnp.float32).reshape(-1, 4).T
-        ys, n = _place(op, y1, y2, height)
-        xs, _ = _place(op, x1, x2, width)
-        index = batch.reshape(-1, 1, 1)
-        total = sum(
-            pictures[index, y[:, :, None], z[:, None, :]]
-            * (v[:, :, None] * w[:, None, :])[..., None]
-            for y, v in _taps(op, ys, x.shape[2])
-            for z, w in _taps(op, xs, x.shape[3])
-        )
-        parts = jnp.reshape(total, (-1, height, n, width, n, x.shape[1]))
-        reduced = parts.max((2, 4)) if op.reduction_function.name == "MAX" else parts.mean((2, 4))
-        return reduced.transpose(0, 3, 1, 2).astype(x.dtype)
-
-    return align
+    pictures = jnp.asarray(x, jnp.float32).transpose(0, 2, 3, 1)
+    x1, y1, x2, y2 = jnp.asarray(rois, jnp.float32).reshape(-1, 4).T
+    ys, n = _place(op, y1, y2, height)
+    xs, _ = _place(op, x1, x2, width)
+    index = batch.reshape(-1, 1, 1)
+    total = sum(
+        pictures[index, y[:, :, None], z[:, None, :]] * (v[:, :, None] * w[:, None, :])[..., None]
+        for y, v in _taps(op, ys, x.shape[2])
+        for z, w in _taps(op, xs, x.shape[3])
+    )
+    parts = jnp.reshape(total, (-1, height, n, width, n, x.shape[1]))
+    reduced = parts.max((2, 4)) if op.reduction_function.name == "MAX" else parts.mean((2, 4))
+    return reduced.transpose(0, 3, 1, 2).astype(x.dtype)
 
 
-def _align_gradient(op: Any) -> Any:
-    align = _align(op, op.input_gradient_tensor.sizes)
-
-    def gradient(x: Any, dy: Any, rois: Any, batch: Any) -> Any:
-        return jax.vjp(lambda x, rois: align(x, rois, batch), x, rois)[1](dy)
-
-    return gradient
+def _align_gradient(op: Any, x: Any, dy: Any, rois: Any, batch: Any) -> Any:
+    sizes = op.input_gradient_tensor.sizes
+    return jax.vjp(lambda x, rois: _align(op, sizes, x, rois, batch), x, rois)[1](dy)
 
 
 def _bins(start: Any, end: Any, count: int, size: int) -> Any:
@@ -67,30 +58,23 @@ def _bins(start: Any, end: Any, count: int, size: int) -> Any:
     return (place >= first[..., None]) & (place < last[..., None])
 
 
-def _pool(op: Any) -> Any:
-    size = op.pooled_size
-
+def _pool(op: Any, x: Any, rois: Any) -> Any:
     def one(picture: Any, rows: Any, columns: Any) -> Any:
         tall = jnp.where(rows[None, :, :, None], picture[:, None], -jnp.inf).max(2)
         return jnp.where(columns[None, None], tall[:, :, None], -jnp.inf).max(3)
 
-    def pool(x: Any, rois: Any) -> Any:
-        batch, *corners = jnp.asarray(rois, jnp.float32).reshape(-1, 5).T
-        x1, y1, x2, y2 = (jnp.round(c * op.spatial_scale).astype(jnp.int32) for c in corners)
-        rows = _bins(y1, y2, size.height, x.shape[2])
-        columns = _bins(x1, x2, size.width, x.shape[3])
-        batch = batch.astype(jnp.int32).clip(0, x.shape[0] - 1)
-        y = jax.lax.map(
-            lambda each: one(jnp.asarray(x)[each[0]], *each[1:]), (batch, rows, columns)
-        )
-        return jnp.where(jnp.isinf(y), 0, y).astype(x.dtype)
-
-    return pool
+    batch, *corners = jnp.asarray(rois, jnp.float32).reshape(-1, 5).T
+    x1, y1, x2, y2 = (jnp.round(c * op.spatial_scale).astype(jnp.int32) for c in corners)
+    rows = _bins(y1, y2, op.pooled_size.height, x.shape[2])
+    columns = _bins(x1, x2, op.pooled_size.width, x.shape[3])
+    batch = batch.astype(jnp.int32).clip(0, x.shape[0] - 1)
+    y = jax.lax.map(lambda each: one(jnp.asarray(x)[each[0]], *each[1:]), (batch, rows, columns))
+    return jnp.where(jnp.isinf(y), 0, y).astype(x.dtype)
 
 
 EXPRESSIONS = {
-    "ROI_ALIGN": lambda op: _align(op, op.output_tensor.sizes),
-    "ROI_ALIGN1": lambda op: _align(op, op.output_tensor.sizes),
+    "ROI_ALIGN": lambda op, *xs: _align(op, op.output_tensor.sizes, *xs),
+    "ROI_ALIGN1": lambda op, *xs: _align(op, op.output_tensor.sizes, *xs),
     "ROI_ALIGN_GRAD": _align_gradient,
     "ROI_POOLING": _pool,
 }

@@ -16,38 +16,36 @@ def _tents(n: int, m: int) -> np.ndarray:
     return (np.stack(inside, 1) / weights.sum(1, keepdims=True)).astype(np.float32)
 
 
-def _lower(sizes: Any, counts: Any) -> Any:
-    """Return the function that reads the element at or before each place of the last two axes."""
-    pairs = list(zip(sizes, counts, strict=True))[-2:]
-    places = [np.floor((np.arange(m) + 0.5) * n / m - 0.5).clip(0).astype(int) for n, m in pairs]
-    return lambda x: x[..., places[0][:, None], places[1]]
+def _lower(x: Any, pairs: Any) -> Any:
+    """Return the elements at or before each place of the last two axes."""
+    rows, columns = (
+        np.floor((np.arange(m) + 0.5) * n / m - 0.5).clip(0).astype(int) for n, m in pairs
+    )
+    return x[..., rows[:, None], columns]
 
 
-def _forward(op: Any, sizes: Any, counts: Any) -> Any:
+def _forward(op: Any, x: Any, counts: Any) -> Any:
     """Return a resize between centres, which typical uses are."""
+    pairs = list(zip(x.shape, counts, strict=True))[-2:]
     if op.interpolation_mode.name != "LINEAR":
         if op.short_name in ("RESAMPLE2", "RESAMPLE3", "RESAMPLE_GRAD1"):
-            return _lower(sizes, counts)
-        return lambda x: jax.image.resize(x, counts, "nearest")
+            return _lower(x, pairs)
+        return jax.image.resize(x, counts, "nearest")
     if not op.antialiased:
-        return lambda x: jax.image.resize(x, counts, "linear", antialias=False)
-    rows, columns = (_tents(n, m) for n, m in list(zip(sizes, counts, strict=True))[-2:])
-
-    def averaged(x: Any) -> Any:
-        wide = jnp.einsum("nchw,yh,xw->ncyx", jnp.asarray(x, jnp.float32), rows, columns)
-        return (wide if x.dtype.kind == "f" else jnp.round(wide)).astype(x.dtype)
-
-    return averaged
+        return jax.image.resize(x, counts, "linear", antialias=False)
+    rows, columns = (_tents(n, m) for n, m in pairs)
+    wide = jnp.einsum("nchw,yh,xw->ncyx", jnp.asarray(x, jnp.float32), rows, columns)
+    return (wide if x.dtype.kind == "f" else jnp.round(wide)).astype(x.dtype)
 
 
-def _resampled(op: Any) -> Any:
-    return _forward(op, op.input_tensor.sizes, op.output_tensor.sizes)
+def _resampled(op: Any, x: Any) -> Any:
+    return _forward(op, x, op.output_tensor.sizes)
 
 
-def _gradient(op: Any) -> Any:
-    sizes = op.output_gradient_tensor.sizes
-    forward = _forward(op, sizes, op.input_gradient_tensor.sizes)
-    return lambda dy: jax.vjp(forward, jnp.zeros(sizes, dy.dtype))[1](dy)[0]
+def _gradient(op: Any, dy: Any) -> Any:
+    sizes = op.input_gradient_tensor.sizes
+    like = jnp.zeros(op.output_gradient_tensor.sizes, dy.dtype)
+    return jax.vjp(lambda x: _forward(op, x, sizes), like)[1](dy)[0]
 
 
 EXPRESSIONS = {

@@ -7,37 +7,27 @@ from jax import lax
 
 
 def _cumulative(function: Any, exclusive: str, identity: int) -> Any:
-    def expression(op: Any) -> Any:
-        axis, is_exclusive = op.axis, getattr(op, exclusive)
-
+    def expression(op: Any, x: Any) -> Any:
         def turned(x: Any) -> Any:
-            return jnp.flip(x, axis) if op.axis_direction.name == "DECREASING" else x
+            return jnp.flip(x, op.axis) if op.axis_direction.name == "DECREASING" else x
 
-        def of(x: Any) -> Any:
-            x = turned(x)
-            if is_exclusive:
-                first = jnp.full_like(lax.slice_in_dim(x, 0, 1, axis=axis), identity)
-                x = jnp.concatenate([first, lax.slice_in_dim(x, 0, -1, axis=axis)], axis)
-            return turned(function(x, axis, dtype=x.dtype))
-
-        return of
+        x = turned(x)
+        if getattr(op, exclusive):
+            first = jnp.full_like(lax.slice_in_dim(x, 0, 1, axis=op.axis), identity)
+            x = jnp.concatenate([first, lax.slice_in_dim(x, 0, -1, axis=op.axis)], op.axis)
+        return turned(function(x, op.axis, dtype=x.dtype))
 
     return expression
 
 
-def _top_k(op: Any) -> Any:
-    increasing = getattr(op, "axis_direction", None) is not None and (
-        op.axis_direction.name == "INCREASING"
-    )
-
-    def of(x: Any) -> Any:
-        lines = jnp.moveaxis(x, op.axis, -1)
-        values, index = lax.top_k(-lines if increasing else lines, op.k)
-        values = -values if increasing else values
-        index = index.astype(op.output_index_tensor.dtype)
-        return jnp.moveaxis(values, -1, op.axis), jnp.moveaxis(index, -1, op.axis)
-
-    return of
+def _top_k(op: Any, x: Any) -> Any:
+    direction = getattr(op, "axis_direction", None)
+    is_increasing = direction is not None and direction.name == "INCREASING"
+    lines = jnp.moveaxis(x, op.axis, -1)
+    values, index = lax.top_k(-lines if is_increasing else lines, op.k)
+    values = -values if is_increasing else values
+    index = index.astype(op.output_index_tensor.dtype)
+    return jnp.moveaxis(values, -1, op.axis), jnp.moveaxis(index, -1, op.axis)
 
 
 EXPRESSIONS = {

@@ -4,6 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from dml_jax.bench.expressions.quantization import along
+
 _MODES: dict[str, Any] = {
     "EDGE": "edge",
     "REFLECTION": "reflect",
@@ -20,37 +22,33 @@ def _window(op: Any, counts: Any) -> Any:
     return tuple(places)
 
 
-def _slice(op: Any) -> Any:
+def _slice(op: Any, x: Any) -> Any:
     triples = zip(op.offsets, op.sizes, op.strides, strict=True)
-    places = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in triples)
-    return lambda x: x[places]
+    return x[tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in triples)]
 
 
-def _slice_grad(op: Any) -> Any:
-    sizes = op.output_gradient_tensor.sizes
-    return lambda x: jnp.zeros(sizes, x.dtype).at[_window(op, x.shape)].set(x)
+def _slice_grad(op: Any, x: Any) -> Any:
+    zeros = jnp.zeros(op.output_gradient_tensor.sizes, x.dtype)
+    return zeros.at[_window(op, x.shape)].set(x)
 
 
-def _padding(op: Any) -> Any:
+def _padding(op: Any, x: Any) -> Any:
     widths = list(zip(op.start_padding, op.end_padding, strict=True))
     if op.padding_mode.name == "CONSTANT":
-        return lambda x: jnp.pad(x, widths, constant_values=op.padding_value)
-    return lambda x: jnp.pad(x, widths, _MODES[op.padding_mode.name])
+        return jnp.pad(x, widths, constant_values=op.padding_value)
+    return jnp.pad(x, widths, _MODES[op.padding_mode.name])
 
 
-def _reverse(op: Any) -> Any:
-    def reverse(x: Any, lengths: Any) -> Any:
-        n = x.shape[op.axis]
-        place = jnp.arange(n).reshape([-1 if d == op.axis else 1 for d in range(x.ndim)])
-        length = jnp.minimum(lengths, n).astype(place.dtype)
-        return jnp.take_along_axis(x, jnp.where(place < length, length - 1 - place, place), op.axis)
-
-    return reverse
+def _reverse(op: Any, x: Any, lengths: Any) -> Any:
+    n = x.shape[op.axis]
+    place = along(jnp.arange(n), op.axis, x.ndim)
+    length = jnp.minimum(lengths, n).astype(place.dtype)
+    return jnp.take_along_axis(x, jnp.where(place < length, length - 1 - place, place), op.axis)
 
 
 EXPRESSIONS = {
     "SLICE": _slice,
-    "SLICE1": lambda op: lambda x: x[_window(op, op.output_tensor.sizes)],
+    "SLICE1": lambda op, x: x[_window(op, op.output_tensor.sizes)],
     "SLICE_GRAD": _slice_grad,
     "PADDING": _padding,
     "PADDING1": _padding,

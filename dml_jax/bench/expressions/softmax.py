@@ -1,12 +1,7 @@
 """What a user of JAX would write for softmax."""
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-
-LAST = (-1,)
 
 
 def _hardmax(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
@@ -17,11 +12,11 @@ def _hardmax(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
     return jnp.moveaxis(tops.reshape(last.shape), range(x.ndim - len(axes), x.ndim), axes)
 
 
-EXPRESSIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
-    "ACTIVATION_SOFTMAX": lambda op: jax.nn.softmax,
-    "ACTIVATION_SOFTMAX1": lambda op: lambda x: jax.nn.softmax(x, op.axes),
-    "ACTIVATION_LOG_SOFTMAX": lambda op: jax.nn.log_softmax,
-    "ACTIVATION_LOG_SOFTMAX1": lambda op: lambda x: jax.nn.log_softmax(x, op.axes),
-    "ACTIVATION_HARDMAX": lambda op: lambda x: _hardmax(x, LAST),
-    "ACTIVATION_HARDMAX1": lambda op: lambda x: _hardmax(x, op.axes),
+EXPRESSIONS = {
+    "ACTIVATION_SOFTMAX": lambda op, x: jax.nn.softmax(x),
+    "ACTIVATION_SOFTMAX1": lambda op, x: jax.nn.softmax(x, op.axes),
+    "ACTIVATION_LOG_SOFTMAX": lambda op, x: jax.nn.log_softmax(x),
+    "ACTIVATION_LOG_SOFTMAX1": lambda op, x: jax.nn.log_softmax(x, op.axes),
+    "ACTIVATION_HARDMAX": lambda op, x: _hardmax(x, (-1,)),
+    "ACTIVATION_HARDMAX1": lambda op, x: _hardmax(x, op.axes),
 }
