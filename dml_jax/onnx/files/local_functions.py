@@ -9,7 +9,6 @@ from dml_jax.onnx.files.attributes import domain_of
 
 Opsets = Mapping[str, int]
 
-
 FunctionKey = tuple[str, str, str]
 
 

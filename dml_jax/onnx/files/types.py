@@ -16,9 +16,7 @@ from dml_jax.lowering.dtypes import has_x64
 
 Shape = tuple[int, ...]
 
-
 _DENSE_MAX = 1 << 28  # bytes of a sparse tensor with its zeros
-
 
 _TYPES = {
     TensorProto.FLOAT: "FLOAT32",
@@ -34,26 +32,20 @@ _TYPES = {
     },
 }
 
-
 _NARROWED = {"INT64": "INT32", "UINT64": "UINT32"}  # while 64-bit types are off in JAX
 
-
 _QUANTIZED = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4}
-
 
 WITHOUT_X64 = (
     'while 64-bit types are off in JAX (turn them on: jax.config.update("jax_enable_x64", True))'
 )
 
-
 ELEMENTS_MAX = 2**32 - 1
-
 
 _SMALL = (
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     *("float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
 )
-
 
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 

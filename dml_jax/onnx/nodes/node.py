@@ -20,18 +20,6 @@ from dml_jax.onnx.files.types import Shape, Type
 from dml_jax.onnx.nodes.op_types import OpType, Translator, function_of, of_version
 from dml_jax.onnx.nodes.tensor import Tensor
 
-"""The domain of ONNX Runtime's own op types, which have no schemas here."""
-
-
-"""The version before which ONNX's reference implementation is wrong in all versions."""
-
-"""The record of each op type, by its domain and name."""
-
-
-"""Register what translates op types in place, as `translates` registers a translator."""
-
-"""Register the fallback of op types, as `translates` registers a translator."""
-
 
 class Node:
     """A node of the network as its translator reads it.

@@ -83,7 +83,6 @@ class OpType:
 
 MISREAD = 1 << 30
 
-
 OP_TYPES: dict[tuple[str, str], OpType] = defaultdict(OpType)
 
 
@@ -107,7 +106,6 @@ def translates(
 
 
 inlines = functools.partial(translates, to="inlined")
-
 
 fallback = functools.partial(translates, to="fallbacks")
 

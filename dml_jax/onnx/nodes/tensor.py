@@ -12,13 +12,6 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import Shape, Type
 
-"""Ends the rule of what JAX cannot hold by default."""
-
-"""The elements that a tensor of DirectML has at most."""
-
-
-"""The type of the count of a padded tensor."""
-
 
 @dataclass
 class TensorList:

@@ -15,8 +15,6 @@ from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value, domain_of, label_of
 from dml_jax.onnx.nodes.node import Node
 
-"""The domain, the name and the overload of a function of a model."""
-
 _KNOWN_MAX = 1 << 28  # bytes
 _STEPS_MAX = 1 << 20
 _LOOPS = {  # op types whose reference implementation has loops of Python
@@ -24,7 +22,6 @@ _LOOPS = {  # op types whose reference implementation has loops of Python
     *("LRN", "LpPool", "MaxPool", "MaxUnpool", "NonMaxSuppression", "QLinearConv", "Resize"),
     *("RoiAlign", "STFT", "TensorScatter", "TfIdfVectorizer", "Unique", "Upsample"),
 }
-
 
 _AS_ONNX = {(MICROSOFT, name): 27 for name in ("CausalConvWithState", "LinearAttention")}
 """Op types of ONNX Runtime that ONNX has too, and the version that defined them."""
