@@ -23,35 +23,11 @@ from dml_jax.system.unchanged_programs import need as _need
 
 _need("onnx", "read ONNX models", "onnx")
 
-from dml_jax.onnxruntime import capi
-from dml_jax.onnxruntime.enumerations import (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
-    OrtAllocatorType,
-    OrtDeviceMemoryType,
-    OrtDeviceVendorId,
-    OrtMemoryInfoDeviceType,
-    OrtMemType,
-    OrtSparseFormat,
-)
+from dml_jax.onnxruntime import capi, enumerations, module
+from dml_jax.onnxruntime.enumerations import *  # noqa: F403
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
-from dml_jax.onnxruntime.module import (
-    copy_tensors,
-    disable_telemetry_events,
-    enable_telemetry_events,
-    get_build_info,
-    get_version_string,
-    has_collective_ops,
-    preload_dlls,
-    print_debug_info,
-    set_default_logger_callback,
-    set_default_logger_severity,
-    set_default_logger_verbosity,
-    set_global_thread_pool_sizes,
-    set_seed,
-)
+from dml_jax.onnxruntime.module import *  # noqa: F403
 from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 from dml_jax.onnxruntime.refused import MODULE as _REFUSED
@@ -60,43 +36,23 @@ from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
-    "OrtAllocatorType",
     "OrtDevice",
-    "OrtDeviceMemoryType",
-    "OrtDeviceVendorId",
-    "OrtMemType",
-    "OrtMemoryInfoDeviceType",
-    "OrtSparseFormat",
     "OrtValue",
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
     "__version__",
     "capi",
-    "copy_tensors",
-    "disable_telemetry_events",
-    "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
-    "get_build_info",
     "get_device",
-    "get_version_string",
-    "has_collective_ops",
-    "preload_dlls",
-    "print_debug_info",
-    "set_default_logger_callback",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-    "set_global_thread_pool_sizes",
-    "set_seed",
 ]
+__all__ += enumerations.__all__
+__all__ += module.__all__
 
 SessionIOBinding = IOBinding
 onnxruntime_validation = capi.onnxruntime_validation

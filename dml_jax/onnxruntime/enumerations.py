@@ -2,6 +2,18 @@
 
 import enum
 
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "OrtAllocatorType",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtMemType",
+    "OrtMemoryInfoDeviceType",
+    "OrtSparseFormat",
+]
+
 
 class _Named(enum.IntEnum):
     """An enumeration whose members print their names, as ONNX Runtime's do."""

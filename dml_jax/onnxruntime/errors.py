@@ -34,24 +34,8 @@ class NoSuchFile(OnnxRuntimeError):
     """The file of a model does not exist."""
 
 
-class NoModel(OnnxRuntimeError):
-    """A session has no model."""
-
-
-class EngineError(OnnxRuntimeError):
-    """The engine failed; never raised here."""
-
-
-class RuntimeException(OnnxRuntimeError):
-    """A node failed while it ran."""
-
-
 class InvalidProtobuf(OnnxRuntimeError):
     """The bytes are no ONNX model."""
-
-
-class ModelLoaded(OnnxRuntimeError):
-    """A model was loaded before; never raised here."""
 
 
 class NotImplemented(OnnxRuntimeError):  # noqa: A001
@@ -66,20 +50,20 @@ class EPFail(OnnxRuntimeError):
     """A provider failed."""
 
 
-class ModelLoadCanceled(OnnxRuntimeError):
-    """Loading was canceled; never raised here."""
+def _named(name: str) -> type[OnnxRuntimeError]:
+    """Return an exception that nothing here raises by itself."""
+    text = "An exception of ONNX Runtime."
+    return type(name, (OnnxRuntimeError,), {"__doc__": text, "__module__": __name__})
 
 
-class ModelRequiresCompilation(OnnxRuntimeError):
-    """A model has to be compiled first; never raised here."""
-
-
-class NotFound(OnnxRuntimeError):
-    """Something with that name is not there."""
-
-
-class DeviceReset(OnnxRuntimeError):
-    """A device was reset; never raised here."""
+DeviceReset = _named("DeviceReset")
+EngineError = _named("EngineError")
+ModelLoadCanceled = _named("ModelLoadCanceled")
+ModelLoaded = _named("ModelLoaded")
+ModelRequiresCompilation = _named("ModelRequiresCompilation")
+NoModel = _named("NoModel")
+NotFound = _named("NotFound")
+RuntimeException = _named("RuntimeException")
 
 
 def sentence(text: str) -> DmlError:

@@ -10,6 +10,22 @@ from dml_jax.errors import with_article
 from dml_jax.onnxruntime.ort_values import OrtValue
 from dml_jax.onnxruntime.version import VERSION
 
+__all__ = [
+    "copy_tensors",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_build_info",
+    "get_version_string",
+    "has_collective_ops",
+    "preload_dlls",
+    "print_debug_info",
+    "set_default_logger_callback",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
+    "set_seed",
+]
+
 
 def get_version_string() -> str:
     """Return the version of ONNX Runtime whose API this is."""

@@ -19,7 +19,6 @@ PROGRAMS_ENTRY = "session.dml_jax_programs"
 QUICK_ENTRY = "session.dml_jax_quick_compile"
 CACHE_ENTRY = "session.dml_jax_cache"
 DEFAULTS = {CACHE_ENTRY: "0"}
-"""The session config entry that says how many programs a session keeps."""
 
 
 class _Fields:
