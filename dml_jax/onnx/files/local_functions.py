@@ -1,11 +1,11 @@
 """Functions of a model: their keys, attributes and calls."""
 
 from collections.abc import Collection, Mapping
-from copy import deepcopy
 
 import onnx
 
 from dml_jax.onnx.files.attributes import domain_of
+from dml_jax.onnx.files.topology import within
 
 Opsets = Mapping[str, int]
 
@@ -19,27 +19,19 @@ def key_of(domain: str, name: str, overload: str) -> FunctionKey:
 
 def without(node: onnx.NodeProto, left_out: Collection[str]) -> None:
     """Leave out the inputs of a function's node that the call of the function leaves out."""
-    for index, name in enumerate(node.input):
-        if name in left_out:
-            node.input[index] = ""
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                without(inner, left_out)
+    for inner in within(node):
+        for index, name in enumerate(inner.input):
+            if name in left_out:
+                inner.input[index] = ""
 
 
 def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:
     """Replace the attributes of a function's node that name attributes of its call."""
-    kept = []
-    for attribute in node.attribute:
-        if not attribute.ref_attr_name:
-            for graph in (attribute.g, *attribute.graphs):
-                for inner in graph.node:
-                    fill(inner, given)
-            kept.append(attribute)
-        elif attribute.ref_attr_name in given:
-            copy = deepcopy(given[attribute.ref_attr_name])
-            copy.name = attribute.name
-            kept.append(copy)
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    for inner in within(node):
+        for attribute in [a for a in inner.attribute if a.ref_attr_name]:
+            name, value = attribute.name, given.get(attribute.ref_attr_name)
+            if value is None:
+                inner.attribute.remove(attribute)
+            else:
+                attribute.CopyFrom(value)
+                attribute.name = name

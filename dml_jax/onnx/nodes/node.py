@@ -21,6 +21,17 @@ from dml_jax.onnx.nodes.op_types import OpType, Translator, function_of, of_vers
 from dml_jax.onnx.nodes.tensor import Tensor
 
 
+def refused(field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
+    """Return the error that a part of a node breaks a rule; `kind` as of `Fault`."""
+    return DmlError([Fault("", field, rule, value, kind=kind)])
+
+
+def expect(holds: object, field: str, rule: str, value: object) -> None:
+    """Raise `DmlError` unless a rule of a part of a node holds, which sizes may decide."""
+    if not holds:
+        raise refused(field, rule, value)
+
+
 class Node:
     """A node of the network as its translator reads it.
 
@@ -45,6 +56,7 @@ class Node:
     """
 
     bounds: Any = None
+    expect, refusal = staticmethod(expect), staticmethod(refused)
 
     def __init__(
         self,
@@ -200,23 +212,3 @@ class Node:
         if not -max(rank, 1) <= axis < max(rank, 1):
             raise self.refusal(name, f"be in [{-rank}, {rank - 1}]", axis)
         return axis + rank if axis < 0 else axis
-
-    def expect(self, holds: object, field: str, rule: str, value: object) -> None:
-        """Raise `DmlError` unless a rule of `field` holds."""
-        if not holds:
-            raise self.refusal(field, rule, value)
-
-    def refusal(self, field: str, rule: str, value: object, kind: str = OF_SIZES) -> DmlError:
-        """Return the error that `field` of the node breaks a rule; `kind` as of `Fault`."""
-        return DmlError([Fault("", field, rule, value, kind=kind)])
-
-
-def expect(holds: object, field: str, rule: str, value: object) -> None:
-    """Raise `DmlError` unless a rule of a part of the node holds, which sizes may decide."""
-    if not holds:
-        raise refused(field, rule, value)
-
-
-def refused(field: str, rule: str, value: object) -> DmlError:
-    """Return the error that a part of a node breaks a rule, which sizes may decide."""
-    return DmlError([Fault("", field, rule, value, kind=OF_SIZES)])
