@@ -1,37 +1,25 @@
 """`IOBinding`: inputs and outputs that are bound to memory before a run."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from dml_jax.errors import nearest
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue, dtype_of
-from dml_jax.system.aligned_memory import Pages
-
-
-class _Session(Protocol):
-    """What a binding reads of a session."""
-
-    input_names: list[str]
-    output_names: list[str]
-    pages: Pages
-
-    def values_of(
-        self, names: Any, feeds: Mapping[str, Any], options: Any, memory: Any
-    ) -> list[Any]: ...
 
 
 class IOBinding:
     """The memory that the inputs and the outputs of a session's runs have.
 
     Args:
-        session: the session.
+        session: the `InferenceSession`.
     """
 
-    def __init__(self, session: _Session):
+    def __init__(self, session: Any):
         self._session = session
         self._inputs: dict[str, OrtValue] = {}
         self._outputs: dict[str, OrtValue | None] = {}
@@ -56,15 +44,10 @@ class IOBinding:
         shape: Sequence[int],
         buffer_ptr: int,
     ) -> None:
-        """Give an input the memory at an address of the CPU.
+        """Give an input the memory at an address of the CPU, `buffer_ptr`.
 
-        Args:
-            name: the input.
-            device_type: "cpu"; memory of a GPU is given by `bind_ortvalue_input`.
-            device_id: the number of the device.
-            element_type: a type of NumPy, or ONNX's number of it.
-            shape: the sizes.
-            buffer_ptr: the address of the first element.
+        `device_type` is "cpu": memory of a GPU is given by `bind_ortvalue_input`. `element_type` is
+        a type of NumPy, or ONNX's number of it.
         """
         self._need_cpu(device_type)
         self.bind_ortvalue_input(name, OrtValue(_at(buffer_ptr, element_type, shape)))
@@ -83,15 +66,9 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Ask for an output: in memory at an address of the CPU, or in memory of its own.
+        """Ask for an output on a device, at the address `buffer_ptr` of the CPU if it is given.
 
-        Args:
-            name: the output.
-            device_type: the name of the device where it shall lie.
-            device_id: the number of the device.
-            element_type: the type of the elements at the address.
-            shape: the sizes of what lies at the address.
-            buffer_ptr: the address of the first element; None for memory of its own.
+        `element_type` and `shape` say what lies there.
         """
         self._known(name, self._session.output_names)
         self._devices[name] = OrtDevice(device_type, device_id)
@@ -108,12 +85,9 @@ class IOBinding:
 
     def _need_cpu(self, device_type: str) -> None:
         if device_type != "cpu":
-            text = (
-                f"addresses of a GPU ({device_type!r}) are not taken, since JAX owns its memory: "
-            )
-            raise errors.NotImplemented(
-                text + "use bind_ortvalue_input and bind_output without buffer_ptr"
-            )
+            text = f"addresses of a GPU ({device_type!r}) are not taken, since JAX owns its "
+            text += "memory: use bind_ortvalue_input and bind_output without buffer_ptr"
+            raise errors.NotImplemented(text)
 
     def run(self, options: Any = None) -> None:
         """Run the session, and write the outputs that were asked for."""
@@ -157,10 +131,7 @@ class IOBinding:
 
     def synchronize_outputs(self) -> None:
         """Wait until the outputs are computed."""
-        for value in self._results:
-            wait = getattr(value.held, "block_until_ready", None)
-            if wait is not None:
-                wait()
+        jax.block_until_ready([value.held for value in self._results])
 
 
 def _laid_out(result: Any, device: OrtDevice) -> OrtValue:

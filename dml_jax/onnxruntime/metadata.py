@@ -71,10 +71,9 @@ def type_text(kind: onnx.TypeProto) -> str:
         return tensor_text(kind.tensor_type.elem_type)
     if what == "sparse_tensor_type":
         return f"sparse_{tensor_text(kind.sparse_tensor_type.elem_type)}"
-    if what == "sequence_type":
-        return f"seq({type_text(kind.sequence_type.elem_type)})"
-    if what == "optional_type":
-        return f"optional({type_text(kind.optional_type.elem_type)})"
+    if what in ("sequence_type", "optional_type"):
+        word = {"sequence_type": "seq", "optional_type": "optional"}[what]
+        return f"{word}({type_text(getattr(kind, what).elem_type)})"
     if what == "map_type":
         key = tensor_text(kind.map_type.key_type)[len("tensor(") : -1]
         return f"map({key},{type_text(kind.map_type.value_type)})"

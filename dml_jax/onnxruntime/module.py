@@ -60,12 +60,7 @@ def set_default_logger_verbosity(verbosity: int) -> None:
 
 
 def set_default_logger_callback(callback: Any, severity: int = 2) -> None:
-    """Do nothing: sessions log nothing.
-
-    Args:
-        callback: never called.
-        severity: 0 (verbose) to 4 (fatal).
-    """
+    """Do nothing: sessions log nothing, and `callback` is never called."""
     _level("severity", severity, 4)
 
 
@@ -85,35 +80,17 @@ def enable_telemetry_events() -> None:
 def set_global_thread_pool_sizes(
     intra_op_num_threads: int = 0, inter_op_num_threads: int = 0
 ) -> None:
-    """Do nothing: XLA takes the threads of the machine.
-
-    Args:
-        intra_op_num_threads: threads within a node.
-        inter_op_num_threads: threads for nodes side by side.
-    """
+    """Do nothing: XLA takes the threads of the machine."""
 
 
 def preload_dlls(
     cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: Any = None
 ) -> None:
-    """Do nothing: JAX loads the libraries of CUDA.
-
-    Args:
-        cuda: CUDA's libraries.
-        cudnn: those of cuDNN.
-        msvc: those of Visual C++.
-        directory: where they are.
-    """
+    """Do nothing: JAX loads the libraries of CUDA."""
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Copy the elements of values into others of the same types and shapes.
-
-    Args:
-        src: what is copied.
-        dst: what is written.
-        stream: not taken: copies are done when the function returns.
-    """
+    """Copy the elements of values into others of the same types and shapes, without a `stream`."""
     for source, target in zip(src, dst, strict=True):
         target.update_inplace(np.asarray(source.numpy()))
 

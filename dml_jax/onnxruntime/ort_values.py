@@ -91,12 +91,7 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_numpy_with_onnx_type(data: np.ndarray, onnx_element_type: int) -> "OrtValue":
-        """Return the value whose bytes an array has, as another type of the same size (BFLOAT16).
-
-        Args:
-            data: the array.
-            onnx_element_type: ONNX's number of the type.
-        """
+        """Return the value whose bytes `data` has, as another type of its size (BFLOAT16)."""
         return OrtValue(data.view(helper.tensor_dtype_to_np_dtype(onnx_element_type)))
 
     @staticmethod
@@ -107,15 +102,7 @@ class OrtValue:
         device_id: int = 0,
         vendor_id: int = -1,
     ) -> "OrtValue":
-        """Return a value of zeros.
-
-        Args:
-            shape: its sizes.
-            element_type: a type of NumPy, or ONNX's number of it.
-            device_type: the name of the device.
-            device_id: the number of the device.
-            vendor_id: the number of its maker, or -1.
-        """
+        """Return a value of zeros; `element_type` is a type of NumPy, or ONNX's number of it."""
         zeros = np.zeros(tuple(shape), dtype_of(element_type))
         return OrtValue.ortvalue_from_numpy(zeros, device_type, device_id, vendor_id)
 

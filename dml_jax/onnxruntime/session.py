@@ -177,15 +177,9 @@ class InferenceSession:
     ) -> None:
         """Run in another thread, which then calls `callback(outputs, user_data, error)`.
 
-        Args:
-            output_names: the outputs that are asked for; None for all.
-            input_feed: an array, a list or a number for each input, by name.
-            callback: takes the outputs, `user_data`, and the text of an error, "" for none.
-            user_data: anything.
-            run_options: `RunOptions`.
+        The other arguments are those of `run`; the text of the error is "" for none.
         """
-        missing = [name for name in self._known_inputs if name not in input_feed]
-        if missing:
+        if any(name not in input_feed for name in self._known_inputs):
             checked(input_feed, self._known_inputs, self._known_defaults)
 
         def work() -> None:
@@ -204,13 +198,7 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
-        """Return the outputs as `OrtValue`s, of inputs that are such.
-
-        Args:
-            output_names: the outputs that are asked for; None for all.
-            input_dict_ort_values: an `OrtValue` for each input, by name.
-            run_options: `RunOptions`.
-        """
+        """Return the outputs of `run` as `OrtValue`s, of inputs that are such."""
         return [OrtValue(x) for x in self.run(output_names, input_dict_ort_values, run_options)]
 
     def io_binding(self) -> IOBinding:
@@ -259,12 +247,7 @@ class InferenceSession:
         providers: "Sequence[str | tuple[str, dict[Any, Any]]] | None" = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
     ) -> None:
-        """Compute with other providers from here on; programs are compiled again.
-
-        Args:
-            providers: names, or pairs of a name and options; by default the first that is there.
-            provider_options: the options of each provider.
-        """
+        """Compute with other providers from here on; programs are compiled again."""
         self._providers = chosen(providers, provider_options)
         self._source.store.clear()
         self._make_programs()

@@ -141,13 +141,7 @@ class SessionOptions(_Fields):
     def add_external_initializers_from_files_in_memory(
         self, file_names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
     ) -> None:
-        """Read external data of a model from memory.
-
-        Args:
-            file_names: the files, as the model names them.
-            buffers: what each holds.
-            lengths: the bytes of each.
-        """
+        """Read external data of a model, whose files have these names, from memory."""
         held = (bytes(memoryview(b)[:n]) for b, n in zip(buffers, lengths, strict=True))
         self.files.update(zip(file_names, held, strict=True))
 
