@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -86,34 +86,24 @@ def check_inference(proto: onnx.NodeProto) -> None:
 
     Raises `DmlError`.
     """
-    given = {a.name: a for a in proto.attribute}
-    match proto.op_type:
-        case "Split" if "num_outputs" in given:
-            name, value = "num_outputs", given["num_outputs"].i
-            is_right, rule = (
-                value == len(proto.output),
-                f"be {len(proto.output)}, as its outputs are",
-            )
-        case "Scan" if "num_scan_inputs" in given:
-            name, value = "num_scan_inputs", given["num_scan_inputs"].i
-            is_right, rule = 1 <= value <= len(proto.input), f"be in [1, {len(proto.input)}]"
-        case "GatherND" if "batch_dims" in given:
-            name, value = "batch_dims", given["batch_dims"].i
-            is_right, rule = value >= 0, "be at least 0"
-        case "LayerNormalization" if "axis" in given:
-            name, value = "axis", given["axis"].i
-            is_right, rule = abs(value) < 2**31, "be in [-rank, rank - 1]"
-        case "RoiAlign" if "sampling_ratio" in given:
-            name, value = "sampling_ratio", given["sampling_ratio"].i
-            is_right, rule = 0 <= value <= 1024, "be in [0, 1024]"
-        case "Einsum" if "equation" in given:
-            name, value = "equation", given["equation"].s.decode(errors="replace")
-            is_right = bool(_EQUATION.fullmatch(value))
-            rule = "be made of letters, commas, spaces, '...' and one '->'"
-        case _:
-            return
-    if not is_right:
-        raise DmlError([Fault("", name, rule, value)])
+    reads, gives = len(proto.input), len(proto.output)
+    rules: dict[tuple[str, str], tuple[Callable[[Any], object], str]] = {
+        ("Split", "num_outputs"): (lambda n: n == gives, f"be {gives}, as its outputs are"),
+        ("Scan", "num_scan_inputs"): (lambda n: 1 <= n <= reads, f"be in [1, {reads}]"),
+        ("GatherND", "batch_dims"): (lambda n: n >= 0, "be at least 0"),
+        ("LayerNormalization", "axis"): (lambda n: abs(n) < 2**31, "be in [-rank, rank - 1]"),
+        ("RoiAlign", "sampling_ratio"): (lambda n: 0 <= n <= 1024, "be in [0, 1024]"),
+        ("Einsum", "equation"): (
+            _EQUATION.fullmatch,
+            "be made of letters, commas, spaces, '...' and one '->'",
+        ),
+    }
+    for attribute in proto.attribute:
+        is_right, rule = rules.get((proto.op_type, attribute.name), (None, ""))
+        is_text = proto.op_type == "Einsum"
+        value = attribute.s.decode(errors="replace") if is_text else attribute.i
+        if is_right is not None and not is_right(value):
+            raise DmlError([Fault("", attribute.name, rule, value)])
 
 
 def is_too_long(name: str, shape: Sequence[int]) -> bool:
@@ -160,14 +150,7 @@ def output_types(
 ) -> list[Type | None]:
     """Return the types of a node's outputs, as ONNX infers them; None where it does not.
 
-    Args:
-        proto: the node.
-        record: what is known of its op type.
-        schema: the schema of its version; None for an op type that ONNX does not define.
-        inputs: its inputs; None for one that is left out.
-        opsets: the version of each domain.
-        ir: the version of the format.
-
+    `schema` is None for an op type that ONNX does not define, `ir` the version of the format.
     Raises `DmlError` where ONNX refuses the node.
     """
     if schema is None:
@@ -220,24 +203,13 @@ def output_types(
     return types
 
 
-def check_types(schema: defs.OpSchema | None, types: Sequence[Any]) -> None:
-    """Raise `DmlError` where an input is a tensor of elements that an op type does not take.
-
-    Args:
-        schema: the schema of its version; None for an op type that ONNX does not define.
-        types: the `Type` of each input; anything else for one that is left out or no tensor.
-    """
-    raise_if(_refused_types(schema, types) if schema is not None else ())
-
-
-def _refused_types(schema: defs.OpSchema, types: Sequence[Any]) -> list[Fault]:
-    formal = [*schema.inputs, *[*schema.inputs][-1:] * len(types)]  # the last one may repeat
+def check_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
+    """Raise `DmlError` where an input is a tensor of elements that an op type does not take."""
+    formal = [*schema.inputs, *[*schema.inputs][-1:] * len(inputs)]  # the last one may repeat
     faults = []
-    for one, found in zip(formal, types, strict=False):
-        if not isinstance(found, Type):
-            continue
-        name = onnx.TensorProto.DataType.Name(found.element)
-        if not any(f"tensor({name.lower()})" in kind for kind in one.types):
+    for one, tensor in zip(formal, inputs, strict=False):
+        name = tensor.type.name if tensor is not None else ""
+        if name and not any(f"tensor({name.lower()})" in kind for kind in one.types):
             rule = f"be {' or '.join(sorted(one.types))}"
             faults.append(Fault("", one.name, rule, Unquoted(name)))
-    return faults
+    raise_if(faults)

@@ -61,25 +61,16 @@ def body_of(node: Node) -> onnx.FunctionProto | None:
     if schema is None:
         return None
     version = own or node.opsets[domain_of(node.proto.domain)]
-    if schema.has_context_dependent_function:
-        kinds = [
-            onnx.TypeProto()
-            if t is None
-            else helper.make_tensor_type_proto(t.type.element, t.shape)
-            for t in node.inputs
-        ]
-        arguments = proto.SerializeToString(), [k.SerializeToString() for k in kinds]
-        since = [v for v in schema.context_dependent_function_opset_versions if v <= version]
-        if not since:
-            return None
-        text = schema.get_context_dependent_function_with_opset_version(max(since), *arguments)
-    elif schema.has_function:
-        since = [v for v in schema.function_opset_versions if v <= version]
-        if not since:
-            return None
-        text = schema.get_function_with_opset_version(max(since))
-    else:
+    by_context = schema.context_dependent_function_opset_versions
+    since = [v for v in by_context or schema.function_opset_versions if v <= version]
+    if not since:
         return None
+    if by_context:
+        made = [t and helper.make_tensor_type_proto(t.type.element, t.shape) for t in node.inputs]
+        arguments = proto.SerializeToString(), [k.SerializeToString() if k else b"" for k in made]
+        text = schema.get_context_dependent_function_with_opset_version(max(since), *arguments)
+    else:
+        text = schema.get_function_with_opset_version(max(since))
     body = onnx.FunctionProto()
     body.ParseFromString(text if isinstance(text, bytes) else text.SerializeToString())
     for attribute in schema.attributes.values():

@@ -154,7 +154,7 @@ class Translation(GraphContext):
             check_inference(proto)
             check_lists(record, schema, inputs)
             if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
-                check_types(schema, [x and x.type for x in inputs])
+                check_types(schema, inputs)
         inputs, none = [*inputs], [None] * len(proto.output)
         node = Node(proto, record, version, schema, inputs, none, self.builder, opsets)
         node.bounds = self.bounds
