@@ -138,34 +138,34 @@ def _conv_of_last_channels(node: Node) -> Expression:
     return with_channels_last(_convolved(node, x, weights))
 
 
-def same_sizes(
-    spatial: Sequence[int], window: Sequence[int], attributes: Mapping[str, Any]
-) -> Ints:
-    """Return the spatial sizes of a transposed convolution whose auto_pad is SAME.
+def _reach(
+    given: Mapping[str, Any], spatial: Sequence[int], window: Sequence[int]
+) -> tuple[Ints, Ints, Ints]:
+    """Return the padding and the output_padding of a transposed convolution, written out.
 
-    A size is `input * stride`, or less where the elements do not reach so far: no padding is
-    negative.
+    A size that SAME means is `input * stride`, or less where the elements do not reach so far: no
+    padding is negative.
 
     Args:
+        given: the attributes.
         spatial: the sizes of the input.
         window: the sizes of the window.
-        attributes: the strides, dilations and output_padding, where they are given.
+
+    Before both stand the sizes that it reaches without padding.
     """
-    n = len(spatial)
-    strides, dilations = (attributes.get(k) or [1] * n for k in ("strides", "dilations"))
-    more = attributes.get("output_padding") or [0] * n
-    return [
-        min(
-            spatial[d] * strides[d],
-            natural_size(spatial[d], window[d], strides[d], dilations[d]) + more[d],
-        )
-        for d in range(n)
-    ]
-
-
-def natural_size(size: int, window: int, stride: int, dilation: int) -> int:
-    """Return the elements that a transposed convolution reaches without padding."""
-    return (size - 1) * stride + (window - 1) * dilation + 1
+    n, auto, asked = len(spatial), given.get("auto_pad", "NOTSET"), given.get("output_shape")
+    strides, dilations = (given.get(k) or [1] * n for k in ("strides", "dilations"))
+    natural = [(spatial[d] - 1) * strides[d] + (window[d] - 1) * dilations[d] + 1 for d in range(n)]
+    more = given.get("output_padding") or [0] * n
+    pads = given.get("pads") if auto in ("NOTSET", "") else None
+    if not asked and not auto.startswith("SAME"):
+        return natural, list(pads or [0] * 2 * n), more
+    most = [size + own for size, own in zip(natural, more, strict=True)]
+    sizes = asked[-n:] if asked else [min(spatial[d] * strides[d], most[d]) for d in range(n)]
+    totals = [max(0, m - size) for m, size in zip(most, sizes, strict=True)]
+    start = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
+    lacking = [start[d] + sizes[d] - natural[d] for d in range(n)]
+    return natural, [*start, *(max(0, -k) for k in lacking)], [max(0, k) for k in lacking]
 
 
 def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -> None:
@@ -176,18 +176,13 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
     """
     given = {a.name: attribute_value(a) for a in proto.attribute}
     x, window = (tensor.shape[2:] if tensor is not None else () for tensor in inputs[:2])
-    asked = given.pop("output_shape", None)
+    asked = given.get("output_shape")
     if len(x) != len(window) or len(asked or x) < len(x):
         return
-    if not asked and given.get("auto_pad", "").startswith("SAME"):
-        asked = same_sizes(x, window, given)
-    if asked:
-        steps = (given.get(k) or [1] * len(x) for k in ("strides", "dilations"))
-        natural = map(natural_size, x, window, *steps)
-        more = [m - n for m, n in zip(asked[-len(x) :], natural, strict=True)]
-        given["pads"] = [0] * len(x) + [max(0, -n) for n in more]
-        given["output_padding"] = [max(0, n) for n in more]
+    if asked or given.get("auto_pad", "").startswith("SAME"):
+        _, given["pads"], given["output_padding"] = _reach(given, x, window)
         given["auto_pad"] = "NOTSET"
+        given.pop("output_shape", None)
         del proto.attribute[:]
         proto.attribute.extend(helper.make_attribute(k, v) for k, v in given.items())
 
@@ -200,58 +195,46 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
     inferred_as=_with_pads,
 )
 def _conv_transpose(node: Node) -> Expression:
-    return _conv_transposed(node, node.attribute("pads"), 2)
+    return _conv_transposed(node, node.attributes, 2)
 
 
 @translates("ConvTransposeWithDynamicPads", domain=MICROSOFT)
 def _conv_transpose_with_pads(node: Node) -> Expression:
-    pads = node.constant(2)
-    return _conv_transposed(node, None if pads is None else [int(p) for p in pads], 3)
+    pads = [int(p) for p in node.constant(2, ())]
+    return _conv_transposed(node, {**node.attributes, "pads": pads}, 3)
 
 
-def _conv_transposed(node: Node, given: Sequence[int] | None, at_bias: int) -> Expression:
+def _conv_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> Expression:
     """Return a transposed convolution of the first two inputs.
 
     Args:
         node: the node.
-        given: the padding; None where there is none.
+        given: its attributes.
         at_bias: the number of the input that is the bias.
     """
-    shape, weights = node.shape(), node.shape(1)
-    n, auto = len(shape) - 2, node.attribute("auto_pad", "NOTSET")
-    strides = node.attribute("strides") or [1] * n
-    dilations = node.attribute("dilations") or [1] * n
-    more = node.attribute("output_padding") or [0] * n
-    pads = given or [0] * 2 * n
-    asked = node.attribute("output_shape")
-    same = same_sizes(shape[2:], weights[2:], node.attributes)
-    start, end, sizes, behind = ([0] * n for _ in range(4))
+    x, shape, weights = node[0], node.shape(), node.shape(1)
+    n, group, asked = len(shape) - 2, given.get("group", 1), given.get("output_shape")
+    strides, dilations = (given.get(k) or [1] * n for k in ("strides", "dilations"))
+    natural, pads, more = _reach(given, shape[2:], weights[2:])
+    start, sizes, behind, end = pads[:n], *([0] * n for _ in range(3))
     for d in range(n):
-        natural = natural_size(shape[d + 2], weights[d + 2], strides[d], dilations[d])
-        if asked or auto.startswith("SAME"):
-            sizes[d] = asked[d - n] if asked else same[d]
-            most = natural + max(more[d], strides[d] - 1)
-            node.expect(1 <= sizes[d] <= most, "output_shape", f"be in [1, {most}]", sizes[d])
-            total = max(0, natural + more[d] - sizes[d])
-            start[d] = total // 2 if auto == "SAME_UPPER" else total - total // 2
-        else:
-            low, high = (pads[d], pads[d + n]) if auto in ("NOTSET", "") else (0, 0)
-            start[d], sizes[d] = low, natural + more[d] - low - high
-        lacking = max(0, start[d] + sizes[d] - natural)
+        sizes[d] = natural[d] + more[d] - pads[d] - pads[d + n]
+        if asked:
+            most = natural[d] + max((given.get("output_padding") or [0] * n)[d], strides[d] - 1)
+            is_right = 1 <= asked[d - n] <= most
+            node.expect(is_right, "output_shape", f"be in [1, {most}]", asked[d - n])
+        lacking = max(0, start[d] + sizes[d] - natural[d])
         behind[d] = lacking // strides[d]  # DirectML adds less than a stride by itself
-        end[d] = max(0, natural + behind[d] * strides[d] - start[d] - sizes[d])
+        end[d] = max(0, natural[d] + behind[d] * strides[d] - start[d] - sizes[d])
     window = _with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
-    x, group = node[0], node.attribute("group", 1)
-    sizes_behind = [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]
-    x = planes(lengthened(x, sizes_behind))
-    spatial = [1, *sizes] if n == 1 else sizes
+    x = planes(lengthened(x, [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]))
     return dml.convolution(
         x,
         planes(node[1]),
         _channel(node, at_bias, len(x.sizes)),
         direction="BACKWARD",
         group_count=group,
-        output_sizes=(shape[0], weights[1] * group, *spatial),
+        output_sizes=(shape[0], weights[1] * group, *([1] * (n == 1)), *sizes),
         **window.moves,
     )
 
