@@ -139,7 +139,7 @@ def _type_of(tensor: onnx.TensorProto) -> np.dtype:
 def _digest(folder: Folder, keeps_int4: bool) -> str:
     """Return what tells decoders apart: their networks, and the files of their weights."""
     model = json.dumps(folder.model, sort_keys=True)
-    with (folder.path / str(folder.decoder.get("filename") or "model.onnx")).open("rb") as file:
+    with (folder.path / folder.filename).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     stamps = [
         (str(path.resolve()), found.st_size, found.st_mtime_ns)

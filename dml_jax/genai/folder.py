@@ -19,14 +19,12 @@ from dml_jax.system.files import read_bytes, similar_file
 CONFIG = "genai_config.json"
 FITTING = fitting("the network", "be a decoder's")
 
-_INPUTS = {
+_NAMES = {
     "input_ids": "input_ids",
     "attention_mask": "attention_mask",
     "position_ids": "position_ids",
     "past_key_names": "past_key_values.%d.key",
     "past_value_names": "past_key_values.%d.value",
-}
-_OUTPUTS = {
     "logits": "logits",
     "present_key_names": "present.%d.key",
     "present_value_names": "present.%d.value",
@@ -72,29 +70,64 @@ class Folder:
 
     Attributes:
         path: the folder.
+        config_name: the name of the file that says what the folder is.
         config: the members of genai_config.json.
+        model: the member `model`.
+        decoder: the member `model.decoder`.
+        filename: the name of the decoder's file.
+        type: the name of the architecture.
+        context_length: how many tokens a sequence may have.
+        vocab_size: how many tokens there are.
+        bos_token_id: the token that starts a text.
+        eos_token_ids: the tokens that end a sequence.
+        pad_token_id: the token that fills shorter sequences of a batch.
+        rules: the tokens that an export never makes, and those that it must; {} for none.
+        names: the names of the inputs and outputs by their part; '%d' stands for a layer.
+        layers: the number of layers, each of which has keys and values.
 
     Raises `DmlError` where a file is missing or broken.
     """
 
     def __init__(self, path: str | Path, overlay: Mapping[str, Any] | None = None):
         self.path = Path(path)
-        if not (self.path / CONFIG).exists() and (self.path / PLAIN).exists():
-            self.config = merged(of_export(self.path, self.read), overlay or {})
-            return
-        read = members(self.read(CONFIG), self.path / CONFIG)
+        is_export = not (self.path / CONFIG).exists() and (self.path / PLAIN).exists()
+        self.config_name = PLAIN if is_export else CONFIG
+        # This folder, and where its config lies once symbolic links are followed.
+        self._own = Files(self.path, (self.path / self.config_name).resolve().parent)
+        if is_export:
+            read = of_export(self.path, self.read)
+        else:
+            read = members(self.read(CONFIG), self.path / CONFIG)
         self.config: dict[str, Any] = merged(read, overlay or {})
         if "model" not in self.config:
             rule = "hold an object with a member 'model'"
             where = f"the file '{self.path / CONFIG}'"
             raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
-        parts = {**self.model, **self.decoder, **_object(self.decoder, "inputs")}
+        self.model = _object(self.config, "model")
+        self.decoder = _object(self.model, "decoder")
+        inputs = _object(self.decoder, "inputs")
+        parts = {} if is_export else {**self.model, **self.decoder, **inputs}
         for name, what in _OTHERS.items():
             if parts.get(name) is not None:
                 rule = "it runs decoders of one network, with keys and values"
                 raise absent(f"{what} ('{name}' in {CONFIG})", rule)
-        _ = self.model, self.decoder, self.context_length, self.vocab_size, self.pad_token_id
-        _ = self.bos_token_id, self.eos_token_ids, self.names, self.layers
+        self.filename = str(self.decoder.get("filename") or "model.onnx")
+        self.type = str(self.model.get("type", ""))
+        self.context_length: int = whole(self.model, "context_length") or 2048
+        self.vocab_size: int = whole(self.model, "vocab_size") or 0
+        self.bos_token_id: int = whole(self.model, "bos_token_id") or 0
+        ids = self.model.get("eos_token_id", [])
+        listed, most = ids if isinstance(ids, list) else [ids], (self.vocab_size or 2**31) - 1
+        self.eos_token_ids: list[int] = [
+            whole({"eos_token_id": i}, "eos_token_id", most=most) or 0 for i in listed
+        ]
+        pad = whole(self.model, "pad_token_id")
+        self.pad_token_id: int = (self.eos_token_ids or [0])[0] if pad is None else pad
+        self.rules: Mapping[str, list[Any]] = self.config.get("rules", {}) if is_export else {}
+        given = {**inputs, **_object(self.decoder, "outputs")}
+        given = {part: name for part, name in given.items() if isinstance(name, str)}
+        self.names: Mapping[str, str] = {**_NAMES, **given}
+        self.layers: int = whole(self.decoder, "num_hidden_layers", most=_LAYERS_MAX) or 0
         _ = _object(self.config, "search")
 
     def read(self, name: str) -> bytes:
@@ -109,14 +142,9 @@ class Folder:
     @functools.cached_property
     def files(self) -> Files:
         """Return where the external data of the network are."""
-        place = (self.path / str(self.decoder.get("filename") or "model.onnx")).parent
+        place = (self.path / self.filename).parent
         self._own.expect_within(place, f"the folder '{place}'")
         return Files(place, self._own.true)
-
-    @property
-    def _own(self) -> Files:
-        """Return this folder, and where its config lies once symbolic links are followed."""
-        return Files(self.path, (self.path / self.config_name).resolve().parent)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
         """Return the folder with another network.
@@ -130,55 +158,6 @@ class Folder:
         return other
 
     @property
-    def config_name(self) -> str:
-        """Return the name of the file that says what the folder is."""
-        return CONFIG if (self.path / CONFIG).exists() else PLAIN
-
-    @property
-    def model(self) -> Mapping[str, Any]:
-        """Return the member `model`."""
-        return _object(self.config, "model")
-
-    @property
-    def decoder(self) -> Mapping[str, Any]:
-        """Return the member `model.decoder`."""
-        return _object(self.model, "decoder")
-
-    @property
-    def type(self) -> str:
-        """Return the name of the architecture."""
-        return str(self.model.get("type", ""))
-
-    @property
-    def context_length(self) -> int:
-        """Return how many tokens a sequence may have."""
-        return whole(self.model, "context_length") or 2048
-
-    @property
-    def vocab_size(self) -> int:
-        """Return how many tokens there are."""
-        return whole(self.model, "vocab_size") or 0
-
-    @property
-    def eos_token_ids(self) -> list[int]:
-        """Return the tokens that end a sequence."""
-        ids = self.model.get("eos_token_id", [])
-        listed = ids if isinstance(ids, list) else [ids]
-        most = (self.vocab_size or 2**31) - 1
-        return [whole({"eos_token_id": i}, "eos_token_id", most=most) or 0 for i in listed]
-
-    @property
-    def bos_token_id(self) -> int:
-        """Return the token that starts a text."""
-        return whole(self.model, "bos_token_id") or 0
-
-    @property
-    def pad_token_id(self) -> int:
-        """Return the token that fills shorter sequences of a batch."""
-        found = whole(self.model, "pad_token_id")
-        return (self.eos_token_ids or [0])[0] if found is None else found
-
-    @property
     def start_token_ids(self) -> list[int | None]:
         """Return the tokens that a decoder with an encoder starts with; None is a language."""
         start = whole(self.model, "decoder_start_token_id", "bos_token_id")
@@ -188,22 +167,6 @@ class Folder:
     def language_ids(self) -> list[int]:
         """Return the tokens of languages, of which a decoder takes the likeliest one."""
         return self.model.get("language_ids") or []
-
-    @property
-    def rules(self) -> Mapping[str, list[Any]]:
-        """Return the tokens that an export never makes, and those that it must; {} for none."""
-        return self.config.get("rules", {}) if self.config_name == PLAIN else {}
-
-    @property
-    def layers(self) -> int:
-        """Return the number of layers, each of which has keys and values."""
-        return whole(self.decoder, "num_hidden_layers", most=_LAYERS_MAX) or 0
-
-    @functools.cached_property
-    def names(self) -> Mapping[str, str]:
-        """Return the names of the inputs and outputs by their part; '%d' stands for a layer."""
-        given = {**_object(self.decoder, "inputs"), **_object(self.decoder, "outputs")}
-        return {**_INPUTS, **_OUTPUTS, **{k: v for k, v in given.items() if isinstance(v, str)}}
 
     @functools.cached_property
     def caches(self) -> list[tuple[str, str]]:
@@ -236,7 +199,7 @@ class Folder:
 
         Raises `DmlError` where it cannot be read, or lacks a tensor that the config names.
         """
-        name = str(self.decoder.get("filename") or "model.onnx")
+        name = self.filename
         proto = unbranched(self.network_of(name), bool(self.layers))
         inputs = {value.name for value in proto.graph.input}
         outputs = {value.name for value in proto.graph.output}

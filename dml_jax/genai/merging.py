@@ -43,7 +43,7 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
         for name, (a, b) in adapter.pairs.items():
             k = products.nodes[keys[name]]
             changes |= _changed(made, products.walk, k, a.astype(np.float64) @ b)
-        file = str(folder.decoder.get("filename") or "model.onnx")
+        file = folder.filename
         if Path(file).is_absolute() or ".." in Path(file).parts:
             raise refusal("the decoder's filename", "be a path below the folder", file)
         target.mkdir(parents=True, exist_ok=True)
