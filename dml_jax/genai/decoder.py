@@ -7,6 +7,7 @@ that is padded at its end writes rows that nothing sees, since the next tokens w
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -35,7 +36,9 @@ CHUNKS = (256, 32, 1)
 
 _STEP = 64  # a buffer is a multiple of so many rows
 _GROWTH = 16.0  # a FLOAT32 number has eight times the bits of an int4 one, and scales are small
-_LAST = "dml_jax.last"
+LAST = "dml_jax.last"
+"""The input that is the place of the token whose logits a network gives."""
+
 _THROUGH = ("Cast", "Div", "Mul", "Tanh", "Identity")  # of logits: each element by itself
 
 Cache = dict[str, Any]
@@ -50,11 +53,6 @@ class Decoder:
         keeps_int4: whether quantized weights stay as they are, and are unpacked at each call. Else
             a CPU unpacks them once, which takes up to eight times their memory.
         mesh: the devices that compute it together, along one axis; None for one device.
-
-    Attributes:
-        folder: the folder.
-        mesh: the devices that compute it together; None for one device.
-        weights: the weights of the file, by name.
     """
 
     is_encoding = False
@@ -77,13 +75,8 @@ class Decoder:
     @functools.cached_property
     def _dims(self) -> Mapping[str, Sequence[int]]:
         """Return the sizes of the inputs; 0 for one that has none."""
-        found = {}
-        for value in self.folder.proto.graph.input:
-            tensor = value.type.tensor_type
-            found[value.name] = [
-                d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim
-            ]
-        return found
+        inputs = self.folder.proto.graph.input
+        return {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in inputs}
 
     @property
     def heads(self) -> tuple[int, int]:
@@ -189,7 +182,7 @@ class Decoder:
 
     def _shapes(self, batch: int, length: int, rows: int, width: int) -> dict[str, Sequence[int]]:
         """Return the sizes of the inputs of a network."""
-        names, (heads, size) = self.folder.names, self.heads
+        names, (heads, size) = self.folder.names, self.heads if self.folder.caches else (0, 0)
         shapes: dict[str, Sequence[int]] = {
             past: (batch, heads, rows, size) for past, _ in self.folder.caches
         }
@@ -234,14 +227,7 @@ class Decoder:
         return network
 
     def holding(self, batch: int, length: int, rows: int, width: int) -> Sequence[jax.Array]:
-        """Return what the calls of a step hold: `held` of its network.
-
-        Args:
-            batch: the number of sequences.
-            length: the number of tokens.
-            rows: the number of tokens that a buffer holds.
-            width: the size of the mask.
-        """
+        """Return what the calls of a step hold: `held` of its network, as `network` has them."""
         network = self.network(batch, length, rows, width, True)
         self._names[length], _ = network.prepared_from
         return self.held(network)
@@ -286,12 +272,13 @@ class Decoder:
             "input_ids": tokens,
             "attention_mask": is_there,
             "position_ids": jnp.minimum(places, last[:, None]),
+            LAST: jnp.maximum(counts - 1, 0).reshape(-1, 1, 1),
         }
         pasts = [past for past, _ in self.folder.caches]
-        inputs = typed(network, {names[n]: x for n, x in made.items()})
+        inputs = typed(network, {names.get(n, n): x for n, x in made.items()})
         return {**inputs, **dict(zip(pasts, buffers, strict=True))}
 
-    def _after(self, results: Mapping[str, Any], cache: Cache, counts: Any) -> Cache:
+    def _after(self, results: Mapping[str, Any], cache: Cache, tokens: Any, counts: Any) -> Cache:
         buffers = [results[present] for _, present in self.folder.caches]
         return {"length": cache["length"] + counts, "buffers": buffers}
 
@@ -328,7 +315,7 @@ class Decoder:
         others = self._weights.keys() - network.weights.keys()  # of other lengths alone
         read = {name: w for name, w in weights.items() if name not in others}
         results = network.apply(read, self._inputs(network, cache, tokens, counts))
-        after = self._after(results, cache, counts)
+        after = self._after(results, cache, tokens, counts)
         return results[self.folder.names.get(output, output)], after
 
     def _check(self, cache: Cache, tokens: Any) -> None:
@@ -357,13 +344,9 @@ class Decoder:
         """
         batch, length = tokens.shape
         network = self.network(batch, length, cache["buffers"][0].shape[2], width, True)
-        inputs = self._inputs(network, cache, tokens, counts)
-        if length > 1:
-            last = jnp.maximum(counts - 1, 0).reshape(batch, 1, 1)
-            inputs[_LAST] = last.astype(network.inputs[_LAST].array_dtype)
-        results = network.apply_prepared(held, inputs)
-        logits = results[self.folder.names["logits"]]
-        return logits.reshape(batch, -1).astype(np.float32), self._after(results, cache, counts)
+        results = network.apply_prepared(held, self._inputs(network, cache, tokens, counts))
+        logits = results[self.folder.names["logits"]].reshape(batch, -1).astype(np.float32)
+        return logits, self._after(results, cache, tokens, counts)
 
 
 def zeros(count: int, shape: Sequence[int], dtype: Any, place: Any = None) -> list[jax.Array]:
@@ -392,29 +375,26 @@ def _of_one_token(proto: onnx.ModelProto, logits: str, batch: int) -> onnx.Model
     made = deepcopy(proto)
     graph = made.graph
     by_output = {name: (k, node) for k, node in enumerate(graph.node) for name in node.output}
-    readers: dict[str, int] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers[name] = readers.get(name, 0) + 1
+    readers = Counter(name for node in graph.node for name in node.input)
     index, node = by_output[logits]
     weights = {tensor.name for tensor in graph.initializer}
     name = logits
-    while node.op_type in _THROUGH and readers.get(name, 0) <= 1:
+    while node.op_type in _THROUGH and readers[name] <= 1:
         before = [n for n in node.input if n in by_output and by_output[n][1].op_type != "Constant"]
         if len(before) != 1:
             break
         name = before[0]
         index, node = by_output[name]
-    graph.input.append(helper.make_tensor_value_info(_LAST, onnx.TensorProto.INT64, [batch, 1, 1]))
+    graph.input.append(helper.make_tensor_value_info(LAST, onnx.TensorProto.INT64, [batch, 1, 1]))
     is_product = node.op_type in ("MatMul", "MatMulNBits", "Gemm") and node.input[1] in weights
     if is_product:
-        read, taken = node.input[0], f"{_LAST}.rows"
+        read, taken = node.input[0], f"{LAST}.rows"
         node.input[0] = taken
     else:
-        index, read, taken = len(graph.node), f"{_LAST}.whole", logits
+        index, read, taken = len(graph.node), f"{LAST}.whole", logits
         final = by_output[logits][1]
         final.output[list(final.output).index(logits)] = read
-    gather = helper.make_node("GatherND", [read, _LAST], [taken], batch_dims=1)
+    gather = helper.make_node("GatherND", [read, LAST], [taken], batch_dims=1)
     graph.node.insert(index, gather)
     del graph.value_info[:]
     for value in graph.output:

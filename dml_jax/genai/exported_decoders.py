@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from dml_jax.genai.cached_start import KeptDecoder
-from dml_jax.genai.decoder import Cache, Decoder, typed, zeros
+from dml_jax.genai.decoder import LAST, Cache, Decoder, typed, zeros
 from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import FITTING, Folder
 from dml_jax.onnx import load_network
@@ -74,7 +74,7 @@ class GrowingDecoder(ExportedDecoder):
         is_there = (places >= rows - start[:, None]) & (places < rows + counts[:, None])
         return {**inputs, name: is_there.astype(network.inputs[name].array_dtype)}
 
-    def _after(self, results: Mapping[str, Any], cache: Cache, counts: Any) -> Cache:
+    def _after(self, results: Mapping[str, Any], cache: Cache, tokens: Any, counts: Any) -> Cache:
         rows = cache["buffers"][0].shape[2]
         last = jax.vmap(lambda x, count: jax.lax.dynamic_slice_in_dim(x, count, rows, 1))
         buffers = [last(results[present], counts) for _, present in self.folder.caches]
@@ -126,57 +126,40 @@ class WholeDecoder(ExportedDecoder):
         return super().network(batch, whole, whole, whole, is_last)
 
     def _shapes(self, batch: int, length: int, rows: int, width: int) -> dict[str, Sequence[int]]:
-        if not self.folder.caches:
-            names = ("input_ids", "attention_mask", "position_ids")
-            there = [self.folder.names[n] for n in names if self.folder.names[n] in self._dims]
-            return dict.fromkeys(there, (batch, length))
         return super()._shapes(batch, length, 0, width)
 
-    def _read(
-        self, network: Any, cache: Cache, tokens: Any, counts: Any, width: int
-    ) -> tuple[dict[str, Any], Cache]:
-        """Return the inputs of a network, and the cache with the tokens in it."""
-        names, start = self.folder.names, cache["length"].astype(np.int32)
+    def _kept_tokens(self, cache: Cache, tokens: Any) -> jax.Array:
+        """Return the tokens of a cache, with others behind them, [batch, rows]."""
         put = jax.vmap(lambda x, y, at: jax.lax.dynamic_update_slice_in_dim(x, y, at, 0))
-        kept = put(cache["buffers"][0][:, 0, :, 0], tokens.astype(np.int32), start)
-        places = jnp.broadcast_to(jnp.arange(width, dtype=np.int32), (kept.shape[0], width))
+        start = cache["length"].astype(np.int32)
+        return put(cache["buffers"][0][:, 0, :, 0], tokens.astype(np.int32), start)
+
+    def _inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
+        names, end = self.folder.names, cache["length"].astype(np.int32) + counts
+        batch, width = network.inputs[names["input_ids"]].shape
+        places = jnp.broadcast_to(jnp.arange(width, dtype=np.int32), (batch, width))
         made = {
-            "input_ids": kept[:, :width],
-            "attention_mask": places < (start + counts)[:, None],
+            "input_ids": self._kept_tokens(cache, tokens)[:, :width],
+            "attention_mask": places < end[:, None],
             "position_ids": places,
+            LAST: jnp.maximum(end - 1, 0).reshape(batch, 1, 1),
         }
-        inputs = typed(network, {names[n]: x for n, x in made.items()})
-        for past, _ in self.folder.caches:
-            value = network.inputs[past]
-            inputs[past] = jnp.zeros(value.shape, value.array_dtype)
-        return inputs, {**cache, "length": start + counts, "buffers": [kept[:, None, :, None]]}
+        pasts = {past: network.inputs[past] for past, _ in self.folder.caches}
+        empty = {past: jnp.zeros(kind.shape, kind.array_dtype) for past, kind in pasts.items()}
+        return {**typed(network, {names.get(n, n): x for n, x in made.items()}), **empty}
+
+    def _after(self, results: Mapping[str, Any], cache: Cache, tokens: Any, counts: Any) -> Cache:
+        kept = self._kept_tokens(cache, tokens)[:, None, :, None]
+        return {**cache, "length": cache["length"] + counts, "buffers": [kept]}
 
     def decode(
         self, weights: Mapping[str, Any], cache: Cache, tokens: Any, output: str = "logits"
     ) -> tuple[Any, Cache]:
         """Return the logits of each token, and the cache after them, as `Decoder.decode`."""
-        tokens = jnp.asarray(tokens)
-        self._check(cache, tokens)
-        batch, length = tokens.shape
-        rows, counts = cache["buffers"][0].shape[2], jnp.full(batch, length, np.int32)
-        network = self.network(batch, length, rows)
-        inputs, after = self._read(network, cache, tokens, counts, rows)
-        made = network.apply(weights, inputs)[self.folder.names.get(output, output)]
+        made, after = super().decode(weights, cache, tokens, output)
+        length = np.shape(tokens)[1]
         own = jax.vmap(lambda x, at: jax.lax.dynamic_slice_in_dim(x, at, length, 0))
         return own(made, cache["length"].astype(np.int32)), after
-
-    def step(
-        self, held: Sequence[Any], cache: Cache, tokens: Any, counts: Any, width: int = 0
-    ) -> tuple[jax.Array, Cache]:
-        """Return the logits of the last token of each sequence, as `Decoder.step`."""
-        batch, length = tokens.shape
-        rows = cache["buffers"][0].shape[2]
-        network = self.network(batch, length, rows, width, True)
-        inputs, after = self._read(network, cache, tokens, counts, width or rows)
-        last = jnp.maximum(after["length"] - 1, 0).reshape(batch, 1, 1)
-        inputs["dml_jax.last"] = last.astype(network.inputs["dml_jax.last"].array_dtype)
-        logits = network.apply_prepared(held, inputs)[self.folder.names["logits"]]
-        return logits.reshape(batch, -1).astype(np.float32), after
 
     def step_bytes(self, filled: int) -> int:
         """Return the bytes of weights, which a step reads."""
@@ -210,12 +193,9 @@ class EncodingDecoder(WholeDecoder):
         own = {"encoder_hidden_states": shape, "encoder_attention_mask": shape[:2]}
         return {**shapes, **{n: sizes for n, sizes in own.items() if n in self._dims}}
 
-    def _read(
-        self, network: Any, cache: Cache, tokens: Any, counts: Any, width: int
-    ) -> tuple[dict[str, Any], Cache]:
-        inputs, after = super()._read(network, cache, tokens, counts, width)
+    def _inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
         given = {"encoder_hidden_states": cache["encoded"], "encoder_attention_mask": cache["seen"]}
-        return {**inputs, **typed(network, given)}, after
+        return {**super()._inputs(network, cache, tokens, counts), **typed(network, given)}
 
     @FITTING
     def encoded(self, cache: Cache, source: np.ndarray) -> Cache:
