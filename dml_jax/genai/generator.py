@@ -177,10 +177,9 @@ class Generator:
         """Take note of tokens that occur, where they are counted."""
         if self._options.repetition_penalty == 1 or not self._model.folder.vocab_size:
             return
-        batch = self._batch
         if self._seen is None:
-            self._seen = jnp.zeros((batch, self._model.folder.vocab_size), bool)
-        rows = jnp.arange(batch, dtype=np.int32)[:, None]
+            self._seen = jnp.zeros((self._batch, self._model.folder.vocab_size), bool)
+        rows = jnp.arange(self._batch, dtype=np.int32)[:, None]
         self._seen = self._seen.at[rows, jnp.asarray(tokens)].set(True)
 
     def _compute(self, least: int = 2) -> None:
@@ -335,7 +334,7 @@ class Generator:
 
     def _go_ahead(self, width: int) -> None:
         """Let the device compute the next block."""
-        options, batch = self._options, self._options.batch_size
+        options, batch = self._options, self._batch
         if self._state is None:
             tokens, ended = jnp.asarray(np.stack(self._waiting)), jnp.array(self._has_ended)
             count = jnp.asarray(np.int32(self._count))
@@ -350,8 +349,7 @@ class Generator:
                 self._state,
                 Numbers.of(options),
                 width=width,
-                draws=options.draws,
-                top_k=max(options.top_k, 0) if options.draws else 0,
+                **options.of_programs,
             )
         block.tokens.copy_to_host_async()
         self._blocks.append(block)
@@ -370,23 +368,17 @@ class Generator:
 
     def _advance(self, beams: Beams) -> None:
         """Append the next token to each beam, which takes over the rows of the one before it."""
-        options, logits, sequences = self._options, self._logits, self._sequences
-        penalty = np.float32(options.repetition_penalty)
-        ways = continued(
-            logits,  # pyright: ignore[reportArgumentType]
-            self._seen,
-            self._banned(),
-            beams.sums,
-            penalty=penalty,
-            beams=options.num_beams,
-        )
-        best, tokens, places = (np.asarray(way) for way in ways)
-        self._next, order = beams.advance((best, tokens, places), sequences)
+        logits, sequences = self._logits, self._sequences
+        assert logits is not None
+        numbers = {
+            "penalty": np.float32(self._options.repetition_penalty),
+            "beams": self._options.num_beams,
+        }
+        ways = continued(logits, self._seen, self._banned(), beams.sums, **numbers)
+        self._next, order = beams.advance(jax.device_get(ways), sequences)
         self._tokens = [np.concatenate([sequences[order], self._next[:, None]], 1)]
         self._count += 1
-        kept = {"cache": self._cache, "seen": self._seen}
-        kept = reordered(kept, order)
-        self._cache, self._seen = kept["cache"], kept["seen"]
+        self._cache, self._seen = reordered((self._cache, self._seen), order)
         self._filled = [self._filled[row] for row in order]
         self._see(self._next[:, None])
         self._has_ended = beams.done
@@ -435,8 +427,7 @@ class Generator:
             penalty=np.float32(options.repetition_penalty),
             temperature=np.float32(options.temperature),
             top_p=np.float32(options.top_p),
-            draws=options.draws,
-            top_k=max(options.top_k, 0) if options.draws else 0,
+            **options.of_programs,
         )
         return chosen[:, None]
 

@@ -110,9 +110,6 @@ class Adapter:
         folder: the folder of the decoder.
         pairs: A and B by the names that products have in the graph: 'model.layers.0.attn.q_proj'.
 
-    Attributes:
-        weights: A and B as the weights of an adapted decoder, by name.
-
     Raises `DmlError` for a product that the decoder has not, and for other sizes.
     """
 
@@ -220,12 +217,10 @@ class Adapter:
         rank = max(a.shape[1] for a, _ in pairs.values())
         tensors = dict[str, np.ndarray]()
         for key, (a, b) in pairs.items():
-            missing = rank - a.shape[1]
-            module = f"base_model.model.{_module(key)}"
-            padded = np.pad(a, ((0, 0), (0, missing))), np.pad(b, ((0, missing), (0, 0)))
-            for letter, matrix in zip("AB", padded, strict=True):
-                array = np.ascontiguousarray(matrix.T, np.float32)
-                tensors[f"{module}.lora_{letter}.weight"] = array
+            for letter, matrix in (("A", a.T), ("B", b)):  # padded along the rank
+                padded = np.pad(matrix, ((0, rank - len(matrix)), (0, 0)))
+                array = np.ascontiguousarray(padded if letter == "A" else padded.T, np.float32)
+                tensors[f"base_model.model.{_module(key)}.lora_{letter}.weight"] = array
         config = {
             "peft_type": "LORA",
             "task_type": "CAUSAL_LM",

@@ -187,14 +187,11 @@ class Model:
 
     def _compiled(self, function: Any, options: dict[str, Any], names: Any) -> tuple[Any, Any]:
         """Return a function compiled for one sequence, and for more: XLA's options differ."""
-        many, one = options, {**options, **_SOON}
-        if jax.default_backend() == "gpu":
-            many, one = _known(many), _known(one)
-        else:
-            many, one = {}, {}
-        return tuple(
-            jax.jit(function, compiler_options=own or None, **names) for own in (one, many)
-        )  # pyright: ignore
+        one, many = {**options, **_SOON}, options
+        if jax.default_backend() != "gpu":
+            one = many = {}
+        made = (jax.jit(function, compiler_options=_known(o), **names) for o in (one, many))
+        return next(made), next(made)
 
     def adapted(self, adapter: Adapter) -> "Model":
         """Return the model with an adapter, whose weights are among those of its decoder.
@@ -220,23 +217,20 @@ class Model:
             lines.append(self.decoder.programs.report())
         return "\n".join(lines)
 
-    create_multimodal_processor, create_streaming_processor = (
-        MultiModalProcessor,
-        StreamingProcessor,
-    )
+    create_multimodal_processor = MultiModalProcessor
+    create_streaming_processor = StreamingProcessor
 
 
-def _known(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options of XLA; none where this version of it refuses them."""
-    if not options:
-        return {}
+def _known(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return options of XLA; None for none, and where this version of it refuses them."""
     try:
-        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+        if options:
+            jax.jit(lambda: 0, compiler_options=options).lower().compile()
     except (ValueError, RuntimeError) as error:
         if not are_refused(error):
             raise
-        return {}
-    return options
+        return None
+    return options or None
 
 
 def _steps_of(decoder: Decoder) -> int:

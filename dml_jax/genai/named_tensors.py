@@ -38,9 +38,6 @@ class NamedTensors(dict[str, Tensor]):
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value if isinstance(value, Tensor) else Tensor(value))
 
-    def __delitem__(self, name: str) -> None:
-        super().__delitem__(name)
-
     def keys(self) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the names."""
         return list(super().keys())

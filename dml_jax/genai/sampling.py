@@ -106,6 +106,11 @@ class SearchOptions:
         """Return whether the next token is drawn."""
         return self.do_sample and self.top_k != 1 and self.temperature > 0
 
+    @property
+    def of_programs(self) -> dict[str, Any]:
+        """Return the options that a program is compiled for, as `picked` takes them."""
+        return {"draws": self.draws, "top_k": max(self.top_k, 0) if self.draws else 0}
+
 
 def most_likely(logits: jax.Array) -> jax.Array:
     """Return the first of the most likely tokens of each sequence, [batch], of [batch, vocabulary].
