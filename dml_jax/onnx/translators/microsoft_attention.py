@@ -87,8 +87,7 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
 
 def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
     """Return what hides the keys behind each query's own."""
-    _, _, queries, keys = shape
-    key, query = places(node, queries, keys, keys - queries)
+    key, query = places(node, shape[2], shape[3], shape[3] - shape[2])
     return _hidden(node, dml.less_than_or_equal(key, query), kind)
 
 
@@ -240,13 +239,11 @@ def _rotary(node: Node) -> Expression:
     is_split = len(shape) == 4  # [batch, heads, sequence, size]
     sequence = shape[2] if is_split else shape[1]
     half = node.shape(2)[1]
-    size = shape[3] if is_split else shape[2] // (node.attribute("num_heads", 0) or 1)
-    if not is_split and not node.attribute("num_heads", 0):
-        size = 2 * half
+    heads = node.attribute("num_heads", 0)
+    size = shape[3] if is_split else shape[2] // heads if heads else 2 * half
     places = node[1]
     if node.rank(1) < 2:  # the first position, from which the others count
-        start = reshaped(places, (1, 1))
-        steps = sequence_of(node, sequence, places.desc.data_type) + start
+        steps = sequence_of(node, sequence, places.desc.data_type) + reshaped(places, (1, 1))
         places = packed(spread(steps, (shape[0], sequence)))
     cosines, sines = (angles(node, k, places) for k in (2, 3))
     rows = flat(x)
@@ -365,9 +362,8 @@ def _grouped(node: Node) -> Any:
     else:
         past = dml.fill_value_constant((batch,), kind, 0, graph=node.builder)
     if node.attribute("do_rotary", 0):
-        places = packed(spread(sequence_of(node, sequence, kind), (batch, sequence)))
-        places = places + reshaped(past, (batch, 1))
-        places = node[9] if node.has(9) else places
+        counted = sequence_of(node, sequence, kind) + reshaped(past, (batch, 1))
+        places = node[9] if node.has(9) else counted
         query, key = turned(node, (query, key), size, places, 7)
     full = (batch, groups, keys, size)
     scales = [_cache_scale(node, k, groups, size) for k in (0, 1)]
@@ -381,14 +377,16 @@ def _grouped(node: Node) -> Any:
     shape, window = (batch, heads, sequence, keys), node.attribute("local_window_size", -1)
     starts = reshaped(past, (batch, 1, 1, 1))
     in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
-    is_composed = _is_composed(node)
-    bias = _bias_of_all(node, shape)
-    mask = None
-    if in_window is not None and not is_composed:
+    has_sink = node.has(11) or node.attribute("smooth_softmax", 0) == 1
+    bias, mask = None, None
+    if node.has(10):  # no query sees keys without one
+        bias = packed(spread(resized(node[10], (*node.shape(10)[:3], keys)), shape))
+    if in_window is not None:
         mask = dml.cast(packed(spread(in_window, shape)), "INT32")
-    given = None if is_composed else bias
-    output, key, value = cached(node, (query, key, value), buffers, past, mask, given)
-    if is_composed:
+    is_composed = has_sink or bool(node.attribute("softcap", 0.0))
+    added = (None, None) if is_composed else (mask, bias)
+    output, key, value = cached(node, (query, key, value), buffers, past, *added)
+    if is_composed:  # scores go through more than DirectML's attention has
         scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _composed(node, (query, key, value), scale, seen, bias)
@@ -405,13 +403,10 @@ def _normed(node: Node, x: Expression, size: int, k: int) -> Expression:
         return x
     own = node.attribute(("q_norm_epsilon", "k_norm_epsilon")[k])
     epsilon = node.attribute("qk_norm_epsilon", 1e-6) if own is None else own
-    parts = of_heads(x if x.dtype == np.float32 else dml.cast(x, "FLOAT32"), size)
+    parts = of_heads(as_type(x, "FLOAT32"), size)
     mean = dml.reduce(parts * parts, "AVERAGE", [3]) + epsilon
-    weight = node[14 + k]
-    weight = weight if weight.dtype == np.float32 else dml.cast(weight, "FLOAT32")
-    weight = packed(spread(reshaped(weight, (1, 1, 1, size)), parts.sizes))
-    made = reshaped(parts / packed(spread(dml.sqrt(mean), parts.sizes)) * weight, x.sizes)
-    return made if x.dtype == np.float32 else dml.cast(made, x.desc.data_type)
+    weight = reshaped(as_type(node[14 + k], "FLOAT32"), (1, 1, 1, size))
+    return as_type(reshaped(parts / dml.sqrt(mean) * weight, x.sizes), x.desc.data_type)
 
 
 def _cache_scale(node: Node, k: int, groups: int, size: int) -> Expression | None:
@@ -434,9 +429,8 @@ def _whole_cache(x: Expression, scale: Expression | None) -> Expression:
     """Return a cache as INT8, where it has a scale."""
     if scale is None:
         return x
-    real = x if x.dtype == np.float32 else dml.cast(x, "FLOAT32")
-    zero = None
-    return dml.quantize_linear(real, packed(spread(scale, x.sizes)), zero, "INT8")
+    scale = packed(spread(scale, x.sizes))
+    return dml.quantize_linear(as_type(x, "FLOAT32"), scale, None, "INT8")
 
 
 def _real_cache(x: Expression, scale: Expression | None, like: Expression) -> Expression:
@@ -444,22 +438,15 @@ def _real_cache(x: Expression, scale: Expression | None, like: Expression) -> Ex
     if scale is None:
         return x
     real = dml.dequantize_linear(x, packed(spread(scale, x.sizes)), None)
-    return real if like.dtype == np.float32 else dml.cast(real, like.desc.data_type)
+    return as_type(real, like.desc.data_type)
 
 
 def _rounded(x: Expression, scale: Expression | None) -> Expression:
     """Return new keys or values [batch, keys, groups * size] as their cache will have them."""
     if scale is None:
         return x
-    count = math.prod(scale.sizes)
-    flat = reshaped(scale, (1, 1, count))
+    flat = reshaped(scale, (1, 1, math.prod(scale.sizes)))
     return _real_cache(_whole_cache(x, flat), flat, x)
-
-
-def _is_composed(node: Node) -> bool:
-    """Return whether the scores of a node go through more than DirectML's attention has."""
-    has_sink = node.has(11) or node.attribute("smooth_softmax", 0) == 1
-    return has_sink or bool(node.attribute("softcap", 0.0))
 
 
 def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: int) -> Expression:
@@ -475,14 +462,6 @@ def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: i
     query = query + dml.cast(starts, "INT32")
     is_before = dml.less_than_or_equal(key, query)
     return dml.logical_and(is_before, dml.greater_than(key, query - window))
-
-
-def _bias_of_all(node: Node, shape: tuple[int, ...]) -> Expression | None:
-    """Return what an input adds to the scores, with the sizes of these; None where none does."""
-    if not node.has(10):
-        return None
-    bias = resized(node[10], (*node.shape(10)[:3], shape[3]))  # no query sees keys without one
-    return packed(spread(bias, shape))
 
 
 def _composed(
@@ -517,12 +496,9 @@ def _composed(
         scores = scores + as_type(bias, "FLOAT32")
     scores = dml.if_(spread(is_seen, scores.sizes), scores, float(np.finfo(np.float32).min))
     if node.has(11) or node.attribute("smooth_softmax", 0) == 1:  # a sum that has one term more
-        column = (batch, heads, queries, 1)
-        if node.has(11):
-            sink = reshaped(dml.cast(node[11], "FLOAT32"), (1, heads, 1, 1))
-            sink = packed(spread(sink, column))
-        else:
-            sink = dml.fill_value_constant(column, "FLOAT32", 0.0, graph=node.builder)
+        zeros = node.builder.constant(np.zeros(heads, np.float32))
+        sink = as_type(node[11], "FLOAT32") if node.has(11) else zeros
+        sink = packed(spread(reshaped(sink, (1, heads, 1, 1)), (batch, heads, queries, 1)))
         weights = cut(dml.activation_softmax(dml.join([scores, sink], 3), [3]), scores.sizes)
     else:
         weights = dml.activation_softmax(scores, [3])

@@ -16,7 +16,7 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import cut, packed, reshaped, spread
+from dml_jax.onnx.nodes.reshapes import cut, packed, reshaped, spread, taken
 from dml_jax.onnx.translators.activations import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 
@@ -40,7 +40,7 @@ def _quantized_experts(node: Node) -> Expression:
 
 
 def _plain(node: Node, index: int) -> Weight:
-    return lambda taken: taken(node[index]) if node.has(index) else None
+    return lambda own: own(node[index]) if node.has(index) else None
 
 
 def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> Weight:
@@ -48,15 +48,15 @@ def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> W
     bits = node.attribute(f"fc{k}_expert_weight_bits") or node.attribute("expert_weight_bits", 4)
     node.expect(bits in (2, 4, 8), "expert_weight_bits", "be 2, 4 or 8", bits)
 
-    def weight(taken: Callable[[Expression], Expression]) -> Expression | None:
+    def weight(own: Callable[[Expression], Expression]) -> Expression | None:
         if not node.has(index):
             return None
-        scale, whole = taken(node[at_scale]), unpacked_bits(taken(node[index]), bits)
+        scale, whole = own(node[at_scale]), unpacked_bits(own(node[index]), bits)
         count, rows, width = whole.sizes
         blocks = scale.sizes[2] if len(scale.sizes) == 3 else 1
         sizes = (count, rows, blocks, 1)
         if node.has(at_zero):
-            zero = unpacked_bits(taken(node[at_zero]), bits)
+            zero = unpacked_bits(own(node[at_zero]), bits)
             last = blocks if len(scale.sizes) == 3 else rows
             zero = reshaped(cut(zero, (*zero.sizes[:-1], last)), sizes)
         else:
@@ -74,10 +74,7 @@ def _shares(node: Node, weights: Expression | None) -> tuple[Expression, Express
     is_normalized = bool(node.attribute("normalize_routing_weights", 0))
     if weights is not None:
         chosen = dml.gather_elements(weights, places, 1)
-        if is_normalized:
-            total = dml.reduce(chosen, "SUM", [1])
-            chosen = chosen / packed(spread(total, chosen.sizes))
-        return chosen, places
+        return chosen / dml.reduce(chosen, "SUM", [1]) if is_normalized else chosen, places
     if is_normalized:
         return dml.activation_softmax(best, [1]), places
     return dml.gather_elements(dml.activation_softmax(router, [1]), places, 1), places
@@ -100,35 +97,24 @@ def _mixed(
     x = reshaped(node[0], (tokens, width))
     shares, places = _shares(node, router)
     experts, count = node.shape(1)[1], shares.sizes[1]
-    if tokens * count < experts:
-        chosen = reshaped(places, (1, tokens * count))
+    is_few = tokens * count < experts
 
-        def taken(x: Expression) -> Expression:
-            flat = reshaped(x, (experts, math.prod(x.sizes[1:])))
-            rows = dml.gather(flat, chosen, 0, 1)
-            return reshaped(rows, (tokens * count, *x.sizes[1:]))
+    def own(x: Expression) -> Expression:
+        return taken(x, reshaped(places, (tokens * count,)), 0) if is_few else x
 
-        rows = packed(spread(reshaped(x, (tokens, 1, width)), (tokens, count, width)))
+    if is_few:
+        rows = spread(reshaped(x, (tokens, 1, width)), (tokens, count, width))
         rows = reshaped(rows, (tokens * count, 1, width))
         factor, groups = reshaped(shares, (tokens, count, 1)), (tokens, count)
     else:
-
-        def taken(x: Expression) -> Expression:
-            return x
-
         rows = packed(spread(reshaped(x, (1, tokens, width)), (experts, tokens, width)))
-        numbers = node.builder.constant(np.arange(experts, dtype=places.dtype))
-        all_of = (experts, tokens, count)
-        own = spread(reshaped(numbers, (experts, 1, 1)), all_of)
-        is_own = dml.equals(
-            packed(own), packed(spread(reshaped(places, (1, *places.sizes)), all_of))
-        )
-        share = dml.if_(is_own, packed(spread(reshaped(shares, (1, *shares.sizes)), all_of)), 0.0)
+        numbers = node.builder.constant(np.arange(experts, dtype=places.dtype).reshape(-1, 1, 1))
+        is_own = dml.equals(numbers, reshaped(places, (1, *places.sizes)))
+        share = dml.if_(is_own, reshaped(shares, (1, *shares.sizes)), 0.0)
         factor, groups = dml.reduce(share, "SUM", [2]), (experts, tokens)
-    made = _layers(node, rows, {k: w(taken) for k, w in weights.items()}, biases, taken)
-    made = reshaped(made, (*groups, made.sizes[2])) * packed(spread(factor, (*groups, width)))
-    axis = 1 if groups[0] == tokens and tokens * count < experts else 0
-    return reshaped(dml.reduce(made, "SUM", [axis]), shape)
+    made = _layers(node, rows, {k: w(own) for k, w in weights.items()}, biases, own)
+    made = reshaped(made, (*groups, width)) * factor
+    return reshaped(dml.reduce(made, "SUM", [int(is_few)]), shape)
 
 
 def _layers(
@@ -136,7 +122,7 @@ def _layers(
     x: Expression,
     weights: dict[int, Any],
     biases: dict[int, int],
-    taken: Callable[[Expression], Expression],
+    own: Callable[[Expression], Expression],
 ) -> Expression:
     """Return the two layers of experts, [experts, rows, width]."""
 
@@ -144,9 +130,8 @@ def _layers(
         made = dml.gemm(x, weights[k], None, "NONE", "TRANSPOSE")
         if not node.has(biases[k]):
             return made
-        bias = taken(node[biases[k]])
-        sizes = (bias.sizes[0], 1, bias.sizes[1])
-        return made + packed(spread(reshaped(bias, sizes), made.sizes))
+        bias = own(node[biases[k]])
+        return made + reshaped(bias, (bias.sizes[0], 1, bias.sizes[1]))
 
     made = layer(x, 1)
     kind = node.attribute("activation_type", "relu")

@@ -9,7 +9,7 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import packed, reshaped, spread, transposed
+from dml_jax.onnx.nodes.reshapes import permuted, reshaped, spread
 from dml_jax.onnx.translators.microsoft_attention import (
     cached,
     of_queries,
@@ -26,10 +26,8 @@ def _sparse(node: Node) -> Any:
     query, key, value = of_queries(node, heads, groups)
     size, keys = query.sizes[2] // heads, node.shape(3)[2]
     ends = node[8]  # the number of keys of each batch, the new ones included
-    kind = ends.desc.data_type
     past = past_lengths(node, ends - sequence, 7)
-    places = packed(spread(sequence_of(node, sequence, kind), (batch, sequence)))
-    places = places + packed(spread(reshaped(past, (batch, 1)), (batch, sequence)))
+    places = sequence_of(node, sequence, ends.desc.data_type) + reshaped(past, (batch, 1))
     if node.attribute("do_rotary", 0):
         query, key = turned(node, (query, key), size, places, 9)
     mask = _blocks(node, places, heads, keys)
@@ -42,18 +40,14 @@ def _blocks(node: Node, places: Expression, heads: int, keys: int) -> Expression
     rows, columns = node.constant(5), node.constant(6)
     layouts, count = rows.shape[0], rows.shape[1] - 1
     is_seen = np.zeros((layouts, count, max(count, -(-keys // block))), np.int32)
-    for k in range(layouts):
-        for row in range(count):
-            is_seen[k, row, columns[k, rows[k, row] : rows[k, row + 1]]] = 1
+    for k, row in np.ndindex(layouts, count):
+        is_seen[k, row, columns[k, rows[k, row] : rows[k, row + 1]]] = 1
     batch, queries = places.sizes
     by_key = np.repeat(is_seen, block, 2)[:, :, :keys]  # of each block of queries
     table = node.builder.constant(np.ascontiguousarray(by_key))
     own = dml.cast(reshaped(places, (1, 1, batch * queries)), "INT32") / block
     taken = dml.gather(table, own, 1, 1)
-    taken = reshaped(taken, (layouts, batch, queries, keys))
-    taken = packed(transposed(taken, (1, 0, 2, 3)))
-    shape = (batch, heads // layouts, layouts, queries, keys)
-    return reshaped(
-        packed(spread(reshaped(taken, (batch, 1, layouts, queries, keys)), shape)),
-        (batch, heads, queries, keys),
-    )
+    taken = permuted(reshaped(taken, (layouts, batch, queries, keys)), (1, 0, 2, 3))
+    taken = reshaped(taken, (batch, 1, layouts, queries, keys))
+    taken = spread(taken, (batch, heads // layouts, layouts, queries, keys))
+    return reshaped(taken, (batch, heads, queries, keys))
