@@ -1,6 +1,6 @@
 """Models and graphs for the commands: read from a file or standard input, and shown as a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,19 +56,30 @@ def folder_fault(path: Path) -> Fault:
     return Fault("", "", Sentence(f"'{path}' is a folder: dml-jax check {path}"), "")
 
 
+def titled(name: str) -> dict[str, Any]:
+    """Return for JSON the `name` that tells a model from others, if it has one."""
+    return {"model": name} if name else {}
+
+
+def show_rows(
+    kind: str, rows: Iterable[Any], as_json: bool, known: Mapping[str, Any] = {}, name: str = ""
+) -> None:
+    """Print the rows of `show_table`; JSON has what is `known` beside them."""
+    if as_json:
+        listed = {f"{kind.lower()}s": [as_values(*row) for row in rows]}
+        say_json({**titled(name), **known, **listed})
+        return
+    if name:
+        click.echo(f"{printable(name)}:")
+    show_table(kind, rows)
+
+
 def show_model(model: "Model", as_json: bool, name: str = "") -> None:
     """Print the operators of `model`; `name` tells it from other models."""
     from dml_jax.show.diagrams import kind_of
 
     ops = ((key, d.operator) for key, d in model.dispatchables.items())
-    rows = ((key, kind_of(op), op) for key, op in ops)
-    if as_json:
-        title: dict[str, Any] = {"model": name} if name else {}
-        say_json(title | {"dispatchables": [as_values(*row) for row in rows]})
-    else:
-        if name:
-            click.echo(f"{printable(name)}:")
-        show_table("Dispatchable", rows)
+    show_rows("Dispatchable", ((key, kind_of(op), op) for key, op in ops), as_json, name=name)
 
 
 def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:

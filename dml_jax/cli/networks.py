@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.model_files import folder_fault, load, rows_of
-from dml_jax.cli.pictures import Pictures, largest_of, say_largest
+from dml_jax.cli.model_files import folder_fault, load, rows_of, show_rows, titled
+from dml_jax.cli.pictures import Pictures, labels_of, largest_of, say_largest
 from dml_jax.cli.terminal import (
-    as_values,
     level_of,
     progress,
     say_folded,
     say_json,
-    show_table,
     working,
 )
 from dml_jax.enums import FeatureLevel, TensorDataType
@@ -340,15 +338,9 @@ def _cure_of(network: "Network", point: "BindPoint", shape: Sequence[int]) -> st
 
 def show_network(network: "Network", as_json: bool, name: str = "") -> None:
     """Print the nodes of a network; `name` tells it from others."""
-    rows = list(rows_of(network.graph))
-    if as_json:
-        nodes = [as_values(*row) for row in rows]
-        say_json({**_title(name), **_summary(network), "nodes": nodes})
-        return
-    if name:
-        click.echo(f"{printable(name)}:")
-    show_table("Node", rows)
-    _say_summary(network)
+    show_rows("Node", rows_of(network.graph), as_json, _summary(network), name)
+    if not as_json:
+        _say_summary(network)
 
 
 def check_network(network: "Network", as_json: bool, name: str = "") -> None:
@@ -360,7 +352,7 @@ def check_network(network: "Network", as_json: bool, name: str = "") -> None:
         known = levels.setdefault(operator.short_name, min(FeatureLevel))
         levels[operator.short_name] = max(known, level_of(operator) or known)
     if as_json:
-        found = {**_title(name), **_summary(network), "operators": counts, "flops": flops(network)}
+        found = {**titled(name), **_summary(network), "operators": counts, "flops": flops(network)}
         say_json({**found, "memory": dict(memory_of(network))})
         return
     if name:
@@ -371,10 +363,6 @@ def check_network(network: "Network", as_json: bool, name: str = "") -> None:
     _say_summary(network)
     parts = ", ".join(f"{count:,} of {what}" for what, count in memory_of(network))
     click.echo(f"Bytes: {parts}; {flops(network):,} operations")
-
-
-def _title(name: str) -> dict[str, Any]:
-    return {"model": name} if name else {}
 
 
 def _summary(network: "Network") -> dict[str, Any]:
@@ -470,34 +458,19 @@ _FIRST = 4  # values of an output that a table shows
 
 
 def run_network(
-    network: "Network",
-    name: str,
-    inputs: Mapping[str, Path],
-    folder: Path | None,
-    device: "Device",
-    timing: "Timing",
-    as_json: bool,
-    pictures: Pictures,
-    labels: Sequence[str] | None,
+    network: "Network", name: str, device: "Device", timing: "Timing", asked: Any
 ) -> dict[str, Any]:
-    """Run a network, and return what JSON reports of the run.
+    """Run a network, `name` in the report, as the options `asked` of `dml-jax run` say.
 
-    Args:
-        network: the network.
-        name: its name in the report.
-        inputs: the files of inputs, by name; other inputs are random.
-        folder: the folder of the files of outputs; None writes none.
-        device: the device that runs it.
-        timing: options for repetition and statistics.
-        as_json: whether the report has all values, and nothing is printed.
-        pictures: what is done to pictures.
-        labels: a label for each number of an output; None for none.
+    Returns what JSON reports of the run. Nothing is printed where it is asked for.
     """
     import jax
     import numpy as np
 
-    say = (lambda line: None) if as_json else click.echo
-    files, start = files_of(network, folder), time.perf_counter()
+    inputs, pictures = asked.inputs, Pictures(asked.mean, asked.std)
+    labels = labels_of(asked.labels)
+    say = (lambda line: None) if asked.as_json else click.echo
+    files, start = files_of(network, asked.output_path), time.perf_counter()
     network = network.with_inputs(
         [n for n in network.defaults if n in inputs and n not in network.fixed]
     )
@@ -531,11 +504,11 @@ def run_network(
         write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
     kinds = {name: [a.dtype.name, [*a.shape]] for name, a in outputs.items()}
     rows = [[printable(n), *map(str, kinds[n]), _first_values(a)] for n, a in outputs.items()]
-    if not as_json:
+    if not asked.as_json:
         say_folded(["Output", "Type", "Shape", "Values"], *rows)
-    asked = labels is not None or bool(pictures.said)
-    largest = largest_of(outputs, labels) if asked else {}
-    if not as_json:
+    has_largest = labels is not None or bool(pictures.said)
+    largest = largest_of(outputs, labels) if has_largest else {}
+    if not asked.as_json:
         say_largest(largest, say)
     for output, path in files.items():
         say(printable(f"Output '{output}' written to '{path}'"))
@@ -545,12 +518,12 @@ def run_network(
     return {
         "inputs": {name: [a.dtype.name, [*a.shape]] for name, a in arrays.items()},
         "outputs": kinds,
-        **({"values": {n: a.tolist() for n, a in outputs.items()}} if as_json else {}),
+        **({"values": {n: a.tolist() for n, a in outputs.items()}} if asked.as_json else {}),
         "compile_ms": compile_ms,
         "run_ms": statistics.median(samples),
         "dispatches": [{"name": name, "samples_ms": samples, "median_ms": median}],
         "files": [*map(str, files.values())],
-        **({"pictures": pictures.said, "largest": largest} if asked else {}),
+        **({"pictures": pictures.said, "largest": largest} if has_largest else {}),
     }
 
 

@@ -5,8 +5,9 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,7 @@ from dml_jax.cli.networks import (
     say_times,
     show_network,
 )
-from dml_jax.cli.pictures import Pictures, labels_of, picture_options
+from dml_jax.cli.pictures import picture_options
 from dml_jax.cli.terminal import (
     INPUT,
     Command,
@@ -39,9 +40,8 @@ from dml_jax.cli.terminal import (
     working,
 )
 from dml_jax.dxdispatch.repetition import ONCE, Timing
-from dml_jax.enums import PRECISIONS, FeatureLevel
+from dml_jax.enums import PRECISIONS
 from dml_jax.errors import printable
-from dml_jax.onnx.options import NetworkOptions
 from dml_jax.system.files import cache_folder
 
 if TYPE_CHECKING:
@@ -184,28 +184,7 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 )
 @json_option
 @_of_direct3d
-def run(
-    model: Path | None,
-    named: Path | None,
-    input_path: Path | None,
-    output_path: Path | None,
-    check: bool,
-    hlo: bool,
-    feature_level: FeatureLevel | None,
-    options: NetworkOptions,
-    inputs: dict[str, Path],
-    mean: tuple[float, ...] | None,
-    std: tuple[float, ...] | None,
-    labels: Path | None,
-    no_cache: bool,
-    precision: str | None,
-    print_commands: bool,
-    adapter: str,
-    show_adapters: bool,
-    show_dependencies: bool,
-    as_json: bool,
-    **timed: Any,  # the fields of `Timing`
-) -> None:
+def run(**options: Any) -> None:
     """Run MODEL, a DxDispatch JSON model or an ONNX network.
 
     A network gets random inputs, or those of --input. With --output_path its outputs are written
@@ -224,96 +203,87 @@ def run(
     dml-jax run voice.onnx --bounds frames=4000    sizes that data decides, up to 4000
     dml-jax run model.json --json         print values and timings for machines
     """  # noqa: D301
-    if show_adapters or show_dependencies:
-        with reporting(as_json):
-            _show_machine(show_adapters, show_dependencies, as_json)
+    asked = SimpleNamespace(**options)  # by the names of the options
+    if asked.show_adapters or asked.show_dependencies:
+        with reporting(asked.as_json):
+            _show_machine(asked.show_adapters, asked.show_dependencies, asked.as_json)
         return
-    path = model or named
+    path: Path = asked.model or asked.named
     if path is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    if (model and named) or (check and hlo):
-        which = "MODEL and --model" if model and named else "--check and --hlo"
+    if (asked.model and asked.named) or (asked.check and asked.hlo):
+        which = "MODEL and --model" if asked.model and asked.named else "--check and --hlo"
         raise click.UsageError(f"{which} exclude each other.")
-    if input_path and not path.exists() and (input_path / path).exists():
-        path = input_path / path
-    if (labels or mean or std or options.bounds) and not is_network(path):
+    if asked.input_path and not path.exists() and (asked.input_path / path).exists():
+        path = asked.input_path / path
+    of_networks = asked.labels or asked.mean or asked.std or asked.options.bounds
+    if of_networks and not is_network(path):
         raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
-    timing, folder = Timing(**timed), output_path
-    if not (no_cache or hlo):  # a program that was read has less text
-        options = replace(options, cache=cache_folder())
+    timing = Timing(**{field.name: options[field.name] for field in fields(Timing)})
+    if not asked.no_cache:
+        asked.options = replace(asked.options, cache=cache_folder())
     with contextlib.ExitStack() as entered:
-        entered.enter_context(reporting(as_json))
+        entered.enter_context(reporting(asked.as_json))
         import jax
 
         from dml_jax.lowering.precision import chosen, has_tensorfloat32
 
-        entered.enter_context(chosen(precision))
-        if precision == "tensorfloat32" and not check:
-            found = find_device(adapter, "--adapter")
-            if not has_tensorfloat32(found):
-                click.echo(f"'{name_of(found)}' has no tensorfloat32: float32", err=True)
-        device = None if check else find_device(adapter, "--adapter")
+        entered.enter_context(chosen(asked.precision))
+        device = None if asked.check else find_device(asked.adapter, "--adapter")
+        if asked.precision == "tensorfloat32" and device and not has_tensorfloat32(device):
+            click.echo(f"'{name_of(device)}' has no tensorfloat32: float32", err=True)
         is_one, start = is_network(path), time.perf_counter()
         with working(f"Loading {path.name}"), jax.default_device(device):
-            loaded = load_file(path, options, feature_level, input_path)
+            loaded = load_file(path, asked.options, asked.feature_level, asked.input_path)
         if device is None:
-            (show_network if is_one else show_model)(loaded, as_json)
+            (show_network if is_one else show_model)(loaded, asked.as_json)
             return
-        if not as_json and not hlo:
+        if not asked.as_json and not asked.hlo:
             click.echo(f"Running on '{name_of(device)}'")
         report: dict[str, Any] = {"device": name_of(device)}
         if not is_one:
-            facts = (inputs, device, timing, folder, hlo, as_json, print_commands)
-            report |= _run_model(loaded, *facts)
-        elif hlo:
+            report |= _run_model(loaded, device, timing, asked)
+        elif asked.hlo:
+            loaded.programs = None  # a program that was read has less text
             text = compiled_network(loaded, path.name, device).as_text()
-            report |= _programs([(f"Network '{printable(path.name)}'", path.name, text)], as_json)
+            titled = [(f"Network '{printable(path.name)}'", path.name, text)]
+            report |= _programs(titled, asked.as_json)
         else:
             report["load_ms"] = 1e3 * (time.perf_counter() - start)
-            facts = (inputs, folder, device, timing, as_json, Pictures(mean, std))
-            report |= run_network(loaded, path.name, *facts, labels_of(labels))
+            report |= run_network(loaded, path.name, device, timing, asked)
             report["cache"] = loaded.programs and loaded.programs.facts()
-            if not as_json:
+            if not asked.as_json:
                 say_times(report)
-        if as_json:
+        if asked.as_json:
             say_json(report)
 
 
-def _run_model(
-    model: "Model",
-    inputs: dict[str, Path],
-    device: Any,
-    timing: Timing,
-    folder: Path | None,
-    hlo: bool,
-    as_json: bool,
-    print_commands: bool,
-) -> dict[str, Any]:
-    """Run a model; return what JSON reports of it."""
+def _run_model(model: "Model", device: Any, timing: Timing, asked: Any) -> dict[str, Any]:
+    """Run a model as the options `asked` say; return what JSON reports of it."""
     from dml_jax.dxdispatch.executor import Executor
     from dml_jax.dxdispatch.run_model import initial_of_files
 
     report: dict[str, Any] = {}
 
     def record(kind: str, facts: dict[str, Any]) -> None:
-        if as_json:
+        if asked.as_json:
             report.setdefault(kind, []).append(_plain(facts))
 
     executor = Executor(
         model,
         device,
-        (lambda line: None) if as_json else click.echo,
+        (lambda line: None) if asked.as_json else click.echo,
         timing,
         progress(timing.milliseconds_to_run),
         record,
-        folder or Path(),
-        print_most=PRINT_MOST if sys.stdout.isatty() and not as_json else None,
-        print_commands=print_commands,
-        initial=initial_of_files(model, inputs),
+        asked.output_path or Path(),
+        print_most=PRINT_MOST if sys.stdout.isatty() and not asked.as_json else None,
+        print_commands=asked.print_commands,
+        initial=initial_of_files(model, asked.inputs),
     )
-    if hlo:
+    if asked.hlo:
         titled = ((f"Dispatchable '{printable(n)}'", n, text) for n, text in executor.hlo())
-        return _programs(titled, as_json)
+        return _programs(titled, asked.as_json)
     executor.run()
     return report
 

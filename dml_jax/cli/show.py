@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.model_files import rows_of, show_model
+from dml_jax.cli.model_files import rows_of, show_model, show_rows
 from dml_jax.cli.networks import load_file, network_options, show_network
 from dml_jax.cli.terminal import (
     INPUT,
@@ -17,7 +17,6 @@ from dml_jax.cli.terminal import (
     new_folder,
     reporting,
     say_json,
-    show_table,
 )
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.options import NetworkOptions
@@ -62,7 +61,11 @@ def show(
             text = _program(loaded, file)
             say_json({"python": text}) if as_json else click.echo(text, nl=False)
         elif isinstance(loaded, Graph):
-            _show_nodes(loaded, as_json)
+            known = as_values("", "graph", loaded) if as_json else {}
+            show_rows("Node", rows_of(loaded), as_json, known)
+            if not as_json:
+                level = loaded.minimum_feature_level
+                click.echo(f"{loaded.describe()}, from feature level {level} on")
         elif isinstance(loaded, Model):
             show_model(loaded, as_json)
         else:
@@ -120,12 +123,3 @@ def _with_weights(file: Path, network: "Network", graph: "Graph") -> str:
         f"# weights = dml_jax.load_onnx({str(file)!r}, {shapes}).weights\n"
         f"{call}\n"
     )
-
-
-def _show_nodes(graph: "Graph", as_json: bool) -> None:
-    rows = list(rows_of(graph))
-    if as_json:
-        say_json({**as_values("", "graph", graph), "nodes": [as_values(*row) for row in rows]})
-        return
-    show_table("Node", rows)
-    click.echo(f"{graph.describe()}, from feature level {graph.minimum_feature_level} on")
