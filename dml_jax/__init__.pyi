@@ -1,5 +1,13 @@
 """DirectML's operators on XLA: descriptors that are checked, and are pure JAX functions.
 
+The package has four wings. Each imports itself and the wings below it:
+
+- Tools: `cli`, `bench`, `show`.
+- Compatible APIs: `onnxruntime`, `genai`, `pydirectml`, `dxdispatch`.
+- Networks: `onnx`, `rewrite`.
+- Core: `functional`, `memory`, `runtime`, `operators`, `graph`, `operator`, `constraints`,
+  `description`, `lowering`, `enums`, `system`, `facts`, `errors`.
+
 Made by tools/stubs.py.
 """
 

@@ -191,6 +191,7 @@ def test_a_gradient_is_a_model():
     x = {"x": jnp.asarray(X[0, :2, :3]), "n": jnp.zeros(1, jnp.int32)}
 
     def loss(weights: Any, x: Any) -> Any:
+        weights = {**network.weights, **weights}
         return (network.apply(weights, {**x, "n": jnp.zeros(1, jnp.int32)})["y"] ** 2).sum()
 
     slopes = jax.grad(loss, argnums=(0, 1))

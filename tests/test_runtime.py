@@ -156,3 +156,18 @@ def test_what_is_computed_within_a_trace_is_no_tracer():
 
     traced(X)
     np.testing.assert_array_equal(np.asarray(found[0]), W + 1)
+
+
+def test_a_network_stays_as_it_is():
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    head = "<ir_version: 9, opset_import: ['' : 17]> g (float[2] x) => (float[2] y)"
+    text = head + " <float[2] w = {1, 2}> { y = Mul (x, w) }"
+    network = dml_jax.load_onnx(onnx.parser.parse_model(text.replace("'", '"')))
+    x, w = np.ones(2, np.float32), jnp.asarray([3, 4], jnp.float32)
+    with pytest.raises(AttributeError, match=r"network\.replace\(weights=\.\.\.\)"):
+        network.weights = {"w": w}
+    other = network.replace(weights={"w": w})
+    np.testing.assert_array_equal(other(x)["y"], [3, 4])
+    np.testing.assert_array_equal(network(x)["y"], [1, 2])
+    network.weights["w"] = w  # entries may change
+    np.testing.assert_array_equal(network(x)["y"], [3, 4])

@@ -68,9 +68,10 @@ def test_an_argument_given_twice():
 def test_a_program_of_another_package(module: str, tmp_path: Path):
     other = {"onnxruntime": "pydirectml", "pydirectml": "onnxruntime"}[module]
     (tmp_path / "p.py").write_text(f"import {module}")
+    runner = "run_program" if other == "onnxruntime" else "programs"
     program = (  # as where the package is not installed
         "import sys, importlib.abc\n"
-        f"from dml_jax.{other}.programs import main\n"
+        f"from dml_jax.{other}.{runner} import main\n"
         "class Without(importlib.abc.MetaPathFinder):\n"
         "    def find_spec(self, name, path, target=None):\n"
         f"        if name == {module!r}: raise ModuleNotFoundError(name, name=name)\n"

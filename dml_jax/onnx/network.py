@@ -206,7 +206,7 @@ class Network(Reported):
         return {n: w.astype(dtype) if w.dtype == np.float32 else w for n, w in self.weights.items()}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in vars(self):
+        if vars(self).get(name, value) is not value:  # `network.weights |= ...` sets the same one
             text = f"{name} of a network stays: network.replace(weights=...) returns another one"
             raise AttributeError(text)
         super().__setattr__(name, value)
