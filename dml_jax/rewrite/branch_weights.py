@@ -38,14 +38,9 @@ def hoisted(graph: Graph) -> Graph:
 def _of_weights(
     copy: Copy, graph: Graph, places: Mapping[str, int], reads: Mapping[int, Source]
 ) -> dict[Source, Expression]:
-    """Add the nodes of a graph that follow from weights to the graph around it.
+    """Add the nodes of a node's graph that follow from weights to `copy`, the graph around it.
 
-    Args:
-        copy: the graph around it.
-        graph: the graph of a node.
-        places: which input of the node each input of the graph is.
-        reads: the sources of the node's inputs.
-
+    `places` tells which input of the node, of the sources `reads`, each input of the graph is.
     Returns the outputs that other nodes read, by their sources in the graph. What grows stays.
     """
     known = {

@@ -116,13 +116,8 @@ def _survivors(boxes: jax.Array, allowed: jax.Array, most: jax.Array, limit: int
     """Return which boxes no better one suppresses, up to about `limit` of them.
 
     Blocks of boxes are compared with the blocks before them, then each with itself. The work ends
-    with the first block that has no candidates, or where enough boxes are kept.
-
-    Args:
-        boxes: the corners of boxes, the best first.
-        allowed: the candidates among these, all of them in front.
-        most: the overlap above which a box suppresses another one.
-        limit: how many are asked for.
+    with the first block that has no candidates, or where enough boxes are kept. The best boxes, and
+    all candidates (`allowed`), stand in front. An overlap above `most` suppresses a box.
     """
     count = min(_BLOCK, len(boxes))
     blocks = -(-len(boxes) // count)

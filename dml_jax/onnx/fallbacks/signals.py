@@ -76,15 +76,9 @@ def _count_sequences(node: Node, x: jax.Array) -> jax.Array:
 
 
 def _occurrences(node: Node, rows: jax.Array, wanted: np.ndarray, skips: int) -> jax.Array:
-    """Return how often each row has numbers one after the other, with gaps up to `skips`.
+    """Return how often each row has each of some lists of numbers, [rows, lists].
 
-    Args:
-        node: the node.
-        rows: the numbers.
-        wanted: lists of numbers, [lists, length].
-        skips: the most that is left out between two of them.
-
-    Returns [rows, lists].
+    Between two numbers of a list, `wanted[list]`, up to `skips` others may stand.
     """
     total = jnp.zeros((rows.shape[0], len(wanted)), np.float32)
     for gap in range(1, min(skips + 1, rows.shape[1]) + 1):

@@ -37,10 +37,7 @@ def _activation(node: Node) -> Expression:
 def activated(node: Node, x: Expression, given: Sequence[float] | None = None) -> Expression:
     """Return `x` behind the activation that an attribute of ONNX Runtime's node names, if one does.
 
-    Args:
-        node: the node.
-        x: the expression.
-        given: the parameters of the activation; None stands for attributes of the node.
+    Its parameters are those `given`, or else attributes of the node.
     """
     name = node.attribute("activation", "")
     if given is None:

@@ -68,10 +68,7 @@ class _Body:
     ) -> list[jax.Array]:
         """Return the outputs in ONNX's types, then the counts, and the numbers of `limits`.
 
-        Args:
-            graph: the graph, or what became of it.
-            captured: the arrays of `captured`.
-            inputs: the arrays of the inputs, then the counts of those that are padded.
+        `graph` is the graph, or what became of it; `inputs` end with the counts of padded ones.
         """
         values = dict(zip(self.names, inputs, strict=True))
         values |= zip(self.captured, captured, strict=True)
@@ -89,13 +86,8 @@ def _body(
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
-    Args:
-        site: the node.
-        name: the attribute.
-        inputs: the type of each input, with its bounds where they are known, or its elements.
-        paddings: how the last inputs are padded, None for one that is not.
-
-    Raises `DmlError` where something of it cannot be had.
+    An input is a type, with its bounds where they are known, or elements. `paddings` are those of
+    the last inputs, None for one that is whole. Raises `DmlError` where something cannot be had.
     """
     graph, inner = site.graph(name), site.translation.inner()
     inner.is_branch = name in _BRANCHES

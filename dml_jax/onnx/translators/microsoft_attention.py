@@ -92,14 +92,9 @@ def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
 
 
 def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias: int) -> Any:
-    """Return the attention of some queries, keys and values.
+    """Return the attention of queries, keys and values, and those of the past.
 
-    Args:
-        node: the node.
-        heads: the number of heads.
-        parts: queries, keys and values, and those of the past.
-        at_mask: the input that is a mask.
-        at_bias: the input that is added to the scores.
+    Input `at_mask` is the mask; input `at_bias` is added to the scores.
     """
     query, past = parts["query"], parts.get("past_key")
     keys = parts["key"].sizes[1] + (0 if past is None else past.sizes[2])
@@ -144,12 +139,8 @@ def _from_input(
 ) -> Any:
     """Return the attention of queries, keys and values that are products of one input.
 
-    Args:
-        node: the node.
-        x: the input.
-        weights: the matrices of queries, keys and values, side by side.
-        bias: is added to the product.
-        places: which inputs are the mask, the past, and a bias of the scores.
+    Their matrices are side by side in `weights`. The inputs at `places` are the mask, the past, and
+    a bias of the scores.
     """
     at_mask, at_past, at_bias = places
     widths = node.attribute("qkv_hidden_sizes") or [weights.sizes[1] // 3] * 3
@@ -202,11 +193,8 @@ def rotated(
 ) -> Expression:
     """Return [batch, sequence, heads, size] with pairs of elements turned by an angle.
 
-    Args:
-        x: the tensor.
-        cosines: of the angles, [batch, sequence, 1, half of the elements that turn].
-        sines: of the same angles.
-        is_interleaved: whether a pair is two neighbours, and not one of each half.
+    Cosines and sines are [batch, sequence, 1, half of the elements that turn]. A pair is two
+    neighbours where it is interleaved, and else one of each half.
     """
     batch, sequence, heads, size = x.sizes
     half = cosines.sizes[3]
@@ -261,13 +249,8 @@ def of_heads(x: Expression, size: int) -> Expression:
 def past_lengths(node: Node, past: Expression, at_total: int) -> Expression:
     """Return how many keys of the past are valid in each batch.
 
-    None are in a prompt, whose total length is that of its queries: batches with fewer tokens are
-    padded behind these.
-
-    Args:
-        node: the node.
-        past: how many there are where it is no prompt, [batch].
-        at_total: the input that is the total length.
+    None are in a prompt, whose total length (input `at_total`) is that of its queries: batches with
+    fewer tokens are padded behind these. Else there are as many as `past` says, [batch].
     """
     sequence, total = node.shape()[1], node.known(at_total)
     if total is not None:
@@ -284,12 +267,8 @@ def turned(
 ) -> list[Expression]:
     """Return queries and keys [batch, sequence, heads * size], whose heads are `rotated`.
 
-    Args:
-        node: the node.
-        parts: the queries and the keys.
-        size: the elements of a head.
-        places: where the tokens stand, [batch, sequence].
-        at_cosines: the input that is the table of cosines; that of sines is the next one.
+    Tokens stand at `places`, [batch, sequence]. Input `at_cosines` is the table of cosines, and the
+    next one that of sines.
     """
     cosines, sines = (angles(node, at_cosines + k, places) for k in (0, 1))
     pairs = bool(node.attribute("rotary_interleaved", 0))
@@ -307,13 +286,9 @@ def cached(
 ) -> Any:
     """Return attention to keys and values of buffers too, and the buffers with the new ones.
 
-    Args:
-        node: the node.
-        parts: queries, keys and values, [batch, sequence, heads * size].
-        buffers: of keys and of values, [batch, groups, keys, size].
-        past: how many of these keys there are in each batch.
-        mask: 1 where a query sees a key, [batch, heads, queries, keys]; None hides none.
-        bias: is added to the scores.
+    Queries, keys and values are [batch, sequence, heads * size], and buffers [batch, groups, keys,
+    size], of whose keys there are `past` in each batch. A mask, [batch, heads, queries, keys], is 1
+    where a query sees a key.
     """
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
     sizes: Any = {f"output_present_{n}_tensor": buffers[0].sizes for n in ("key", "value")}
@@ -452,11 +427,7 @@ def _rounded(x: Expression, scale: Expression | None) -> Expression:
 def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: int) -> Expression:
     """Return which keys a query sees: itself and those before it, `window` in all.
 
-    Args:
-        node: the node.
-        starts: where the first query of each batch stands, [batch, 1, 1, 1].
-        shape: the sizes of the scores, [batch, heads, queries, keys].
-        window: how many keys a query sees.
+    The first query of each batch stands at `starts`, [batch, 1, 1, 1]; `shape` is of the scores.
     """
     key, query = places(node, shape[2], shape[3], 0)
     query = query + dml.cast(starts, "INT32")
@@ -473,13 +444,8 @@ def _composed(
 ) -> Expression:
     """Return attention whose scores are capped, or share their softmax with a sink.
 
-    Args:
-        node: the node.
-        parts: queries [batch, queries, heads * size], and keys and values
-            [batch, groups, keys, size].
-        scale: multiplies the products of queries and keys.
-        is_seen: 0 where a key is hidden, [batch, 1, queries, keys].
-        bias: is added to the capped scores, [batch, heads, queries, keys].
+    Queries are [batch, queries, heads * size], keys and values [batch, groups, keys, size]. A key
+    is hidden where `is_seen` is 0, [batch, 1, queries, keys]; `bias` is added to the capped scores.
     """
     query, key, value = (as_type(x, "FLOAT32") for x in parts)
     batch, queries, width = query.sizes

@@ -85,11 +85,8 @@ def _mixed(
 ) -> Expression:
     """Return what the experts of each token give, added up by their shares.
 
-    Args:
-        node: the node.
-        weights: of the layers 1, 2 and 3 of all experts.
-        biases: which inputs are their biases.
-        router: the shares of all experts; None where they follow from the logits.
+    Layers 1, 2 and 3 of all experts have `weights`, and the inputs `biases`. Without a `router` the
+    shares follow from the logits.
     """
     node.expect(not node.attribute("use_sparse_mixer", 0), "use_sparse_mixer", "be 0", 1)
     shape = node.shape()

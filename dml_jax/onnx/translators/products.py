@@ -61,12 +61,9 @@ class Quantized(NamedTuple):
 
 
 def product_of_integers(a: Quantized, b: Quantized, bias: Expression | None = None) -> Expression:
-    """Return the product of two stacks of matrices of 8-bit integers, in FLOAT32.
+    """Return the product of two stacks of matrices of 8-bit integers, plus `bias`, in FLOAT32.
 
-    Args:
-        a: the first matrices; parameters are one number, or one for each row.
-        b: the second ones; parameters are one number, or one for each column.
-        bias: is added to the product.
+    Parameters are one number, or one for each row of `a`, and one for each column of `b`.
     """
     if a.steps.dtype != b.steps.dtype:  # DirectML has one type for both
         a, b = _unsigned(a), _unsigned(b)

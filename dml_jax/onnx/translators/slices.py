@@ -81,13 +81,7 @@ def _moving(
 ) -> tuple[Any, Expression | None]:
     """Return the elements of `x` between two places, and how many these are if data decides it.
 
-    Args:
-        node: the Slice.
-        x: the tensor.
-        k: the number of the places in the node's inputs.
-        axis: the dimension.
-        step: from one element to the next.
-        ends: where it starts and ends.
+    The places are number `k` in the Slice's inputs, of which `ends` is what is known.
     """
     size, kind, padding = x.sizes[axis], index_type(), node.tensor(0).padding
     is_ragged = padding is not None and padding.axis == axis

@@ -141,17 +141,10 @@ def _conv_of_last_channels(node: Node) -> Expression:
 def _reach(
     given: Mapping[str, Any], spatial: Sequence[int], window: Sequence[int]
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the padding and the output_padding of a transposed convolution, written out.
+    """Return the sizes that a transposed convolution of the attributes `given` reaches by itself.
 
-    A size that SAME means is `input * stride`, or less where the elements do not reach so far: no
-    padding is negative.
-
-    Args:
-        given: the attributes.
-        spatial: the sizes of the input.
-        window: the sizes of the window.
-
-    Before both stand the sizes that it reaches without padding.
+    Then its padding and its output_padding, written out. A size that SAME means is the input's
+    times the stride, or less where the elements do not reach so far: no padding is negative.
     """
     n, auto, asked = len(spatial), given.get("auto_pad", "NOTSET"), given.get("output_shape")
     strides, dilations = (given.get(k) or [1] * n for k in ("strides", "dilations"))
@@ -205,13 +198,7 @@ def _conv_transpose_with_pads(node: Node) -> Expression:
 
 
 def _conv_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> Expression:
-    """Return a transposed convolution of the first two inputs.
-
-    Args:
-        node: the node.
-        given: its attributes.
-        at_bias: the number of the input that is the bias.
-    """
+    """Return the transposed convolution of attributes `given`, with input `at_bias` as its bias."""
     x, shape, weights = node[0], node.shape(), node.shape(1)
     n, group, asked = len(shape) - 2, given.get("group", 1), given.get("output_shape")
     strides, dilations = (given.get(k) or [1] * n for k in ("strides", "dilations"))
