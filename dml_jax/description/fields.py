@@ -18,7 +18,16 @@ import numpy as np
 from dml_jax import beyond
 from dml_jax.description.tensor import UINT_MAX, TensorDesc
 from dml_jax.enums import Enumeration, TensorDataType
-from dml_jax.errors import FAULTS_MAX, OF_RANGE, DmlError, Fault, items_of, refused, with_article
+from dml_jax.errors import (
+    FAULTS_MAX,
+    OF_RANGE,
+    DmlError,
+    Fault,
+    items_of,
+    raise_if,
+    refused,
+    with_article,
+)
 
 
 def float_of_word(value: Any) -> Any:
@@ -271,8 +280,7 @@ def list_of(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
             except DmlError as error:
                 for fault in error.faults:
                     faults += DmlError([fault]).moved(fault.operator, f"[{index}]")
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         return found
 
     return converted

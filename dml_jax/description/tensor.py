@@ -25,6 +25,7 @@ from dml_jax.errors import (
     items_of,
     moving,
     nearest,
+    raise_if,
     with_article,
 )
 from dml_jax.lowering import packed_bits, strided_memory
@@ -404,8 +405,7 @@ class TensorDesc:
             )
         except DmlError as error:
             raise DmlError([*faults, *error.faults]) from None
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         return tensor
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ import collections
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dml_jax import beyond, facts
@@ -145,7 +145,8 @@ class Family:
         `places` has the position, or the name, of each argument in a call of this shape.
         """
         refusals: list[tuple[bool, list[Fault]]] = []
-        for is_default_type in (False, True)[: 1 + self._chooses_type(given)]:
+        chooses_type = "output_data_type" in self.defaults and "output_data_type" not in given
+        for is_default_type in (False, True)[: 1 + chooses_type]:
             for operator in self.operators:
                 arguments = {**self.defaults, **given}
                 for name in arguments:
@@ -166,9 +167,6 @@ class Family:
         refused = [faults for lacks, faults in refusals if not lacks] or [refusals[0][1]]
         raise DmlError(min(refused, key=len))
 
-    def _chooses_type(self, given: Mapping[str, Any]) -> bool:
-        return "output_data_type" in self.defaults and "output_data_type" not in given
-
     def _fields_of(
         self, operator: type[Operator], arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -188,7 +186,9 @@ class Family:
             elif f is not None and f.tensor and f.tensor.output:
                 left_out |= set() if value else {f.name}
             elif f is not None and not (
-                f.tensor is None and _is_tensor(value, self.tensors, argument)
+                f.tensor is None
+                and argument in self.tensors
+                and (isinstance(value, Expression) or is_array(value))
             ):
                 fields[f.name], origins[f.name] = value, argument
             elif name in ("output_sizes", "output_data_type"):
@@ -285,8 +285,3 @@ def _is_generator(operator: type[Operator]) -> bool:
     demanded = any("given(" in record.data.get("holds", "") for record in operator.records())
     inputs = [f for f in operator.fields if f.tensor and not f.tensor.output]
     return not demanded and all(f.optional for f in inputs)
-
-
-def _is_tensor(value: Any, tensors: Iterable[str], argument: str) -> bool:
-    """Return whether an argument that some version takes as an array is one."""
-    return argument in tensors and (isinstance(value, Expression) or is_array(value))

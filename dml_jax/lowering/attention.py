@@ -164,25 +164,20 @@ def attend_buffers(
     """
     counts = (len(added), len(left))
 
-    def plain(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
+    def plain(q: Any, k: Any, v: Any, starts: Any, *masks: Any, by_sums: bool = False) -> jax.Array:
         added, left, seen = _parted(masks, counts)
         own = causal(starts, q.shape[1], new, k.shape[2])
-        return _attend((q, k, v), scale, added, left, [*seen, own], filtered)
+        return _attend((q, k, v), scale, added, left, [*seen, own], filtered, by_sums)
 
     def by_blocks(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
         return _by_blocks((q, k, v), starts, new, scale, _parted(masks, counts), filtered)
-
-    def by_sums(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
-        added, left, seen = _parted(masks, counts)
-        own = causal(starts, q.shape[1], new, k.shape[2])
-        return _attend((q, k, v), scale, added, left, [*seen, own], filtered, by_sums=True)
 
     arrays = (*parts, starts, *added, *left, *seen)
     forms: dict[str, Any] = {}
     if parts[1].shape[2] > _BLOCKS_MIN * _BLOCK:
         forms["cpu"] = by_blocks
     if parts[0].shape[0] * parts[0].shape[1] <= _FEW_QUERIES:
-        forms["cuda"] = by_sums
+        forms["cuda"] = functools.partial(plain, by_sums=True)
     return (placed(plain, **forms) if forms else plain)(*arrays)
 
 
@@ -343,11 +338,11 @@ def _attend(
             is_read = shown[:, :, None] | ((weight > 0) & jnp.isfinite(value))
             terms = jnp.where(is_read, terms, terms.dtype.type(0))
         out = jnp.sum(terms, 3)
-        return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
-    if shown is not None:  # a value without weight may be too large for the weight's derivative
-        has_weight = jnp.any(weights > 0, 2)[..., None]
-        v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
-    out = lax.dot_general(*operands(weights, v), (((3,), (2,)), batch), precision=exact)
+    else:
+        if shown is not None:  # a value without weight may be too large for the derivative
+            has_weight = jnp.any(weights > 0, 2)[..., None]
+            v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
+        out = lax.dot_general(*operands(weights, v), (((3,), (2,)), batch), precision=exact)
     return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
 
 

@@ -137,10 +137,7 @@ class Compiled:
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
         arguments = self._constants, *arrays
-        return ran(self._executable, arguments, lambda: self._check_places(arrays))
-
-    def _check_places(self, arrays: Sequence[Any]) -> None:
-        raise_if(self._misplaced(arrays))
+        return ran(self._executable, arguments, lambda: raise_if(self._misplaced(arrays)))
 
     def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         """Yield why arrays of the right sizes and types cannot be taken."""

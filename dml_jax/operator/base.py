@@ -19,7 +19,7 @@ from dml_jax.description.descriptor import snake_case
 from dml_jax.description.fields import Choice
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
-from dml_jax.errors import NOTHING, DmlError, Fault
+from dml_jax.errors import NOTHING, DmlError, Fault, raise_if
 from dml_jax.operator.call import BindPoint
 from dml_jax.operator.contract import NEWEST, Contract, Fitted
 from dml_jax.operator.declared import Declared
@@ -222,13 +222,11 @@ class Operator(Declared):
         partial = object.__new__(cls)
         partial.__dict__.update(fields)
         partial._check(faults, fields)
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         wanted = cls.contract.wanted(outputs)
         fields |= {f.name: None for f in made if f not in wanted}
         fields |= cls.contract.outputs_that_follow(partial, wanted, types, output_sizes, faults)
-        if faults:
-            raise DmlError(faults)
+        raise_if(faults)
         return cls(**fields)
 
     def bind_points(self) -> Iterator[BindPoint]:
@@ -328,8 +326,7 @@ class Operator(Declared):
 
         Raises `DmlError` for a node beyond DirectML, which has no JSON.
         """
-        if self.beyond_directml:
-            raise DmlError(self.beyond_directml)
+        raise_if(self.beyond_directml)
         return {"Type": self.c_name, "Desc": super().to_json()}
 
     @classmethod

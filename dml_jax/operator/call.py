@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from dml_jax.description.arrays import are_described, array_faults, unusable
 from dml_jax.description.tensor import X64_RULE, TensorDesc, needs_x64
 from dml_jax.enums import FeatureLevel, TensorDataType
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Fault, raise_if
 from dml_jax.lowering.mesh_axes import laid_out_by_xla
 
 PROGRAMS = 64  # of calls of one kind of operator, and of graphs, that stay compiled
@@ -164,9 +164,7 @@ class Bindable:
 
     def validate(self, feature_level: FeatureLevel | str) -> None:
         """Raises `DmlError` where a feature level ("2_1") does not take this descriptor."""
-        faults = self.refused_at(feature_level)
-        if faults:
-            raise DmlError(faults)
+        raise_if(self.refused_at(feature_level))
 
     @functools.cached_property
     def minimum_feature_level(self) -> FeatureLevel:
@@ -200,9 +198,7 @@ class Bindable:
         """Raise `DmlError` if an array fits its tensor but JAX cannot use it."""
         paths = (path for path, _, _ in self.tensors(output=False))
         found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
-        faults = [fault for fault in found if fault]
-        if faults:
-            raise DmlError(faults)
+        raise_if(fault for fault in found if fault)
 
     @functools.cached_property
     def _widest(self) -> TensorDataType | None:

@@ -25,7 +25,6 @@ from dml_jax.lowering.parallel_cpu import written_by_all_cores
 from dml_jax.lowering.platform_forms import placed, stored
 from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
 from dml_jax.lowering.reduce.reductions import (
-    Arg,
     Counted,
     ExpSum,
     Extreme,
@@ -167,8 +166,3 @@ class ProductCotangent(Kind):
 def _of_product(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     x, dx = alike((*primals, *tangents))
     return bind_reduction(kind, x, axes=axes), bind_reduction(ProductTangent(), x, dx, axes=axes)
-
-
-@derivative(Arg)
-def _of_arg(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> Any:
-    raise AssertionError("integers have no derivative")

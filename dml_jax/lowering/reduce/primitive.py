@@ -190,7 +190,8 @@ def _digest(function: Callable[..., Any], x: jax.Array, platform: str) -> str:
 
 
 def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
-    if all(type(dx) is ad.Zero for dx in tangents) or not _is_real(kind, primals):
+    is_real = all(np.issubdtype(t, np.inexact) for t in kind.types(primals[0].dtype))
+    if all(type(dx) is ad.Zero for dx in tangents) or not is_real:
         results = bind_reduction(kind, *primals, axes=axes)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     at = kind.linear
@@ -200,10 +201,6 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -
     tangents = tuple(map(ad.instantiate_zeros, tangents))
     rule = RULES.get(type(kind), _derivative_of_plain)
     return rule(primals, tangents, kind, axes)
-
-
-def _is_real(kind: Kind, primals: Any) -> bool:
-    return all(np.issubdtype(t, np.inexact) for t in kind.types(primals[0].dtype))
 
 
 def _derivative_of_plain(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> Any:

@@ -304,7 +304,8 @@ class Arg(Kind):
             runs = runs_of(x.shape, axes)
             x = x.reshape([n for n, _ in runs])
             axes = [a for a, (_, is_reduced) in enumerate(runs) if is_reduced]
-        if platform == "cuda" and x.size > LITTLE and not _are_long_rows(x, axes):
+        is_long = math.prod(last_row(x.shape, axes)) > gpu.AT_ONCE
+        if platform == "cuda" and x.size > LITTLE and not is_long:
             pair = gpu.Pair(self._identity, functools.partial(pairwise, self._pair))
             index = gpu.fold(pair, (x, _indices(x, axes)), axes)[1]
         elif packed.fits(x.dtype):
@@ -366,10 +367,6 @@ class Arg(Kind):
 
 def _indices(x: jax.Array, axes: Axes) -> jax.Array:
     return packed.indices(x, axes, np.dtype(np.uint32))
-
-
-def _are_long_rows(x: jax.Array, axes: Axes) -> bool:
-    return math.prod(last_row(x.shape, axes)) > gpu.AT_ONCE
 
 
 @dataclass(frozen=True)
