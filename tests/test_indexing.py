@@ -176,3 +176,19 @@ def test_nonzero_of_many_elements():
 def test_refusals(call: Callable[[], Any], message: str):
     with pytest.raises(DmlError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("batches", "expected"), [(1, ("[2]", "[3]")), (2, ("[2, 4]", "[3, 4]"))])
+def test_batch_dimensions_are_those_of_the_indices(batches: int, expected: tuple[str, str]):
+    with pytest.raises(DmlError) as raised:
+        dml_jax.GatherNd1(
+            input_tensor=TensorDesc("FLOAT32", [1, 3, 4, 5]),
+            indices_tensor=TensorDesc("UINT32", [1, 2, 4, 1]),
+            output_tensor=TensorDesc("FLOAT32", [1, 2, 4, 5]),
+            input_dimension_count=3,
+            indices_dimension_count=3,
+            batch_dimension_count=batches,
+        )
+    needed, found = expected
+    assert f"InputTensor.Sizes to have {needed} in the batch dimensions" in str(raised.value)
+    assert str(raised.value).endswith(f"got {found}")

@@ -14,7 +14,9 @@ A record is a dictionary; its first key says what it demands:
 - `{"broadcast": [T, ...], "to": U}`: each size is 1 or that of U;
 - `{"size": PATH, "is": "window", "window": {...}}`: the output size of a sliding window; with
   `"chosen": true` the caller may choose fewer windows, or a last one that hangs over the end;
-- `{"holds": EXPRESSION, "each": "i", "let": {...}}`: the expression is true, for every i;
+- `{"holds": EXPRESSION, "each": "i", "let": {...}}`: the expression is true, for every i; where it
+  is more than a comparison of one path, `"fault": [PATH, RULE, EXPRESSION]` says what is wrong: the
+  path and the rule have expressions in `{}`, and the last one is the value;
 - `{"given": T, "with": U}`, `{"at_least_one": [T, ...]}`: which tensors may be left out.
 
 `"where": {PATH: value, list, "given" or "absent"}` limits a record to such descriptions, and

@@ -18,8 +18,6 @@ from dml_jax.constraints.record_expressions import (
     parsed,
     places,
     root_of,
-    value_of,
-    with_index,
 )
 from dml_jax.constraints.shapes import Shapes, in_order
 from dml_jax.enums import TensorDataType
@@ -273,7 +271,7 @@ def _check_holds(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
         for index in indices_of(data, view):
             bind_names(data, view, index)
             if not evaluate(data["holds"], view):
-                path, rule, *rest = _explained(data, view, index)
+                path, rule, *rest = _explained(data, view)
                 expect(False, path, rule + ("" if "(" in rule else _reason(data)), *rest)
     finally:
         unbind_names(data, view)
@@ -285,74 +283,25 @@ def _reason(data: Any) -> str:
     return f" ({', '.join(said)})".replace('"', "") if "where" in data else ""
 
 
-def _explained(data: Any, view: View, index: int) -> tuple[Any, ...]:
+def _explained(data: Any, view: View) -> tuple[Any, ...]:
     """Return (path, rule, value), and the kind if any, of the fault of an expression."""
-    text = data["holds"]
-    for name, meaning in data.get("let", {}).items():
-        text = re.sub(rf"\b{name}\b", meaning if meaning.isidentifier() else f"({meaning})", text)
-    text = with_index(text, data.get("each"), index)
-    tree = parsed(text)
-    if isinstance(tree, ast.Compare):
-        parts = [tree.left, *tree.comparators]
-        if len(parts) == 2 and _is_path(parts[0]) and type(tree.ops[0]) in _OPERATORS:
-            ((path, value),) = places(ast.unparse(parts[0]), view)
-            limit = ast.unparse(parts[1])
-            number = evaluate(limit, view)
-            origin = "" if limit == str(number) else f" ({limit})"
-            counted = next((n for n in view.lists_of(path) if n in view.given), None)
-            if counted is None or not isinstance(tree.ops[0], ast.Eq):
-                return path, f"{_OPERATORS[type(tree.ops[0])]} {_shown(number)}{origin}", value
-            each = ", one for each spatial dimension" * limit.endswith(" - 2")
-            text = f"have {number} elements{each}{origin}"
-            return counted, text, list(view[counted]), OF_LENGTHS
-        if len(parts) == 3 and _is_path(parts[1]):
-            ((path, value),) = places(ast.unparse(parts[1]), view)
-            low, high = (value_of(part, view) for part in (parts[0], parts[2]))
-            return path, f"be in [{low}, {high}] ({ast.unparse(parts[2])})", value
-        if len(parts) == 2:
-            return _in_words(tree, view)
-    return root_of(text), f"make {text} true", _plain("false")
-
-
-def _in_words(tree: ast.Compare, view: View) -> tuple[str, str, Any]:
-    """Return (path, rule, value) of a comparison whose left side is no path and which is false."""
-    left, right = (value_of(part, view) for part in (tree.left, tree.comparators[0]))
-    text, limit = ast.unparse(tree.left), ast.unparse(tree.comparators[0])
-    nodes = [n for n in ast.walk(tree.left) if isinstance(n, ast.expr) and _is_path(n)]
-    called = {n.func for n in ast.walk(tree.left) if isinstance(n, ast.Call)}
-    paths = [ast.unparse(n) for n in nodes if n not in called]
-    leading = re.fullmatch(r"product\((\w+)\.Sizes\[:.*- ?(\w+)\]\)", text)
-    if leading is not None and right == 1:
-        count, first = evaluate(leading[2], view), evaluate(text[len("product(") : -1], view)
-        d, size = next((d, size) for d, size in enumerate(first) if size != 1)
-        rule = f"be 1: dimensions before the last {count} ({leading[2]}) do not count"
-        return f"{leading[1]}.Sizes[{d}]", rule, size
-    own = re.fullmatch(r"stripped\((\w+)\.Sizes\)", text)
-    if own is not None:
-        rule = f"be {list(right)} (ones may stand in front)"
-        return f"{own[1]}.Sizes", rule, list(view[own[1]].Sizes)
-    given = re.findall(r"given\((\w+)\)", text)
-    if len(given) > 1:
-        rule = f"be given, or {_listed(given[1:])}: exactly one of them"
-        return given[0], rule, left
-    if given:
-        rule = f"be {'given' if right else 'left out'} ({'' if right else 'unless '}{limit})"
-        return given[0], rule, _plain("a tensor" if left else "nothing")
-    if isinstance(tree.left, ast.BinOp) and isinstance(tree.left.op, ast.Mod):
-        by = ast.unparse(tree.left.right)
-        rule = f"be a multiple of {value_of(tree.left.right, view)} ({by})"
-        return paths[0], rule, value_of(tree.left.left, view)
-    text = re.sub(
-        r"len\(stripped\((\w+)\.Sizes\)\)", r"(dimensions of \1 after leading ones)", text
-    )
-    word = _OPERATORS[type(tree.ops[0])].removeprefix("be").strip() or "equal to"
-    origin = "" if limit == str(right) else f" ({limit})"
-    path = re.sub(r"\[[^\]]*:[^\]]*\]$", "", paths[0])
-    return path, f"keep {text} {word} {_shown(right)}{origin}", _shown(left)
-
-
-def _shown(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if "fault" in data:
+        *texts, value = data["fault"]
+        return *(evaluate(f"f{text!r}", view) for text in texts), _plain(evaluate(value, view))
+    tree: Any = parsed(data["holds"])
+    is_compared = isinstance(tree, ast.Compare) and _is_path(tree.left)
+    operator = _OPERATORS.get(type(tree.ops[0])) if is_compared else None
+    if operator is None:
+        return root_of(data["holds"]), f"make {data['holds']} true", _plain("false")
+    ((path, value),) = places(ast.unparse(tree.left), view)
+    limit = ast.unparse(tree.comparators[0])
+    number = evaluate(limit, view)
+    origin = "" if limit == str(number) else f" ({limit})"
+    counted = next((n for n in view.lists_of(path) if n in view.given), None)
+    if counted is None or operator != "be":
+        return path, f"{operator} {number}{origin}", value
+    each = ", one for each spatial dimension" * limit.endswith(" - 2")
+    return counted, f"have {number} elements{each}{origin}", list(view[counted]), OF_LENGTHS
 
 
 def _check_given(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -379,21 +328,8 @@ def _check_shapes(data: Any, view: View, expect: Expect, wrong: Collection[Aspec
 
 
 CHECKS: dict[str, Callable[..., None]] = {
-    "equal": _check_equal,
-    "type": _check_type,
-    "range": _check_range,
-    "least": _check_least,
-    "one_of": _check_one_of,
-    "nonzero": _check_nonzero,
-    "finite": _check_finite,
-    "number": _check_number,
-    "fits": _check_fits,
-    "unique": _check_unique,
-    "length": _check_length,
-    "shapes": _check_shapes,
-    "broadcast": _check_broadcast,
-    "size": _check_size,
-    "holds": _check_holds,
-    "given": _check_given,
-    "at_least_one": _check_at_least_one,
+    name.removeprefix("_check_"): check
+    for name, check in [*globals().items()]
+    if name.startswith("_check_")
 }
+"""The check of each kind of record."""

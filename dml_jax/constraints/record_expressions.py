@@ -199,27 +199,3 @@ def places(text: str, view: View) -> list[tuple[str, Any]]:
         return found
 
     return walk(parsed(text))
-
-
-class _Substituted(ast.NodeTransformer):
-    """Replace the name of an index by its number, and add numbers up."""
-
-    def __init__(self, name: str, number: int):
-        self.name, self.number = name, number
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(self.number) if node.id == self.name else node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
-            return ast.Constant(eval(ast.unparse(node), {"__builtins__": {}}))
-        return node
-
-
-def with_index(text: str, name: str | None, number: int) -> str:
-    """Return an expression with a number in place of the index `name`."""
-    if name is None:
-        return text
-    tree = ast.parse(text, mode="eval")
-    return ast.unparse(_Substituted(name, number).visit(tree))
