@@ -40,12 +40,13 @@ def _is_undone(second: Found, first: Found) -> bool:
     if order is None or not (_copies(second) and _copies(first)):
         return False
     read = first[0].desc
-    layout = [_steps(read)[d] for d in order]
+    layout = [strides_of(read)[d] for d in order]
     is_same = read.data_type == second.output.data_type and layout == layout_of(second.output)
     return is_same and _may_stand(first[0], second)
 
 
-def _steps(tensor: TensorDesc) -> Sequence[int]:
+def strides_of(tensor: TensorDesc) -> Sequence[int]:
+    """Return the strides of a tensor, also of a packed one."""
     return tensor.packed_strides if tensor.strides is None else tensor.strides
 
 
@@ -56,9 +57,9 @@ def _order(read: TensorDesc, written: TensorDesc) -> list[int] | None:
     """
     if read.data_type != written.data_type:
         return None
-    pairs = enumerate(zip(written.sizes, _steps(written), strict=True))
+    pairs = enumerate(zip(written.sizes, strides_of(written), strict=True))
     places = {(size, step): d for d, (size, step) in pairs if size > 1}
-    wanted = [pair for pair in zip(read.sizes, _steps(read), strict=True) if pair[0] > 1]
+    wanted = [pair for pair in zip(read.sizes, strides_of(read), strict=True) if pair[0] > 1]
     if sorted(wanted) != sorted(places):
         return None
     return [places[pair] for pair in wanted]

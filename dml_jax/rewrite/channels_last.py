@@ -23,7 +23,9 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.graph.parts import AnyNode, laid_out
 from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI
+from dml_jax.rewrite.cancelling_pairs import strides_of
 from dml_jax.rewrite.pattern import built
+from dml_jax.rewrite.weight_layouts import turned
 
 _MOVING = frozenset(
     (
@@ -151,8 +153,11 @@ def _turned(sizes: Sequence[Any]) -> tuple[Any, ...]:
     return sizes[0], *sizes[2:], sizes[1]
 
 
-def _strides(tensor: TensorDesc) -> Sequence[int]:
-    return tensor.packed_strides if tensor.strides is None else tensor.strides
+def _has_faces(value: _Value, tensor: Any) -> bool:
+    """Return whether what reads a value as `tensor` may read its last face."""
+    whole = value.desc
+    is_whole = isinstance(whole, TensorDesc) and whole.is_packed and len(whole.sizes) > 2
+    return is_whole and whole.data_type == getattr(tensor, "data_type", None)
 
 
 def _is_repeated(sizes: Sequence[int], strides: Sequence[int]) -> bool:
@@ -272,25 +277,23 @@ class _Walk:
 
     def _read(self, value: _Value, tensor: Any, is_last: bool) -> Expression:
         """Return what reads a value as `tensor`, or as `tensor` with the channels last."""
-        whole = value.desc
-        is_whole = isinstance(whole, TensorDesc) and whole.is_packed and len(whole.sizes) > 2
-        if not is_whole or whole.data_type != getattr(tensor, "data_type", None):
+        if not _has_faces(value, tensor):
             read = Expression(tensor, self._builder, self._first(value).source)
             if not is_last:
                 return read
-            return read.reinterpret(_turned(tensor.sizes), _turned(_strides(tensor)))
+            return read.reinterpret(_turned(tensor.sizes), _turned(strides_of(tensor)))
         free = self._free(value, tensor, is_last)
         if free is None:
             _ = self._last(value) if is_last else self._first(value)
             free = self._free(value, tensor, is_last)
         if free is None:  # a view across dimensions, or of dimensions in another order
-            sizes, strides = _turned(tensor.sizes), _turned(_strides(tensor))
+            sizes, strides = _turned(tensor.sizes), _turned(strides_of(tensor))
             free = self._copied(value, self._first(value).reinterpret(sizes, strides))
         return free
 
     def _free(self, value: _Value, tensor: TensorDesc, is_last: bool) -> Expression | None:
         """Return what reads a value without a copy; None where its face is not there."""
-        sizes, strides = tensor.sizes, _strides(tensor)
+        sizes, strides = tensor.sizes, strides_of(tensor)
         if is_last:
             sizes, strides = _turned(sizes), _turned(strides)
         is_repeated = _is_repeated(sizes, strides)
@@ -357,7 +360,7 @@ class _Walk:
         votes, has_last = 0, False
         most = max(math.prod(tensor.sizes) for _, _, tensor in given)
         for value, _, tensor in given:
-            is_repeated = _is_repeated(tensor.sizes, _strides(tensor))
+            is_repeated = _is_repeated(tensor.sizes, strides_of(tensor))
             if not value.is_fixed and not is_repeated and 4 * math.prod(tensor.sizes) >= most:
                 size = math.prod(tensor.sizes)
                 is_first, is_last = (self._free_of(value, tensor, x) for x in (False, True))
@@ -366,9 +369,7 @@ class _Walk:
         return has_last and votes >= 0
 
     def _free_of(self, value: _Value, tensor: Any, is_last: bool) -> bool:
-        if not isinstance(value.desc, TensorDesc) or not value.desc.is_packed:
-            return not is_last
-        if value.desc.data_type != tensor.data_type or len(value.desc.sizes) < 3:
+        if not _has_faces(value, tensor):
             return not is_last
         found = self._free(value, tensor, is_last)
         return found is not None and (found.desc.is_packed or value.first is not None)
@@ -380,17 +381,12 @@ class _Walk:
         if not w.is_fixed or not w_tensor.is_packed:
             return None
         filters = self._read(w, w_tensor, False)
-        turn = self._how.turned_filter(len(w_tensor.sizes))
-        sizes, strides = w_tensor.sizes, w_tensor.packed_strides
-        filters = dml.identity(
-            filters.reinterpret([sizes[d] for d in turn], [strides[d] for d in turn])
-        )
+        filters = turned(filters, self._how.turned_filter(len(w_tensor.sizes)))
         read = [self._read(x, x_tensor, True), filters]
         read += [self._read(value, tensor, True) for value, _, tensor in bias]
         self.count += 1
         if self._how.would_copy(node.operator):
-            sizes = (t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
-            self.saved += 2 * sum(sizes)
+            self.saved += 2 * sum(t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
         if not self._how.is_gpu:
             return self._laid_out(node, read, outputs, NHWC_HWIO)
         # XLA would compute a convolution of each channel again for each of its readers.

@@ -41,7 +41,33 @@ class Rewrite:
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph with the nodes replaced that match, and their number."""
-        return _pass(graph, self)
+        places = range(len(graph.nodes))
+        chains = {index: chain for index in places if (chain := self._chain(graph, index))}
+        if not chains:
+            return graph, 0
+        copy, count = Copy(graph), 0
+        for index, node, _ in copy.plan():
+            found = [copy.found(k) for k in chains.get(index, ())]
+            if not found or not self.condition(*found):
+                copy.add(index, node)
+                continue
+            made, count = self.replacement(*found), count + 1
+            if isinstance(made, tuple):
+                copy.add(index, replace(made[0], name=node.name), made[1])
+            else:
+                copy.replace(index, self, made)
+        return (copy.build(), count) if count else (graph, 0)
+
+    def _chain(self, graph: Graph, index: int) -> list[int]:
+        """Return the nodes that match, from the last one on; none where they do not."""
+        chain = []
+        for name in self.pattern:
+            node = graph.nodes[index] if index >= 0 else None
+            if not isinstance(node, OperatorNode) or node.operator.short_name not in name.split():
+                return []
+            chain.append(index)
+            index, _ = graph.reads[index].get(self.read, (-1, 0))
+        return chain
 
 
 class GraphRewrite(Protocol):
@@ -142,39 +168,6 @@ def _everywhere(graph: Graph, rewrite: Rewrite | GraphRewrite) -> tuple[Graph, i
     return graph, total + count
 
 
-def _pass(graph: Graph, rewrite: Rewrite) -> tuple[Graph, int]:
-    """Return the graph with all nodes replaced that match, and their number."""
-    places = range(len(graph.nodes))
-    chains = {index: chain for index in places if (chain := _chain(graph, rewrite, index))}
-    if not chains:
-        return graph, 0
-    copy, count = Copy(graph), 0
-    for index, node, _ in copy.plan():
-        found = [copy.found(k) for k in chains.get(index, ())]
-        if found and rewrite.condition(*found):
-            made = rewrite.replacement(*found)
-            if isinstance(made, tuple):
-                copy.add(index, replace(made[0], name=node.name), made[1])
-            else:
-                copy.replace(index, rewrite, made)
-            count += 1
-        else:
-            copy.add(index, node)
-    return (copy.build(), count) if count else (graph, 0)
-
-
-def _chain(graph: Graph, rewrite: Rewrite, index: int) -> list[int]:
-    """Return the nodes that match a pattern, from the last one on; none where they do not."""
-    chain = []
-    for name in rewrite.pattern:
-        node = graph.nodes[index] if index >= 0 else None
-        if not isinstance(node, OperatorNode) or node.operator.short_name not in name.split():
-            return []
-        chain.append(index)
-        index, _ = graph.reads[index].get(rewrite.read, (-1, 0))
-    return chain
-
-
 class Copy:
     """A graph that is built again node by node, with replacements.
 
@@ -233,7 +226,12 @@ class Copy:
         slots = enumerate(self._graph.nodes[index].slots(output=True))
         (slot, tensor), *others = [(slot, t) for slot, (_, t) in slots if t is not None]
         is_own = isinstance(new, Expression) and new.builder is self.builder and not others
-        if not is_own or not _is_same_memory(new, tensor):
+        size = tensor.total_tensor_size_in_bytes  # which is the same to its last byte
+        if not (
+            is_own
+            and same_layout(new.desc, tensor)
+            and self.builder.written(new.source).total_tensor_size_in_bytes == size
+        ):
             rule = f"give an expression of {tensor.shown()}, the only output of the node"
             shown = Unquoted(new.desc.shown() if isinstance(new, Expression) else repr(new))
             raise DmlError([Fault("", f"the rewrite '{rewrite.name}'", rule, shown)])
@@ -253,9 +251,3 @@ def built(graph: Graph, builder: GraphBuilder, made: Callable[[Source], Source])
         output = Expression(graph.outputs[index], builder, source)
         outputs[name] = dml.identity(output) if source[0] < 0 else output
     return builder.build(outputs, True, graph.counted)
-
-
-def _is_same_memory(new: Expression, tensor: TensorDesc) -> bool:
-    """Return whether an expression describes memory as `tensor` does, to its last byte."""
-    size = new.builder.written(new.source).total_tensor_size_in_bytes
-    return same_layout(new.desc, tensor) and size == tensor.total_tensor_size_in_bytes
