@@ -260,16 +260,15 @@ def _sections(
     if "Nodes" in value:
         rule = 'hold a model (in which {"type": "graph", "sourcePath": ...} is a dispatchable)'
         raise DmlError([Fault("", "the file", rule, Unquoted("a graph"), (title,))])
-    resources, dispatchables, commands = None, None, None
-    known = ("resources", "dispatchables", "commands")
+    sections: list[Any] = []
+    known = {"resources": as_object, "dispatchables": as_object, "commands": list_of(lambda c: c)}
     with collecting(faults), Reader(value, known, title) as fields:
-        resources = fields.take("resources", as_object)
-        dispatchables = fields.take("dispatchables", as_object)
-        commands = fields.take("commands", list_of(lambda item: item))
-    if resources is None or dispatchables is None or commands is None:
+        sections = [fields.take(key, convert) for key, convert in known.items()]
+    if not sections or any(section is None for section in sections):
         raise DmlError(faults)
-    for key, items in zip(known, (resources, dispatchables, commands), strict=True):
+    for key, items in zip(known, sections, strict=True):
         expect_few(f"the number of {key}", len(items), context=(title,))
+    resources, dispatchables, commands = sections
     return resources, dispatchables, commands
 
 

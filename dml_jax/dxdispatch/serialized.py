@@ -79,13 +79,13 @@ def parse(data: bytes, folder: Path) -> SerializedGraph:
     """
     root = Flatbuffer(data, _WHAT).root
     nodes = [_node(table) for table in root.tables(0)]
-    made = _Wires(nodes, root.texts(1), root.texts(2))
+    constants = list(dict.fromkeys(n.constant for n in nodes if n.constant is not None))
     files, faults = {}, list[Fault]()
-    for name in made.constants:
+    for name in constants:
         with collecting(faults, f"Constant '{name}'"):
             files[name] = _file_of(name, folder)
     raise_if(faults)
-    return SerializedGraph(made.graph(), files)
+    return SerializedGraph(_graph(nodes, root.texts(1), root.texts(2), constants), files)
 
 
 def _node(table: Table) -> _Node:
@@ -114,77 +114,67 @@ def _file_of(name: str, folder: Path) -> Path:
     return path
 
 
-class _Wires:
-    """Operators and the edges between them, which the file gives as names at both ends.
+def _graph(
+    nodes: Sequence[_Node], inputs: Sequence[str], outputs: Sequence[str], constants: Sequence[str]
+) -> Graph:
+    """Return the graph of nodes, whose edges the file gives as names at both ends.
 
-    Attributes:
-        constants: the names of the large constants.
+    The large `constants` are inputs behind `inputs`. Raises `DmlError` with all faults.
     """
-
-    def __init__(self, nodes: Sequence[_Node], inputs: Sequence[str], outputs: Sequence[str]):
-        self._outputs = list(filter(None, outputs))
-        self.constants = list(dict.fromkeys(n.constant for n in nodes if n.constant is not None))
-        read = {name for node in nodes for name in node.inputs}
-        self._inputs = [*(name for name in inputs if name and name in read), *self.constants]
-        numbers = {name: i for i, name in enumerate(self._inputs)}
-        self._sources: dict[str, Source] = {
-            name: (-1, numbers[name]) for name in inputs if name and name in numbers
-        }
-        raw: dict[str, bytes] = {}  # by the edge that leaves the constant
-        self._nodes: list[_Node] = []
-        for node in nodes:
-            if node.constant is not None:
-                self._sources |= dict.fromkeys(node.outputs, (-1, numbers[node.constant]))
-            elif node.raw is not None:
-                raw |= dict.fromkeys(node.outputs, node.raw)
+    read = {name for node in nodes for name in node.inputs}
+    known = [*(name for name in inputs if name and name in read), *constants]
+    numbers = {name: i for i, name in enumerate(known)}
+    sources: dict[str, Source] = {n: (-1, numbers[n]) for n in inputs if n and n in numbers}
+    raw: dict[str, bytes] = {}  # by the edge that leaves the constant
+    operators: list[_Node] = []
+    for node in nodes:
+        if node.constant is not None:
+            sources |= dict.fromkeys(node.outputs, (-1, numbers[node.constant]))
+        elif node.raw is not None:
+            raw |= dict.fromkeys(node.outputs, node.raw)
+        else:
+            sources |= {n: (len(operators), i) for i, n in enumerate(node.outputs) if n}
+            operators.append(node)
+    made: list[OperatorNode | ConstantNode] = []
+    faults: list[Fault] = []
+    names: set[str] = set()
+    for index, node in enumerate(operators):
+        assert node.table is not None
+        with collecting(faults, f"Node {index} '{node.name}'"):
+            name = None if node.name in names or not node.name else node.name
+            made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
+            names.add(node.name)
+    raise_if(faults)
+    edges: list[tuple[Source, int, int]] = []
+    for index, node in enumerate(operators):
+        slots = made[index].slots(output=False)
+        for slot, name in enumerate(node.inputs[: len(slots)]):
+            tensor = slots[slot][1]
+            if not name or tensor is None:
+                continue
+            if name in raw and name not in sources:
+                made.append(ConstantNode(_constant(name, raw[name], tensor)))
+                sources[name] = len(made) - 1, 0
+            if name not in sources:
+                rule = "be a graph input, or an output of a node"
+                faults += [Fault("", slots[slot][0], rule, name, (f"Node {index}",))]
             else:
-                ends = enumerate(node.outputs)
-                self._sources |= {n: (len(self._nodes), i) for i, n in ends if n}
-                self._nodes.append(node)
-        self._raw = raw
-
-    def graph(self) -> Graph:
-        """Return the graph. Raises `DmlError` with all faults."""
-        made: list[OperatorNode | ConstantNode] = []
-        faults: list[Fault] = []
-        names: set[str] = set()
-        for index, node in enumerate(self._nodes):
-            assert node.table is not None
-            with collecting(faults, f"Node {index} '{node.name}'"):
-                name = None if node.name in names or not node.name else node.name
-                made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
-                names.add(node.name)
-        raise_if(faults)
-        edges: list[tuple[Source, int, int]] = []
-        sources = dict(self._sources)
-        for index, node in enumerate(self._nodes):
-            slots = made[index].slots(output=False)
-            for slot, name in enumerate(node.inputs[: len(slots)]):
-                tensor = slots[slot][1]
-                if not name or tensor is None:
-                    continue
-                if name in self._raw and name not in sources:
-                    made.append(ConstantNode(_constant(name, self._raw[name], tensor)))
-                    sources[name] = len(made) - 1, 0
-                if name not in sources:
-                    rule = "be a graph input, or an output of a node"
-                    faults += [Fault("", slots[slot][0], rule, name, (f"Node {index}",))]
-                else:
-                    edges.append((sources[name], index, slot))
-        for name in self._outputs:
-            if sources.get(name, (-1, 0))[0] < 0:
-                faults.append(Fault("", "the graph output", "be an output of a node", name))
-        raise_if(faults)
-        return Graph(
-            len(self._inputs),
-            len(self._outputs),
-            made,
-            [InputEdge(i, index, slot) for (n, i), index, slot in edges if n < 0],
-            [IntermediateEdge(n, i, index, slot) for (n, i), index, slot in edges if n >= 0],
-            [OutputEdge(*sources[name], place) for place, name in enumerate(self._outputs)],
-            self._inputs,
-            self._outputs,
-        )
+                edges.append((sources[name], index, slot))
+    ends = list(filter(None, outputs))
+    for name in ends:
+        if sources.get(name, (-1, 0))[0] < 0:
+            faults.append(Fault("", "the graph output", "be an output of a node", name))
+    raise_if(faults)
+    return Graph(
+        len(known),
+        len(ends),
+        made,
+        [InputEdge(i, index, slot) for (n, i), index, slot in edges if n < 0],
+        [IntermediateEdge(n, i, index, slot) for (n, i), index, slot in edges if n >= 0],
+        [OutputEdge(*sources[name], place) for place, name in enumerate(ends)],
+        known,
+        ends,
+    )
 
 
 def _constant(name: str, raw: bytes, tensor: TensorDesc) -> np.ndarray:

@@ -42,13 +42,6 @@ class Dimensions:
         raise ArgumentError("Dimensions", "no constructor (give a list of integers)")
 
 
-def _by_policy(
-    data_type: TensorDataType, flags: TensorFlags, sizes: Any, policy: TensorPolicy
-) -> tensor.TensorDesc:
-    strides = policy._policy.strides(sizes)
-    return tensor.TensorDesc(data_type.name, sizes, strides, flags.name)
-
-
 class TensorDesc:
     """Type, sizes and layout of a tensor.
 
@@ -122,7 +115,7 @@ def _of_policy(
     sizes: Sequence[int],
     tensor_policy: TensorPolicy = TensorPolicy.default,
 ) -> tensor.TensorDesc:
-    return _by_policy(data_type, TensorFlags.NONE, sizes, tensor_policy)
+    return _of_flags(data_type, TensorFlags.NONE, sizes, tensor_policy)
 
 
 @checked
@@ -132,7 +125,8 @@ def _of_flags(
     sizes: Sequence[int],
     tensor_policy: TensorPolicy = TensorPolicy.default,
 ) -> tensor.TensorDesc:
-    return _by_policy(data_type, flags, sizes, tensor_policy)
+    strides = tensor_policy._policy.strides(sizes)
+    return tensor.TensorDesc(data_type.name, sizes, strides, flags.name)
 
 
 @checked
