@@ -220,7 +220,7 @@ def run(**options: Any) -> None:
     if of_networks and not is_network(path):
         raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
     timing = Timing(**{field.name: options[field.name] for field in fields(Timing)})
-    if not asked.no_cache:
+    if not (asked.no_cache or asked.hlo):  # a program that was read has less text
         asked.options = replace(asked.options, cache=cache_folder())
     with contextlib.ExitStack() as entered:
         entered.enter_context(reporting(asked.as_json))
@@ -244,7 +244,6 @@ def run(**options: Any) -> None:
         if not is_one:
             report |= _run_model(loaded, device, timing, asked)
         elif asked.hlo:
-            loaded.programs = None  # a program that was read has less text
             text = compiled_network(loaded, path.name, device).as_text()
             titled = [(f"Network '{printable(path.name)}'", path.name, text)]
             report |= _programs(titled, asked.as_json)
