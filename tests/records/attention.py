@@ -65,7 +65,7 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     given |= {"past_key_tensor", "past_value_tensor"} if has_past else set()
     given |= {"past_sequence_lengths_tensor"} if has_lengths else set()
     given |= {"output_present_key_tensor"} if room else set()
-    drawn = {"bias_tensor", "relative_position_bias_tensor", "output_present_value_tensor"}
+    drawn = ("bias_tensor", "relative_position_bias_tensor", "output_present_value_tensor")
     given |= {name for name in drawn if rng.random() < 0.5}
     most = {"output_tensor": 2, "query_tensor": 2, "key_tensor": 2, "value_tensor": 2}
     fields: Fields = {}
