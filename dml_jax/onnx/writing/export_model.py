@@ -25,7 +25,7 @@ from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.writing import exporters, primitives
 from dml_jax.onnx.writing.jaxpr_nodes import write_closed, write_function
-from dml_jax.onnx.writing.operator_records import EXPORTERS, Exporter, Use
+from dml_jax.onnx.writing.operator_records import EXPORTERS, Exporter, Unfit
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
@@ -166,39 +166,30 @@ def _viewed(w: Writer, x: Value, view: Any) -> Value:
 
 def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> list[Value]:
     """Write an operator; return the outputs that are described."""
-    exporter = exporter_of(operator.short_name)
-    is_scaled = getattr(operator, "scale_bias", None) is not None
-    if exporter is not None and not (is_scaled and inputs[0].dtype.kind in "iu"):
-        made = exporter(Use(w, operator, _by_field(operator, inputs)))
-        if made is not NotImplemented:
-            outputs = list(made) if isinstance(made, (list, tuple)) else [made]
-            return _activated(w, operator, outputs)
-    return write_function(w, lambda *xs: list(operator.evaluate(*xs)), *inputs)
-
-
-def _by_field(operator: Operator, inputs: Sequence[Value]) -> dict[str, Any]:
-    given, found = iter(inputs), dict[str, Any]()
-    for f in operator.fields:
-        if f.tensor and not f.tensor.output:
-            value = getattr(operator, f.name)
-            if value is None:
-                found[f.name] = None
-            elif f.is_array:
-                found[f.name] = [next(given) for _ in value]
-            else:
-                found[f.name] = next(given)
-    return found
-
-
-def _activated(w: Writer, operator: Operator, outputs: list[Value]) -> list[Value]:
-    """Return the outputs after the fused activation of the operator, if it has one."""
+    by = getattr(operator, "scale_bias", None)
+    made = None
+    if exporter_of(operator.short_name) and not (by and inputs[0].dtype.kind in "iu"):
+        given = iter(inputs)
+        tensors = [f for f in operator.fields if f.tensor and not f.tensor.output]
+        values = [None if getattr(operator, f.name) is None else next(given) for f in tensors]
+        if by and (x := values[0]):
+            values[0] = w("Add", w("Mul", x, w.like(by.scale, x)), w.like(by.bias, x))
+        made = _exported(w, operator, *values)
+    if made is None:
+        return write_function(w, lambda *xs: list(operator.evaluate(*xs)), *inputs)
     fused = getattr(operator, "fused_activation", None)
     if fused is None:
-        return outputs
-    name = fused.operator.short_name
-    exporter = exporter_of(name)
-    use = Use(w, SimpleNamespace(short_name=name, **fused.attributes), {"input_tensor": outputs[0]})
-    made = NotImplemented if exporter is None else exporter(use)
-    if made is NotImplemented:
-        (made,) = write_function(w, fused, outputs[0])
-    return [made, *outputs[1:]]
+        return made
+    one = SimpleNamespace(short_name=fused.operator.short_name, **fused.attributes)
+    first = _exported(w, one, made[0]) or write_function(w, fused, made[0])
+    return [*first, *made[1:]]
+
+
+def _exported(w: Writer, operator: Any, *inputs: Value | None) -> list[Value] | None:
+    """Write an operator by its record; None where its program is to be written."""
+    exporter = exporter_of(operator.short_name)
+    try:
+        made = None if exporter is None else exporter(w, operator, *inputs)
+    except Unfit:
+        return None
+    return [made] if isinstance(made, Value) else made

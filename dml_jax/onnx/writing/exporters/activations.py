@@ -4,79 +4,51 @@ import math
 from typing import Any
 
 from dml_jax.onnx.translators.activations import ACTIVATIONS
-from dml_jax.onnx.writing.operator_records import Use, exports
-from dml_jax.onnx.writing.writer import Value
+from dml_jax.onnx.writing.operator_records import exports, only, op_type_of
+from dml_jax.onnx.writing.writer import Value, Writer
 
 
 @exports(
-    *("ELU", "GELU", "HARD_SIGMOID", "LEAKY_RELU", "RELU", "SCALED_ELU", "SIGMOID", "SOFTSIGN"),
-    *("TANH", "THRESHOLDED_RELU"),
+    *("CELU", "ELU", "GELU", "HARD_SIGMOID", "LEAKY_RELU", "PARAMETERIZED_RELU", "RELU"),
+    *("SCALED_ELU", "SIGMOID", "SOFTSIGN", "TANH", "THRESHOLDED_RELU"),
     prefix="ACTIVATION_",
 )
-def same(use: Use) -> Any:
+def same(w: Writer, op: Any, *inputs: Value) -> Value:
     """Write an op type with the operator's attributes."""
-    if use.input_tensor.dtype.kind != "f":
-        return NotImplemented
-    names = ACTIVATIONS.get(use.op_type, ())
-    values: dict[str, Any] = {name: float(getattr(use, name)) for name in names}
-    return use.writer(use.op_type, use.input_tensor, **values)
-
-
-@exports("ACTIVATION_CELU")
-def celu(use: Use) -> Any:
-    if use.alpha <= 0:
-        return NotImplemented
-    return use.writer("Celu", use.input_tensor, alpha=float(use.alpha))
-
-
-@exports("ACTIVATION_SHRINK")
-def shrunk(use: Use) -> Any:
-    x = use.input_tensor
-    if use.threshold < 0 or x.dtype.kind != "f":
-        return NotImplemented
-    return use.writer("Shrink", x, bias=float(use.bias), lambd=float(use.threshold))
-
-
-@exports("ACTIVATION_PARAMETERIZED_RELU")
-def parameterized_relu(use: Use) -> Any:
-    if use.input_tensor.dtype.kind != "f":
-        return NotImplemented
-    return use.writer("PRelu", use.input_tensor, use.slope_tensor)
+    op_type = op_type_of(op)
+    only(inputs[0].dtype.kind == "f" and (op_type != "Celu" or op.alpha > 0))
+    values: dict[str, Any] = {n: float(getattr(op, n)) for n in ACTIVATIONS.get(op_type, ())}
+    return w(op_type, *inputs, **values)
 
 
 @exports("ACTIVATION_PARAMETRIC_SOFTPLUS")
-def parametric_softplus(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    return w("Mul", w("Softplus", w("Mul", x, w.like(use.beta, x))), w.like(use.alpha, x))
+def parametric_softplus(w: Writer, op: Any, x: Value) -> Value:
+    return w("Mul", w("Softplus", w("Mul", x, w.like(op.beta, x))), w.like(op.alpha, x))
 
 
 @exports("ACTIVATION_SOFTPLUS")
-def softplus(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    if use.steepness == 1:
+def softplus(w: Writer, op: Any, x: Value) -> Value:
+    if op.steepness == 1:
         return w("Softplus", x)
-    steepness = w.like(use.steepness, x)
+    steepness = w.like(op.steepness, x)
     return w("Div", w("Softplus", w("Mul", x, steepness)), steepness)
 
 
 @exports("ACTIVATION_SWISH")
-def swish(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    return w("Mul", x, w("Sigmoid", w("Mul", x, w.like(use.sigmoid_input_scale, x))))
+def swish(w: Writer, op: Any, x: Value) -> Value:
+    return w("Mul", x, w("Sigmoid", w("Mul", x, w.like(op.sigmoid_input_scale, x))))
 
 
 @exports("ACTIVATION_HARD_SWISH")
-def hard_swish(use: Use) -> Value:
-    w, x = use.writer, use.input_tensor
-    return w("Mul", x, w("HardSigmoid", x, alpha=float(use.alpha), beta=float(use.beta)))
+def hard_swish(w: Writer, op: Any, x: Value) -> Value:
+    return w("Mul", x, w("HardSigmoid", x, alpha=float(op.alpha), beta=float(op.beta)))
 
 
 @exports("HARDMAX", "LOG_SOFTMAX", "SOFTMAX", prefix="ACTIVATION_")
 @exports("HARDMAX1", "LOG_SOFTMAX1", "SOFTMAX1", prefix="ACTIVATION_")
-def along_axes(use: Use) -> Any:
+def along_axes(w: Writer, op: Any, x: Value) -> Value:
     """Write rows of several dimensions as one dimension, at the end."""
-    w, x, op_type = use.writer, use.input_tensor, use.op_type
-    axes = sorted(getattr(use.operator, "axes", [-1]))
+    op_type, axes = op_type_of(op), sorted(getattr(op, "axes", [-1]))
     if len(axes) == 1:
         return w(op_type, x, axis=axes[0])
     others = [a for a in range(x.rank) if a not in axes]

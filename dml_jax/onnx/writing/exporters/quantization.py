@@ -5,24 +5,19 @@ from typing import Any
 import numpy as np
 
 from dml_jax.onnx.writing.exporters.products import attributes_of
-from dml_jax.onnx.writing.operator_records import Use, exports
-from dml_jax.onnx.writing.writer import Value
-
-_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+from dml_jax.onnx.writing.operator_records import exports, only
+from dml_jax.onnx.writing.writer import Value, Writer
 
 
-def _number(use: Use, x: Value | None) -> Any:
-    """Return the only element of a tensor; NotImplemented where it has several."""
-    if x is None:
-        return None
-    return use.writer.reshape(x, ()) if x.shape == (1,) * x.rank else NotImplemented
+def _numbers(w: Writer, *tensors: Value | None) -> list[Value | None]:
+    """Return the only element of each tensor that is there."""
+    only(all(x is None or x.shape == (1,) * x.rank for x in tensors))
+    return [None if x is None else w.reshape(x, ()) for x in tensors]
 
 
 @exports("DYNAMIC_QUANTIZE_LINEAR")
-def dynamically_quantized(use: Use) -> Any:
-    w, x, op = use.writer, use.input_tensor, use.operator
-    if x.dtype != np.float32 or op.output_tensor.dtype != np.uint8:
-        return NotImplemented
+def dynamically_quantized(w: Writer, op: Any, x: Value) -> list[Value]:
+    only(x.dtype == np.float32 and op.output_tensor.dtype == np.uint8)
     results = [(np.uint8, x.shape), (np.float32, ()), (np.uint8, ())]
     made = w.several("DynamicQuantizeLinear", x, results=results)
     tensors = (op.output_tensor, op.output_scale_tensor, op.output_zero_point_tensor)
@@ -30,50 +25,31 @@ def dynamically_quantized(use: Use) -> Any:
 
 
 @exports("MATRIX_MULTIPLY_INTEGER")
-def product(use: Use) -> Any:
-    zeros = [_number(use, z) for z in (use.a_zero_point_tensor, use.b_zero_point_tensor)]
-    is_simple = use.a_tensor.dtype == np.uint8 and not any(z is NotImplemented for z in zeros)
-    if not is_simple or use.output_tensor.dtype != np.int32:
-        return NotImplemented
-    shape = use.output_tensor.sizes
-    inputs = (use.a_tensor, use.b_tensor, *zeros)
-    return use.writer("MatMulInteger", *inputs, dtype=np.int32, shape=shape)
+def product(w: Writer, op: Any, a: Value, zero_a: Any, b: Value, zero_b: Any) -> Value:
+    only(a.dtype == np.uint8 and op.output_tensor.dtype == np.int32)
+    inputs = a, b, *_numbers(w, zero_a, zero_b)
+    return w("MatMulInteger", *inputs, dtype=np.int32, shape=op.output_tensor.sizes)
 
 
 @exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
-def quantized_product(use: Use) -> Any:
-    def parameters(name: str) -> list[Any]:
-        """Return the scale and the zero point of a tensor, 0 where it is left out."""
-        parts = (f"{name}_{part}tensor" for part in ("", "scale_", "zero_point_"))
-        x, scale, zero = (getattr(use, part) for part in parts)
-        zero = use.writer.constant(0, x.dtype) if zero is None else zero
-        return [_number(use, scale), _number(use, zero)]
-
-    a, b, dtype = use.a_tensor, use.b_tensor, use.output_tensor.dtype
-    inputs = [a, *parameters("a"), b, *parameters("b"), *parameters("output")]
-    is_simple = use.a_tensor.dtype == np.uint8 == dtype
-    if not is_simple or any(x is NotImplemented for x in inputs):
-        return NotImplemented
-    return use.writer("QLinearMatMul", *inputs, dtype=dtype, shape=use.output_tensor.sizes)
+def quantized_product(w: Writer, op: Any, *inputs: Any) -> Value:
+    a, scale_a, zero_a, b, scale_b, zero_b, scale, zero = inputs
+    dtype = op.output_tensor.dtype
+    only(a.dtype == np.uint8 == dtype)
+    zeros = zip((zero_a, zero_b, zero), (a.dtype, b.dtype, dtype), strict=True)
+    zero_a, zero_b, zero = (w.constant(0, d) if z is None else z for z, d in zeros)
+    given = a, *_numbers(w, scale_a, zero_a), b, *_numbers(w, scale_b, zero_b, scale, zero)
+    return w("QLinearMatMul", *given, dtype=dtype, shape=op.output_tensor.sizes)
 
 
 @exports("ELEMENT_WISE_DEQUANTIZE_LINEAR")
-def dequantized(use: Use) -> Any:
-    w, x = use.writer, use.input_tensor
-    scale, zero = _number(use, use.scale_tensor), _number(use, use.zero_point_tensor)
-    if scale is NotImplemented or zero is NotImplemented or x.dtype not in _BYTES:
-        return NotImplemented
-    if use.output_tensor.dtype != np.float32:
-        return NotImplemented
-    return w("DequantizeLinear", x, scale, zero, dtype=np.float32, shape=x.shape)
+def dequantized(w: Writer, op: Any, x: Value, scale: Value, zero: Value | None) -> Value:
+    only(x.dtype in (np.int8, np.uint8) and op.output_tensor.dtype == np.float32)
+    return w("DequantizeLinear", x, *_numbers(w, scale, zero), dtype=np.float32, shape=x.shape)
 
 
 @exports("CONVOLUTION_INTEGER")
-def convolution(use: Use) -> Any:
-    x, filters = use.input_tensor, use.filter_tensor
-    zeros = [_number(use, z) for z in (use.input_zero_point_tensor, use.filter_zero_point_tensor)]
-    is_simple = x.dtype == np.uint8 == filters.dtype
-    if not is_simple or any(z is NotImplemented for z in zeros):
-        return NotImplemented
-    shape, named = use.output_tensor.sizes, attributes_of(use, filters)
-    return use.writer("ConvInteger", x, filters, *zeros, dtype=np.int32, shape=shape, **named)
+def convolution(w: Writer, op: Any, x: Value, zero: Any, filters: Value, zeros: Any) -> Value:
+    only(x.dtype == np.uint8 == filters.dtype)
+    inputs, named = (x, filters, *_numbers(w, zero, zeros)), attributes_of(op, filters)
+    return w("ConvInteger", *inputs, dtype=np.int32, shape=op.output_tensor.sizes, **named)

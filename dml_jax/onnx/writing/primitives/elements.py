@@ -45,8 +45,12 @@ def compared(eqn: Equation) -> Value:
 
 @writes("ne")
 def differing(eqn: Equation) -> Value:
-    w = eqn.writer
-    return w("Not", w.compare("Equal", *eqn.inputs))
+    w, (a, b) = eqn.writer, eqn.inputs
+    if a == b and a.dtype.kind == "f":
+        return w("IsNaN", a, dtype=bool)
+    if b.array is not None and not b.array.any():
+        return w.cast(a, bool)
+    return w("Not", w.compare("Equal", a, b))
 
 
 @writes("neg")

@@ -60,6 +60,16 @@ def convolution(eqn: Equation) -> Value:
     return w.transpose(made, order)
 
 
+def counts_of_windows(*numbers: Sequence[int]) -> list[int]:
+    """Return how many windows there are along each dimension.
+
+    Args:
+        numbers: sizes, padding before and after, sizes of windows, dilations and strides.
+    """
+    rows = zip(*numbers, strict=True)
+    return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, a, b, k, d, s in rows]
+
+
 def correlate(
     w: Writer,
     x: Value,
@@ -76,12 +86,7 @@ def correlate(
         before, after = ([0, 0, *(min(0, n) for n in side)] for side in (low, high))
         x = w.pad(x, before, after)
         low, high = ([max(0, n) for n in side] for side in (low, high))
-    spatial = [
-        (n + a + b - (k - 1) * d - 1) // s + 1
-        for n, a, b, k, d, s in zip(
-            x.shape[2:], low, high, filters.shape[2:], dilations, strides, strict=True
-        )
-    ]
+    spatial = counts_of_windows(x.shape[2:], low, high, filters.shape[2:], dilations, strides)
     shape = [x.shape[0], filters.shape[0], *spatial]
     if not spatial:
         x, filters = (w.reshape(v, [*v.shape, 1]) for v in (x, filters))
