@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from onnx import helper
 
-from dml_jax.onnx.writing.jaxpr_nodes import Equation, write_function, writes
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 
 _CAPITALIZED = (
     *("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-    *("asinh", "acosh", "atanh", "floor", "ceil", "abs", "sign", "erf"),
+    *("asinh", "acosh", "atanh", "floor", "ceil", "abs", "sign", "erf", "neg"),
     *("add", "sub", "mul", "max", "min", "pow"),
 )
 _SAME = {**{name: name.capitalize() for name in _CAPITALIZED}, "logistic": "Sigmoid"}
@@ -53,80 +52,14 @@ def differing(eqn: Equation) -> Value:
     return w("Not", w.compare("Equal", a, b))
 
 
-@writes("neg")
-def negated(eqn: Equation) -> Value:
-    return eqn.writer("Neg", eqn[0])
-
-
-@writes("square")
-def squared(eqn: Equation) -> Value:
-    return eqn.writer("Mul", eqn[0], eqn[0])
-
-
-@writes("one_minus_square")
-def one_minus_square(eqn: Equation) -> Value:
-    return eqn.writer("Sub", eqn.writer.like(1, eqn[0]), squared(eqn))
-
-
-@writes("rsqrt")
-def inverse_root(eqn: Equation) -> Value:
-    return eqn.writer("Reciprocal", eqn.writer("Sqrt", eqn[0]))
-
-
-@writes("exp2")
-def power_of_two(eqn: Equation) -> Value:
-    return eqn.writer("Pow", eqn.writer.like(2, eqn[0]), eqn[0])
-
-
-@writes("cbrt")
-def cube_root(eqn: Equation) -> Value:
-    w, x = eqn.writer, eqn[0]
-    return w("Mul", w("Sign", x), w("Pow", w("Abs", x), w.like(1 / 3, x)))
-
-
 @writes("integer_pow")
 def integer_power(eqn: Equation) -> Value:
     w, x, y = eqn.writer, eqn[0], eqn.params["y"]
-    result = w.like(1, x)
-    for bit in bin(abs(y))[2:]:
+    result = x if y else w.expand(w.like(1, x), x.shape)
+    for bit in bin(abs(y))[3:]:
         result = w("Mul", result, result)
         result = w("Mul", result, x) if bit == "1" else result
-    if abs(y) in (1, 2, 3):
-        result = x
-        for _ in range(abs(y) - 1):
-            result = w("Mul", result, x)
-    result = w("Reciprocal", result) if y < 0 else result
-    return result if result.shape == x.shape else w.expand(result, x.shape)
-
-
-@writes("expm1")
-def exponential_less_one(eqn: Equation) -> Value:
-    """Kahan's form: (u - 1) x / log u of the rounded u = exp x is right near 0 too."""
-    w, x = eqn.writer, eqn[0]
-    if x.dtype == np.float16:
-        wide = w.cast(x, np.float32)
-        return w.cast(_exponential_less_one(w, wide), x.dtype)
-    return _exponential_less_one(w, x)
-
-
-def _exponential_less_one(w: Writer, x: Value) -> Value:
-    one = w.like(1, x)
-    u = w("Exp", x)
-    less = w("Sub", u, one)
-    exact = w("Div", w("Mul", less, x), w("Log", u))
-    is_near = w("And", w.compare("Less", w("Abs", x), one), w("Not", w.compare("Equal", u, one)))
-    return w.where(w.compare("Equal", u, one), x, w.where(is_near, exact, less))
-
-
-@writes("log1p")
-def logarithm_of_one_more(eqn: Equation) -> Value:
-    """Kahan's form, as above."""
-    w, x = eqn.writer, eqn[0]
-    one = w.like(1, x)
-    u = w("Add", x, one)
-    exact = w("Div", w("Mul", w("Log", u), x), w("Sub", u, one))
-    is_near = w.compare("Less", w("Abs", x), one)
-    return w.where(w.compare("Equal", u, one), x, w.where(is_near, exact, w("Log", u)))
+    return w("Reciprocal", result) if y < 0 else result
 
 
 @writes("atan2")
@@ -152,12 +85,6 @@ def _is_negative(w: Writer, x: Value) -> Value:
     return w("Or", w.compare("Less", x, w.like(0, x)), w("And", is_zero, inverse))
 
 
-@writes("erfc")
-def error_function_complement(eqn: Equation) -> Value:
-    w, x = eqn.writer, eqn[0]
-    return w("Sub", w.like(1, x), w("Erf", x))
-
-
 @writes("round")
 def rounded(eqn: Equation) -> Value:
     w, x = eqn.writer, eqn[0]
@@ -165,14 +92,6 @@ def rounded(eqn: Equation) -> Value:
         return w("Round", x)
     half = w.like(np.nextafter(np.asarray(0.5, x.dtype), np.asarray(0, x.dtype)), x)
     return w("Mul", w("Sign", x), w("Floor", w("Add", w("Abs", x), half)))
-
-
-@writes("is_finite")
-def finite(eqn: Equation) -> Value:
-    w, x = eqn.writer, eqn[0]
-    if x.dtype == jnp.bfloat16:
-        x = w.cast(x, np.float32)
-    return w("Not", w("Or", w("IsNaN", x, dtype=bool), w("IsInf", x, dtype=bool)))
 
 
 @writes("and", "or", "xor")
@@ -280,20 +199,6 @@ def _shift(w: Writer, x: Value, count: Value, direction: str) -> Value:
     return w.cast(made, x.dtype)
 
 
-@writes("population_count")
-def bits_that_are_set(eqn: Equation) -> Value:
-    w, x = eqn.writer, eqn[0]
-    unsigned = w.cast(x, f"uint{8 * x.dtype.itemsize}")
-    unsigned = w.cast(unsigned, np.uint32) if unsigned.dtype == np.uint16 else unsigned
-    total = None
-    for k in range(8 * x.dtype.itemsize):
-        moved = w("BitShift", unsigned, w.like(k, unsigned), direction="RIGHT")
-        bit = w("BitwiseAnd", moved, w.like(1, unsigned))
-        total = bit if total is None else w("Add", total, bit)
-    assert total is not None
-    return w.cast(total, eqn.dtype)
-
-
 @writes("convert_element_type")
 def converted(eqn: Equation) -> Value:
     return convert(eqn.writer, eqn[0], eqn.dtype)
@@ -345,17 +250,3 @@ def in_fewer_bits(eqn: Equation) -> Value:
 )
 def passed(eqn: Equation) -> list[Value]:
     return list(eqn.inputs)
-
-
-@writes("le_to", "lt_to", "eq_to")
-def in_total_order(eqn: Equation) -> list[Value]:
-    """Compare in the order of sorts: floats with NaN at the ends, and -0 before 0."""
-
-    def key(x: jax.Array) -> jax.Array:
-        if not jnp.issubdtype(x.dtype, jnp.floating):
-            return x
-        bits = lax.bitcast_convert_type(x, jnp.dtype(f"int{8 * x.dtype.itemsize}"))
-        return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
-
-    compare = {"le_to": lax.le, "lt_to": lax.lt, "eq_to": lax.eq}[eqn.name]
-    return write_function(eqn.writer, lambda a, b: compare(key(a), key(b)), *eqn.inputs)
