@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -106,13 +106,29 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         None
     )
 
+    # What follows from the edges, of each graph: a `ClassVar` is no field.
+    plan: ClassVar[Sequence[tuple[int, AnyNode, list[Source]]]]
+    """(index, node, sources) of each node, after its sources: (node, number of its result)."""
+    reads: ClassVar[Sequence[Mapping[int, Source]]]
+    """The sources of the inputs of each node, by the indices that edges use."""
+    ends: ClassVar[Mapping[int, Source]]
+    """The sources of the graph's outputs, which count as in `reads`."""
+    results: ClassVar[list[Source]]
+    """The sources of the graph's outputs, which count as in `plan`."""
+    views: ClassVar[Mapping[tuple[int, int], tuple[TensorDesc, TensorDesc]]]
+    """(written, read) tensors of inputs that read bytes as another, by node and place in `plan`."""
+    output_views: ClassVar[Mapping[int, tuple[TensorDesc, TensorDesc]]]
+    """The same, of the graph's outputs."""
+
     def _check(self, faults: list[Fault], present: Mapping[str, Any]) -> None:
         if len(present) < len(self.fields):
             return
         wiring = Wiring(self.c_name, **present)
         faults += wiring.faults
         if not faults:
-            self.__dict__.update(wiring.resolved, _wiring=wiring)
+            names = ("plan", "reads", "ends", "results", "views", "output_views")
+            followed = {name: getattr(wiring, name) for name in names}
+            self.__dict__.update(wiring.resolved, _wiring=wiring, **followed)
 
     @property
     def kind(self) -> str:
@@ -173,24 +189,6 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
         levels = (operator.minimum_feature_level for operator in self.operators)
         return max(levels, default=min(FeatureLevel))
 
-    @property
-    def plan(self) -> "Sequence[tuple[int, AnyNode, list[Source]]]":
-        """Return (index, node, sources) of each node, after its sources.
-
-        A source is (node, number of its result); the inputs of the graph are results of node -1.
-        """
-        return self.__dict__["_wiring"].plan
-
-    @property
-    def reads(self) -> "Sequence[Mapping[int, Source]]":
-        """Return the sources of the inputs of each node, by the indices that edges use."""
-        return self.__dict__["_wiring"].reads
-
-    @property
-    def ends(self) -> Mapping[int, Source]:
-        """Return the sources of the graph's outputs, which count as in `reads`."""
-        return self.__dict__["_wiring"].ends
-
     @functools.cached_property
     def named_inputs(self) -> Sequence[tuple[Source, str, Any]]:
         """Return (source, name, tensor) of each input."""
@@ -220,24 +218,6 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             if (index := int(e.graph_output_index)) not in self.output_views
         ]
         return {source: found for source, edge in edges if (found := padding_of(edge))}
-
-    @property
-    def results(self) -> list[Source]:
-        """Return the sources of the graph's outputs."""
-        return self.__dict__["_wiring"].results
-
-    @property
-    def views(self) -> Mapping[tuple[int, int], tuple[TensorDesc, TensorDesc]]:
-        """The inputs of nodes, by node and place in `plan`, that read bytes as another tensor.
-
-        Each is (the tensor that was written, the tensor that is read).
-        """
-        return self.__dict__["_wiring"].views
-
-    @property
-    def output_views(self) -> Mapping[int, tuple[TensorDesc, TensorDesc]]:
-        """The graph outputs that read bytes as another tensor than was written, as in `views`."""
-        return self.__dict__["_wiring"].output_views
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Compute the output, or a tuple of several, of arrays in their order, then by name.
