@@ -21,7 +21,7 @@ from dml_jax.constraints.record_expressions import (
 )
 from dml_jax.constraints.shapes import Shapes, in_order
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import OF_LENGTHS, OF_RANGE, Expect, Unquoted
+from dml_jax.errors import NOTHING, OF_LENGTHS, OF_RANGE, Expect, Unquoted
 
 
 def _tensors_in(
@@ -77,8 +77,7 @@ def _check_type(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]
     for path, value in places(data["type"], view):
         if isinstance(value, TensorView):
             path, value = f"{path}.DataType", value.DataType
-        if value != wanted:
-            expect(False, path, f"be {wanted}{origin}", _plain(value))
+        expect(value == wanted, path, f"be {wanted}{origin}", _plain(value))
 
 
 def _check_range(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -88,14 +87,12 @@ def _check_range(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
     high = number - 1 if "below" in data else number
     origin = f" ({limit} is {number})" if isinstance(limit, str) else ""
     for path, value in places(data["range"], view):
-        if not low <= value <= high:
-            expect(False, path, f"be in [{low}, {high}]{origin}", value, OF_RANGE)
+        expect(low <= value <= high, path, f"be in [{low}, {high}]{origin}", value, OF_RANGE)
 
 
 def _check_least(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     for path, value in places(data["least"], view):
-        if value < data["value"]:
-            expect(False, path, f"be at least {data['value']}", value)
+        expect(value >= data["value"], path, f"be at least {data['value']}", value)
 
 
 def _check_one_of(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -109,8 +106,7 @@ def _check_one_of(data: Any, view: View, expect: Expect, wrong: Collection[Aspec
 
 def _check_nonzero(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     for path, value in places(data["nonzero"], view):
-        if value == 0:
-            expect(False, path, "not be 0", value)
+        expect(value != 0, path, "not be 0", value)
 
 
 def _check_finite(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -201,25 +197,20 @@ def _check_size(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]
     window = data["window"]["sizes"]
     base = re.sub(r"\[.*$", "", window)
     for d, (padded, reach, *_) in enumerate(sizes):
-        if reach <= padded:
-            continue
         path = f"{base}[{d + (2 if base.endswith('Sizes') and '.' in base else 0)}]"
         rule = f"span at most {padded} elements (the padded input), with its dilation"
-        expect(False, path, rule, reach)
-        return
+        if not expect(reach <= padded, path, rule, reach):
+            return
     source = "the padded input, window, stride and dilation"
     found = places(data["size"], view)
     if data.get("chosen"):
         for (path, got), (*_, most) in zip(found, sizes, strict=True):
-            if not 1 <= got <= most:
-                expect(False, path, f"be in [1, {most}] (from {source})", got)
+            expect(1 <= got <= most, path, f"be in [1, {most}] (from {source})", got)
         return
     wanted = [size for _, _, size, _ in sizes]
-    if data.get("product"):
-        wanted = [math.prod(wanted)]
+    wanted = [math.prod(wanted)] if data.get("product") else wanted
     for (path, got), size in zip(found, wanted, strict=True):
-        if got != size:
-            expect(False, path, f"be {size} (from {source})", got)
+        expect(got == size, path, f"be {size} (from {source})", got)
 
 
 _OPERATORS = {
@@ -305,10 +296,10 @@ def _explained(data: Any, view: View) -> tuple[Any, ...]:
 
 
 def _check_given(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
-    if data["given"] in view.given and data["with"] not in view.given:
-        expect(False, data["with"], f"be given ({data['given']} is)", _plain("nothing"))
-    elif data["given"] not in view.given and data["with"] in view.given:
-        expect(False, data["given"], f"be given ({data['with']} is)", _plain("nothing"))
+    pair = data["given"], data["with"]
+    for there, missing in (pair, pair[::-1]):
+        if there in view.given and missing not in view.given:
+            expect(False, missing, f"be given ({there} is)", NOTHING)
 
 
 def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -316,7 +307,7 @@ def _check_at_least_one(data: Any, view: View, expect: Expect, wrong: Collection
     is_open = not view.known.issuperset(names) or is_wrong(wrong, names[0], "")
     if not is_open and view.given.isdisjoint(names):
         rule = "be given" if len(names) == 1 else f"be given, or {_listed(names[1:])}"
-        expect(False, names[0], rule + _reason(data), _plain("nothing"))
+        expect(False, names[0], rule + _reason(data), NOTHING)
 
 
 def _check_shapes(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
