@@ -32,14 +32,10 @@ COMBINED = (2**14, 2**18, 2**22, 2**26)  # bytes of a device's part in a collect
 
 
 def limits(device: Any, types: Sequence[str] = (), devices: int = 0) -> list[Cell]:
-    """Return the cells of a device's limits.
+    """Return the cells of a device's limits, for some of `TYPES` or all.
 
-    Args:
-        device: the first device.
-        types: of `TYPES`; none stands for all.
-        devices: over so many of them collectives work; 0 stands for all of the platform.
-
-    Raises `DmlError` for other types, or if there are fewer devices.
+    Collectives work over so many `devices`; 0 stands for all of the platform. Raises `DmlError` for
+    other types, or if there are fewer devices.
     """
     chosen = devices_of(device, devices)
     for name in types:

@@ -109,15 +109,9 @@ def contender(
 ) -> Contender:
     """Return the contender of a compiled function, whose call returns the results of each set.
 
-    Where calls are queued, one call does all sets: a short kernel would end before the next call
-    arrives.
-
-    Args:
-        function: takes and returns arrays.
-        inputs: the sets of data.
-        device: the first device.
-        outputs: the results, if the caller donates memory for them; else a call allocates them.
-        place: the sharding of the donated memory.
+    Where calls are queued, one call does all sets of `inputs`: a short kernel would end before the
+    next call arrives. Calls write to donated memory for `outputs`, with the sharding of `place`;
+    without outputs they allocate it.
     """
     at_once, where = len(inputs) if is_queued(device) else 1, place or (lambda sizes: device)
     held = [

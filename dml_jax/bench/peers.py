@@ -161,12 +161,9 @@ def _functions_of_pytorch() -> dict[str, Any]:
 
 
 def session_of(model: Any, optimized: bool = True, spins: bool = True) -> Any:
-    """Return ONNX Runtime's session of a model on all cores.
+    """Return ONNX Runtime's session of a model, a file or its bytes, on all cores.
 
-    Args:
-        model: the file, or its bytes.
-        optimized: whether it optimizes the model.
-        spins: whether its threads stay busy between calls.
+    It is `optimized` or not, and `spins` says whether its threads stay busy between calls.
     """
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()

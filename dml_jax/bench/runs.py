@@ -68,16 +68,11 @@ def child(
 def in_processes(
     command: Sequence[str], results: Results, processes: int, narrow: float, tell: Tell
 ) -> Generator[Row, None, None]:
-    """Measure cells in processes of their own, as many as are missing; yield each row.
+    """Measure cells in as many `processes` of `command` as `results` lack; yield each row.
 
-    Args:
-        command: starts a process that runs `child`.
-        results: what is measured already; rows are added.
-        processes: of each cell.
-        narrow: a cell gets more processes until its interval is this narrow; 0 asks for none.
-        tell: shows the progress.
-
-    Raises `DmlError` or `WrongUsageError` if a process says nothing but an error.
+    A process runs `child`. A cell gets more of them until its interval is as narrow as `narrow`,
+    where that is not 0. Raises `DmlError` or `WrongUsageError` if a process says nothing but an
+    error.
     """
     total = done = 0
     names: list[str] | None = None

@@ -23,15 +23,10 @@ def load(
     folder: Path | None = None,
     takes_graphs: bool = False,
 ) -> Any:
-    """Return the model at `path`, or of standard input, or the graph.
+    """Return the model at `path`, or of standard input, or the graph if `takes_graphs`.
 
-    Args:
-        path: the file.
-        options: the options of networks.
-        folder: the folder of the model's files; None is the model's own.
-        takes_graphs: whether a graph is no mistake.
-
-    Raises `DmlError` with all faults.
+    `options` are those of networks; the model's files are in `folder`, or else in its own. Raises
+    `DmlError` with all faults.
     """
     from dml_jax.dxdispatch.model import parse_model
     from dml_jax.dxdispatch.reading import folder_of, read_json

@@ -277,15 +277,9 @@ def _places(network: "Network", point: "BindPoint", path: Path) -> tuple[int, in
 
 
 def _check_input(network: "Network", point: "BindPoint", path: Path, values: "Values") -> None:
-    """Raise `DmlError` where the values of a file are no input of a network.
+    """Raise `DmlError` where the values of the file at `path` are not those of the input `point`.
 
     A .npy file holds an array of the input's type and shape, or a flat one.
-
-    Args:
-        network: the network.
-        point: the input.
-        path: the file.
-        values: what the file holds.
     """
     (tensor,), name = point.tensors, point.name
     wanted, got, size = tensor.data_type, values.data_type, tensor.span_in_bytes

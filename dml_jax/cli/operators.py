@@ -111,11 +111,9 @@ def _family(op: "type[Operator]") -> str:
 
 
 def _list(found: "Mapping[type[Operator], Sequence[str]]", with_calls: bool = True) -> None:
-    """Print operators, family by family, in aligned columns.
+    """Print the operators that were `found`, by family, with the names that were searched for.
 
-    Args:
-        found: the operators, with the names elsewhere that were searched for.
-        with_calls: whether to show the functions that make them.
+    `with_calls` also shows the functions that make them.
     """
     from dml_jax.operator.documentation import Documentation
     from dml_jax.show.names import call_of

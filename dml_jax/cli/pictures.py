@@ -114,11 +114,8 @@ def largest_of(
 ) -> dict[str, list[tuple[int, str, float]]]:
     """Return the five largest numbers of each output of one row: index, label, number.
 
-    Args:
-        outputs: the outputs by name.
-        labels: a label for each number of a row; other rows are left out. None takes all rows.
-
-    Raises `DmlError` where no output has as many numbers as there are labels.
+    With `labels`, a row has as many numbers as there are labels. Raises `DmlError` where no output
+    has such a row.
     """
     import numpy as np
 

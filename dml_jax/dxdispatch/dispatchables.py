@@ -114,15 +114,9 @@ class NetworkDispatchable:
 def parse_dispatchable(
     name: str, value: Any, folder: Path, options: NetworkOptions
 ) -> Dispatchable | NetworkDispatchable:
-    """Return a dispatchable of a model.
+    """Return the dispatchable `name` of a model, whose files are in `folder`, from its JSON.
 
-    Args:
-        name: its name in the model.
-        value: its description.
-        folder: the folder of the model's files.
-        options: the options of networks, in place of those of the model.
-
-    Raises `DmlError` with all faults.
+    `options` of networks come before those of the model. Raises `DmlError` with all faults.
     """
     context = f"Dispatchable '{name}'"
     kind = as_object(value, context).get("type", value.get("Type", NOTHING))

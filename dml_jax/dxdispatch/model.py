@@ -230,15 +230,9 @@ def load_model(
 def parse_model(
     value: Any, folder: Path, name: str = "", options: NetworkOptions = AS_THE_MODEL_SAYS
 ) -> Model:
-    """Return the model of a JSON value.
+    """Return the model of a JSON value, which messages call `name`, with its files in `folder`.
 
-    Args:
-        value: the value.
-        folder: the folder of the files that the model names.
-        name: how messages call the model.
-        options: the options of networks.
-
-    Raises one `DmlError` with all faults.
+    `options` are those of networks. Raises one `DmlError` with all faults.
     """
     try:
         return _parse_model(value, folder, f"Model '{name}'" if name else "Model", options)

@@ -94,11 +94,8 @@ def _left_at_1(
 ) -> Fault | None:
     """Return the fault that names the free dimensions of size 1, None where there are none.
 
-    Args:
-        free: the name of each dimension of an input, None for one whose size is fixed.
-        inputs: the sizes of these inputs.
-        named: the free dimensions whose sizes the caller gives.
-        shaped: the inputs whose sizes the caller gives.
+    `free` has the names of the dimensions of inputs, None for fixed ones, and `inputs` their sizes;
+    the caller gives the sizes of the dimensions `named` and of the inputs `shaped`.
     """
     lines, value = [], []
     for name, dims in free.items():

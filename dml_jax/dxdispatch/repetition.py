@@ -38,13 +38,10 @@ class Timing:
         wait: Callable[[], Any],
         track: Track = lambda iterations, _: iterations,
     ) -> list[float]:
-        """Return the milliseconds of a dispatch in each iteration.
+        """Return the milliseconds of a call of `dispatch` in each iteration.
 
-        Args:
-            name: the name of what is dispatched, for `track`.
-            dispatch: dispatches once.
-            wait: waits until all that was dispatched is done.
-            track: wraps the iterations, for a progress bar.
+        `wait` waits until all that was dispatched is done, and `track` wraps the iterations, for a
+        progress bar with `name`.
         """
         samples: list[float] = []
         begin = due = time.perf_counter()

@@ -296,15 +296,10 @@ def values_of_file(
     data_type: TensorDataType,
     resample: tuple[int, int, int] | None = None,
 ) -> Values:
-    """Return the values in a file, which are read when they are needed.
+    """Return the values in the file that messages call `source` and whose path `find` returns.
 
-    Args:
-        source: how messages call the file.
-        find: returns its path.
-        data_type: the type of the elements.
-        resample: the channels, height and width that a picture takes; None is as it is.
-
-    Raises `DmlError` if it cannot be read.
+    They are read when they are needed. A picture takes the channels, height and width of
+    `resample`, if there are any. Raises `DmlError` if the file cannot be read.
     """
     kind = Path(source).suffix.lower()
     if kind in OTHER_TYPES:

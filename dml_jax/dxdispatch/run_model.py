@@ -102,13 +102,10 @@ def _used_part(resource: Resource, tensors: Iterable[TensorInMemory]) -> slice:
 
 
 def initial_of_files(model: Model, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
-    """Return the bytes of resources whose values are read from files.
+    """Return the bytes of resources, by name, whose values are read from `files`.
 
-    Args:
-        model: the model.
-        files: the file of each resource, by name: a .npy file of its type, a picture, or raw bytes.
-
-    Raises `DmlError` where a file cannot be read or does not fit, or a resource has another name.
+    A file is a .npy file of the resource's type, a picture, or raw bytes. Raises
+    `DmlError` where a file cannot be read or does not fit, or a resource has another name.
     """
     arrays, faults = dict[str, np.ndarray](), list[Fault]()
     for name, path in files.items():
