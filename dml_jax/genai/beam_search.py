@@ -125,8 +125,7 @@ class Beams:
             sequences: the tokens of the beams, which are answers where a search is not done.
         """
         prompt, place = divmod(index, self._options.num_return_sequences)
-        found, beams = copy.copy(self), self._options.num_beams
-        found._answers = [list(answers) for answers in self._answers]
+        found, beams = copy.deepcopy(self), self._options.num_beams
         if not self.done[prompt]:
             for row in range(prompt * beams, (prompt + 1) * beams):
                 found._kept(prompt, sequences[row], float(self.sums[row]))

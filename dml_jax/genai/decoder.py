@@ -58,6 +58,8 @@ class Decoder:
     is_encoding = False
     """Whether an encoder reads the prompt, or features of sound."""
 
+    _form = ""
+
     def __init__(self, folder: Folder, keeps_int4: bool = False, mesh: Mesh | None = None):
         self.folder, self.mesh, self._keeps_int4 = folder, mesh, keeps_int4
         self._unpacks = not keeps_int4 and jax.default_backend() == "cpu"
@@ -126,8 +128,8 @@ class Decoder:
 
     @property
     def note(self) -> str:
-        """Return what several devices do not divide, and why, in one line; "" where all is."""
-        return "" if self.mesh is None else self._division.note
+        """Return the form of keys and values, or what devices do not divide, in one line."""
+        return self._form or ("" if self.mesh is None else self._division.note)
 
     @property
     def weights(self) -> Mapping[str, jax.Array]:

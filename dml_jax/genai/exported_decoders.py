@@ -37,10 +37,8 @@ class ExportedDecoder(Decoder):
         if own is None:
             names, _ = network.prepared_from
             made = network.prepared(network.weights)
-            own = self._own[id(network)] = (
-                *made[: len(names)],
-                *map(self._kept, made[len(names) :]),
-            )
+            kept = map(self._kept, made[len(names) :])
+            own = self._own[id(network)] = (*made[: len(names)], *kept)
         return own
 
     @functools.cached_property
@@ -58,10 +56,7 @@ class ExportedDecoder(Decoder):
 class GrowingDecoder(ExportedDecoder):
     """A decoder whose keys and values lie in buffers of a fixed size, filled from their ends."""
 
-    @property
-    def note(self) -> str:
-        """Return where keys and values lie, in one line."""
-        return "keys and values lie in buffers of a fixed size, under the attention mask"
+    _form = "keys and values lie in buffers of a fixed size, under the attention mask"
 
     def _shapes(self, batch: int, length: int, rows: int, width: int) -> dict[str, Sequence[int]]:
         return super()._shapes(batch, length, rows, rows + length)
@@ -95,12 +90,7 @@ class GrowingDecoder(ExportedDecoder):
 class WholeDecoder(ExportedDecoder):
     """A decoder that reads all tokens at each step; its cache holds the tokens."""
 
-    @property
-    def note(self) -> str:
-        """Return how it goes on, in one line."""
-        return (
-            "no mask hides keys and values: each step reads all tokens, in sizes of powers of two"
-        )
+    _form = "no mask hides keys and values: each step reads all tokens, in sizes of powers of two"
 
     @property
     def weights(self) -> Mapping[str, jax.Array]:
@@ -219,10 +209,9 @@ class EncodingDecoder(WholeDecoder):
             if source.shape[1] > self._length:
                 rule = f"have at most {self._length} tokens, as the encoder reads"
                 raise refusal("the prompt", rule, source.shape[1])
-            filled = np.full((batch, self._length), folder.pad_token_id, np.int64)
-            filled[:, : source.shape[1]] = source
-            seen = np.zeros(filled.shape, np.int64)
-            seen[:, : source.shape[1]] = (source != folder.pad_token_id) | (batch == 1)
+            room, pad = ((0, 0), (0, self._length - source.shape[1])), folder.pad_token_id
+            seen = np.pad((source != pad) | (batch == 1), room).astype(np.int64)
+            filled = np.pad(source.astype(np.int64), room, constant_values=pad)
             given = {"input_ids": filled, "attention_mask": seen}
         else:
             shape = (batch, *(int(n) for n in folder.model["features"]))

@@ -171,10 +171,7 @@ class Folder:
     @functools.cached_property
     def caches(self) -> list[tuple[str, str]]:
         """Return (input, output) of the keys and of the values of each layer."""
-        kinds = (
-            ("past_key_names", "present_key_names"),
-            ("past_value_names", "present_value_names"),
-        )
+        kinds = [(f"past_{kind}_names", f"present_{kind}_names") for kind in ("key", "value")]
         named = [(self.names[past], self.names[present]) for past, present in kinds]
         layers = [str(k) for k in range(self.layers)]
         return [(a.replace("%d", k), b.replace("%d", k)) for k in layers for a, b in named]
@@ -203,7 +200,6 @@ class Folder:
         proto = unbranched(self.network_of(name), bool(self.layers))
         inputs = {value.name for value in proto.graph.input}
         outputs = {value.name for value in proto.graph.output}
-        faults = []
         wanted = [(self.names["input_ids"], inputs), (self.names["logits"], outputs)]
         wanted += [(past, inputs) for past, _ in self.caches]
         wanted += [(present, outputs) for _, present in self.caches]
@@ -211,12 +207,10 @@ class Folder:
         for tensor, known in wanted:
             if tensor not in known:
                 rule = f"be a tensor of '{name}'{nearest(tensor, known)}"
-                faults.append(Fault("", f"a name in {self.config_name}", rule, tensor))
+                raise DmlError([Fault("", f"a name in {self.config_name}", rule, tensor)])
         if not self.layers and "encoder" not in self.model:
-            rule = "be 1 or more"
-            faults.append(Fault("", f"num_hidden_layers in {self.config_name}", rule, self.layers))
-        if faults:  # one line: they have one cause
-            raise DmlError(faults[:1])
+            where = f"num_hidden_layers in {self.config_name}"
+            raise DmlError([Fault("", where, "be 1 or more", self.layers)])
         for path in files_of(proto, self.files):
             if not os.path.isfile(path):  # noqa: PTH113  (Path raises for names that are too long)
                 rule = f"be the file of the weights of '{name}'{similar_file(path)}"

@@ -13,7 +13,6 @@ from dml_jax.genai.beam_search import Beams, continued, reordered
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
 from dml_jax.genai.model import Model, as_tokens
-from dml_jax.genai.named_tensors import Tensor
 from dml_jax.genai.sampling import SearchOptions, key_of, picked, repeating
 from dml_jax.genai.token_blocks import Block, Numbers, State
 from dml_jax.genai.unsupported import DRAFTS
@@ -576,7 +575,7 @@ class Generator:
 
     def set_model_input(self, name: str, value: Any) -> None:
         """Append tokens, the input `input_ids`."""
-        self.set_inputs({name: Tensor(value)})
+        self.set_inputs({name: value})
 
     def set_active_adapter(self, adapters: Adapters, name: str) -> None:
         """Let an adapter change the products from the next token on.
@@ -609,13 +608,9 @@ def _unpadded(tokens: np.ndarray, pad: int | None) -> np.ndarray:
 
 
 def _chunk(count: int, room: int, least: int, most: int) -> int:
-    """Return the length of the next chunk of `count` tokens.
+    """Return the length of the next chunk of `count` tokens, where `room` rows are left.
 
-    Args:
-        count: the tokens that wait.
-        room: how many rows of a buffer are left.
-        least: less tokens go one by one.
-        most: more tokens go by the longest chunk.
+    Less than `least` tokens go one by one, and more than `most` by the longest chunk.
     """
     for length in CHUNKS:
         if length <= room and (count > most if length == CHUNKS[0] else count >= least):

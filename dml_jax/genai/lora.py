@@ -304,13 +304,7 @@ def _joined(parts: Mapping[str, Pair], names: Sequence[str], widths: Sequence[in
 def _placed(
     products: Products, pairs: Mapping[str, Pair], is_there: Callable[[str], bool]
 ) -> Iterator[tuple[str, Pair]]:
-    """Yield (key, A and B) of the products that are there, of those of which some are other ones.
-
-    Args:
-        products: the decoder's products.
-        pairs: A and B by `key_of`.
-        is_there: returns whether there is a product.
-    """
+    """Yield (key, A and B) of products that are there, of `pairs` of which some are other ones."""
     fused = dict[str, dict[str, Pair]]()
     for key, (a, b) in pairs.items():
         layer, name = key.rpartition(".")[::2]

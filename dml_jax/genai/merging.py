@@ -16,7 +16,7 @@ from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
 from dml_jax.genai.model import Model
-from dml_jax.onnx.files.external_data import Made, is_external
+from dml_jax.onnx.files.external_data import Made, files_of
 from dml_jax.onnx.files.packed_integers import packed_bits, unpacked_bits
 from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk, attributes_of
 
@@ -49,14 +49,9 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
         target.mkdir(parents=True, exist_ok=True)
         network: Any = Decoder(made).network(1, 1, 64)
         network.save(target / file, changes, dtype=dtype)
-        data = {
-            e.value
-            for t in folder.proto.graph.initializer
-            if is_external(t)
-            for e in t.external_data
-        }
+        written = {folder.path / file, *files_of(folder.proto, folder.files)}
         for other in folder.path.iterdir():
-            if other.is_file() and other.name != file and other.name not in data:
+            if other.is_file() and other not in written:
                 shutil.copyfile(other, target / other.name)
 
 

@@ -110,11 +110,9 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
 
 
 def _search(told: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """Return the options of a search that generation_config.json has.
+    """Return the options of a search of `most` tokens that generation_config.json has.
 
-    Args:
-        told: its members; where it is missing, those of config.json.
-        most: the model's context_length.
+    `told` are its members; where it is missing, those of config.json.
 
     Raises `DmlError` for other options that change tokens.
     """
@@ -138,11 +136,7 @@ def _token(value: Any, tokens: Mapping[str, Any]) -> int:
 
 @_FORM
 def _rules(tokens: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the tokens that generation_config.json says never come, and those that must.
-
-    Args:
-        tokens: its members, and those of config.json.
-    """
+    """Return the tokens that members of both files say never come, and those that must."""
     ends, rules = tokens.get("eos_token_id"), dict[str, list[Any]]()
     for name in _IDS:
         value: Any = tokens.get(name)
@@ -156,10 +150,7 @@ def _rules(tokens: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 @_FORM
 def _told(tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens that generation_config.json says a decoder with an encoder starts with.
-
-    Args:
-        tokens: its members, and those of config.json.
+    """Return the tokens that members of both files say a decoder with an encoder starts with.
 
     Raises `DmlError` where they ask for times in the text.
     """

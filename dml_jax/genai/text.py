@@ -16,7 +16,7 @@ from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.model import Config, Model
 from dml_jax.genai.named_tensors import Tensor
-from dml_jax.genai.optimum_folders import whole
+from dml_jax.genai.optimum_folders import members, whole
 from dml_jax.genai.templates import filled
 from dml_jax.system.files import parse_text
 
@@ -177,11 +177,7 @@ class Tokenizer:
     def _object(self, name: str) -> dict[str, Any]:
         """Return the object in a file of the folder; an empty one without the file."""
         path = self._folder.path / name
-        data = self._folder.read(name) if path.exists() else b"{}"
-        value = parse_text(data, f"the file '{path}'", json.loads)
-        if not isinstance(value, dict):
-            raise refusal(f"the file '{path}'", "hold an object", value)
-        return value
+        return members(self._folder.read(name), path) if path.exists() else {}
 
     @functools.cached_property
     def _templates(self) -> tuple[dict[str, Any], dict[str, str]]:
