@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.beam_search import Beams, continued, reordered
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
-from dml_jax.genai.model import Model, as_tokens
+from dml_jax.genai.model import Adapters, Model, as_tokens
 from dml_jax.genai.sampling import SearchOptions, key_of, picked, repeating
 from dml_jax.genai.token_blocks import Block, Numbers, State
 from dml_jax.genai.unsupported import DRAFTS
