@@ -19,9 +19,7 @@ from dml_jax.genai.sampling import SearchOptions, adjusted
 def reordered(cache: Any, order: Any) -> Any:
     """Return a cache, or other arrays [sequences, ...], with their sequences in another order.
 
-    Args:
-        cache: the arrays, whose memory is taken over.
-        order: which sequence each one is after it, [sequences].
+    `order` says which sequence each one is after it; the memory of `cache` is taken over.
     """
     return jax.tree.map(lambda x: jnp.take(x, order, axis=0, mode="clip"), cache)
 
@@ -33,15 +31,8 @@ def continued(
     """Return the 2 * beams most likely ways to go on, each [prompts, 2 * beams].
 
     They are the sums of the logarithms of their tokens' probabilities, the tokens, and the beams
-    that they go on with.
-
-    Args:
-        logits: [prompts * beams, vocabulary].
-        seen: which tokens occurred, likewise, or None, as `adjusted` takes them.
-        banned: which tokens may not come, likewise.
-        sums: the sums of the beams, [prompts * beams].
-        penalty: of tokens that occurred.
-        beams: the number of beams of a prompt.
+    that they go on with. `adjusted` changes `logits`, [prompts * beams, vocabulary], by `seen`,
+    `banned` and `penalty`; `sums` are those of the `beams` of each prompt, [prompts * beams].
     """
     chances = jax.nn.log_softmax(adjusted(logits, seen, banned, penalty), -1)
     count = logits.shape[-1]
@@ -86,9 +77,8 @@ class Beams:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the next token of each beam, and the sequence that it goes on with.
 
-        Args:
-            ways: what `continued` returns.
-            sequences: the tokens of the beams, [prompts * num_beams, length].
+        `ways` is what `continued` returns, and `sequences` the tokens of the beams, [prompts *
+        num_beams, length].
         """
         beams, length = self._options.num_beams, sequences.shape[1]
         tokens = np.full(len(sequences), self._pad, np.int32)
@@ -118,11 +108,9 @@ class Beams:
         )
 
     def sequence(self, index: int, sequences: np.ndarray) -> np.ndarray:
-        """Return an answer: of each prompt num_return_sequences, the best one first.
+        """Return the answer `index`: of each prompt num_return_sequences, the best one first.
 
-        Args:
-            index: counts the answers.
-            sequences: the tokens of the beams, which are answers where a search is not done.
+        The tokens of beams in `sequences` are answers where a search is not done.
         """
         prompt, place = divmod(index, self._options.num_return_sequences)
         found, beams = copy.deepcopy(self), self._options.num_beams

@@ -27,16 +27,7 @@ _READERS = 2  # threads that read weights: of a file that the system has in memo
 
 
 class KeptDecoder(Decoder):
-    """A decoder on a CPU whose programs are kept.
-
-    Args:
-        folder: the folder.
-        keeps_int4: as for `Decoder`.
-        programs: the folder of the programs.
-
-    Attributes:
-        programs: the programs.
-    """
+    """A decoder on a CPU whose `programs` are kept in a folder."""
 
     def __init__(self, folder: Folder, keeps_int4: bool, programs: Path):
         super().__init__(folder, keeps_int4)

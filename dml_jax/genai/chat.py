@@ -56,12 +56,7 @@ class Answer:
 
 
 class Talk:
-    """A conversation with a model.
-
-    Args:
-        model: the model.
-        options: the options of the search; others are those of the folder.
-    """
+    """A conversation with `model`, by `options` of the search; others are those of the folder."""
 
     def __init__(self, model: Model, options: dict[str, Any]):
         self.model, self.tokenizer = model, Tokenizer(model)

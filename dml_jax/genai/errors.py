@@ -33,12 +33,7 @@ def refusal(field: str, rule: str, value: Any) -> GenAIError:
 
 @contextlib.contextmanager
 def fitting(field: str, rule: str) -> Iterator[None]:
-    """Raise what a broken file leads to, as an index beyond a list, as the error of a rule.
-
-    Args:
-        field: what breaks the rule.
-        rule: the rule.
-    """
+    """Raise what a broken file leads to, as an index beyond a list: `field` breaks `rule`."""
     try:
         yield
     except DmlError:

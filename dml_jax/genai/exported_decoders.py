@@ -237,12 +237,8 @@ def decoder_of(
 ) -> Decoder:
     """Return the decoder of a folder, by the form of its keys and values.
 
-    Args:
-        folder: the folder.
-        keeps_int4: as for `Decoder`.
-        mesh: as for `Decoder`.
-        programs: where the programs of a decoder of GroupQueryAttention on one CPU are kept; None
-            keeps none.
+    A decoder of GroupQueryAttention on one CPU keeps its programs in the folder `programs`; None
+    keeps none. The other arguments are those of `Decoder`.
     """
     if "encoder" in folder.model:
         return EncodingDecoder(folder, keeps_int4, mesh)

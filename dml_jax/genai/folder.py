@@ -147,12 +147,7 @@ class Folder:
         return Files(place, self._own.true)
 
     def having(self, proto: onnx.ModelProto, files: Files | None = None) -> "Folder":
-        """Return the folder with another network.
-
-        Args:
-            proto: the network.
-            files: where its external data are; by default those of the folder.
-        """
+        """Return the folder with another network; `files` are where its external data are."""
         other = copy.copy(self)
         other.proto, other.files = proto, files or self.files
         return other

@@ -19,11 +19,7 @@ from dml_jax.system.processor import check_process
 
 
 class GeneratorParams:
-    """The options of generators of a model.
-
-    Args:
-        model: the model, whose genai_config.json has the options at first.
-    """
+    """The options of generators of `model`, which are those of its genai_config.json at first."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -53,12 +49,7 @@ class GeneratorParams:
 
 
 class Generator:
-    """Sequences that a model goes on with.
-
-    Args:
-        model: the model.
-        params: the options.
-    """
+    """Sequences that `model` goes on with, by the options `params`."""
 
     def __init__(self, model: Model, params: GeneratorParams):
         self._of = self._model = model
@@ -475,11 +466,7 @@ class Generator:
         self._logits, self._best = jnp.asarray(array.reshape(wanted)), None
 
     def rewind_to(self, length: int) -> None:
-        """Leave out all tokens but the first ones.
-
-        Args:
-            length: how many tokens are left. Of a batch, 0 alone.
-        """
+        """Leave out all tokens but the first `length` ones; of a batch, 0 alone."""
         if not 0 <= length <= self._count:
             raise refusal("the length", f"be in [0, {self._count}]", length)
         if length and self._batch > 1:
@@ -577,11 +564,7 @@ class Generator:
         self.set_inputs({name: value})
 
     def set_active_adapter(self, adapters: Adapters, name: str) -> None:
-        """Let an adapter change the products from the next token on.
-
-        Args:
-            adapters: the adapters of the model.
-            name: the name that it was loaded by.
+        """Let an adapter, loaded as `name`, change the products from the next token on.
 
         Raises `GenAIError` for a name that was not loaded, and for adapters of another model.
         """

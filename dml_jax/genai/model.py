@@ -36,12 +36,9 @@ _SOON = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 
 
 class Config:
-    """The genai_config.json of a folder, and what a program puts over it.
+    """The genai_config.json of the folder `path`, and what a program puts over it.
 
     Providers are taken, and change nothing: JAX chooses the device.
-
-    Args:
-        path: the folder.
     """
 
     def __init__(self, path: str | Path):
@@ -223,11 +220,7 @@ class Model:
 
 
 class Adapters:
-    """Adapters of a model, by name. A `Generator` activates one of them.
-
-    Args:
-        model: the model.
-    """
+    """Adapters of `model`, by name. A `Generator` activates one of them."""
 
     def __init__(self, model: Model):
         self.model = model

@@ -6,11 +6,7 @@ import numpy as np
 
 
 class Tensor:
-    """An array as the API passes it.
-
-    Args:
-        array: a NumPy array, or what makes one.
-    """
+    """An array of NumPy's, or what makes one, as the API passes it."""
 
     def __init__(self, array: Any):
         self._array = np.asarray(array)

@@ -62,13 +62,10 @@ def whole(
 
 
 def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
-    """Return what genai_config.json would say of a folder with a config.json.
+    """Return what genai_config.json would say of the folder `path` with a config.json.
 
-    Args:
-        path: the folder, whose networks lie in it or in its folder 'onnx'.
-        read: returns the bytes of a file in it.
-
-    Raises `DmlError` where a file is broken, or there is no network.
+    Its networks lie in it or in its folder 'onnx'; `read` returns the bytes of a file in it. Raises
+    `DmlError` where a file is broken, or there is no network.
     """
     files = [path / name for name in (PLAIN, "generation_config.json")]
     config, chosen = (members(read(f.name), f) if f.exists() else {} for f in files)
@@ -209,12 +206,8 @@ def numbers(graph: onnx.GraphProto, read: Callable[[onnx.TensorProto], Any]) -> 
 def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProto], Any]) -> None:
     """Let a decoder give the logits of each token, where it gives those of the last one alone.
 
-    It takes the last place of what it reads, where a chunk of a prompt has padding.
-
-    Args:
-        graph: the network, which is changed.
-        logits: the name of the logits.
-        read: reads a tensor.
+    It takes the last place of what it reads, where a chunk of a prompt has padding. The graph is
+    changed; `logits` is the name of its output, and `read` reads a tensor.
 
     Raises `DmlError` where it takes the last place in a way that is not known.
     """
@@ -248,9 +241,8 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
 def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
     """Return a merged decoder with the branch that it needs in place of its If.
 
-    Args:
-        proto: the network; one that has no input 'use_cache_branch' is returned as it is.
-        is_cached: whether it reads keys and values of earlier tokens.
+    A network without an input 'use_cache_branch' is returned as it is. `is_cached` says whether it
+    reads keys and values of earlier tokens.
     """
     graph = proto.graph
     if not any(value.name == "use_cache_branch" for value in graph.input):

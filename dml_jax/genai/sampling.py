@@ -155,18 +155,11 @@ def picked(
     draws: bool,
     top_k: int,
 ) -> jax.Array:
-    """Return the next token of each sequence, [batch].
+    """Return the next token of each sequence, [batch], by logits [batch, vocabulary].
 
-    Args:
-        logits: [batch, vocabulary].
-        seen: which tokens occurred, likewise; None where no penalty counts them.
-        banned: which tokens may not come, likewise; None allows all.
-        key: of the draw.
-        penalty: divides positive logits of tokens that occurred, and multiplies negative ones.
-        temperature: divides the logits of a draw.
-        top_p: the probability that the tokens have together that a draw is among; 0 or 1: all.
-        draws: whether a token is drawn; else it is the first of the most likely ones.
-        top_k: the number of tokens that a draw is among; 0 allows all.
+    `adjusted` changes them by `seen`, `banned` and `penalty`. The token is the first of the most
+    likely ones, or else `draws` says that `key` draws it: by logits that `temperature` divides,
+    among `top_k` tokens (0: all) that have the probability `top_p` together (0 or 1: all).
     """
     logits = adjusted(logits, seen, banned, penalty)
     if not draws:
@@ -183,10 +176,7 @@ def picked(
 def repeating(sequences: np.ndarray, size: int, vocabulary: int) -> np.ndarray:
     """Return the tokens that would end a group of `size` tokens that occurred, [batch, vocabulary].
 
-    Args:
-        sequences: the tokens so far, [batch, length].
-        size: the number of tokens of a group.
-        vocabulary: the number of tokens that there are.
+    `sequences` are the tokens so far, [batch, length], of `vocabulary` ones that there are.
     """
     banned = np.zeros((len(sequences), vocabulary + 1), bool)  # the last one is of paddings
     groups = np.lib.stride_tricks.sliding_window_view(sequences, size, 1)

@@ -66,11 +66,8 @@ atexit.register(_FILLER.end)
 def filled(template: str, values: Mapping[str, Any]) -> str:
     """Return the text of a template of jinja2, in its sandbox.
 
-    Args:
-        template: the template.
-        values: what it may name: numbers, texts, lists and dicts.
-
-    Raises `GenAIError` where it fails, or takes more than 10 s or 1 GiB.
+    It may name `values`: numbers, texts, lists and dicts. Raises `GenAIError` where it fails, or
+    takes more than 10 s or 1 GiB.
     """
     line = _FILLER.answer(json.dumps({"template": template, "values": values}))
     match json.loads(line or "{}"):

@@ -72,10 +72,7 @@ def _token_of(member: str) -> property:
 
 
 class Tokenizer:
-    """The tokenizer of a folder: its tokenizer.json.
-
-    Args:
-        model: a model, or a config.
+    """The tokenizer of a folder, its tokenizer.json, of a model or a config.
 
     Raises `GenAIError` where the folder has no tokenizer.
     """

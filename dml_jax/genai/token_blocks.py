@@ -77,21 +77,11 @@ def steps_of(
     draws: bool,
     top_k: int,
 ) -> tuple[Block, Cache, State]:
-    """Return the next tokens, and the cache and the state after them.
+    """Return the next tokens, and the cache and the state after them, of `count` steps.
 
     A sequence that has ended goes on with the pad_token_id. Steps behind max_length leave the cache
-    as it is, and their tokens have no meaning.
-
-    Args:
-        decoder: the decoder.
-        held: what its network of one token holds.
-        cache: the cache.
-        state: the state.
-        numbers: options of the search.
-        count: the number of steps.
-        width: the size of the mask.
-        draws: whether tokens are drawn.
-        top_k: the number of tokens that a draw is among; 0 allows all.
+    as it is, and their tokens have no meaning. `held` is what the network of one token holds, and
+    `width` the size of its mask; `draws` and `top_k` are as for `picked`.
     """
     folder = decoder.folder
     ends, batch = np.array(folder.eos_token_ids, np.int32), state.tokens.shape[0]
