@@ -145,10 +145,8 @@ def of_facts(
 ) -> Support:
     """Return the support of an operator from the rows of `dml_jax.facts`.
 
-    Args:
-        table: rows of [level, "ranks: types" or one such a tensor, the attribute's values].
-        names: the tensor fields by their C names.
-        enumerations: the enumeration of each attribute by its C name.
+    A row of `table` is [level, "ranks: types" or one such a tensor, the attribute's values]. Tensor
+    fields have `names` by their C names, and so do the `enumerations` of attributes.
     """
     groups: dict[Enumeration | None, list[Any]] = {}
     by = None

@@ -349,11 +349,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def from_json(cls, value: Any, folder: str | Path = "") -> Self:
         """Return the graph of a JSON object; the inverse of `to_json`.
 
-        Args:
-            value: the object.
-            folder: the folder of the files of its constants (`SourcePath`).
-
-        Raises `DmlError` with all faults.
+        The files of its constants (`SourcePath`) are in `folder`. Raises `DmlError` with all
+        faults.
         """
         nodes = value.get("Nodes") if isinstance(value, Mapping) else None
         if isinstance(nodes, list):

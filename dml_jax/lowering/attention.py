@@ -31,12 +31,9 @@ def separated(
 ) -> Parts:
     """Return queries [B, S, G*N, D], keys [B, L, N, D] and values [B, L, N, E].
 
-    Args:
-        plain: queries, keys and values, [..., B, S, heads * D] each; None where they are stacked.
-        stacked: queries and keys, keys and values, or all three: one array [B, S, heads, 2, D] or
-            [B, S, heads, 3, D], and None for the others.
-        heads: the number of heads of the queries.
-        key_heads: that of the keys and values.
+    `plain` has queries, keys and values, [..., B, S, heads * D] each; None where they are stacked.
+    `stacked` has queries and keys, keys and values, or all three: one array [B, S, heads, 2, D] or
+    [B, S, heads, 3, D], and None for the others.
     """
     parts = [
         x if x is None else x.reshape(*x.shape[-3:-1], count, -1)
@@ -125,14 +122,10 @@ def attend(
 ) -> jax.Array:
     """Return the values, weighted by how well queries and keys agree, [B, S, G*N*E] in FLOAT32.
 
-    Args:
-        parts: queries [B, S, G*N, D], keys [B, N, T, D] and values [B, N, T, E].
-        scale: multiplies the products of queries and keys.
-        added: is added to these, [B, G*N, S, T] or 1 in some dimensions.
-        left: false where `filtered` is added to them, likewise.
-        seen: false where a product becomes `filtered`, likewise.
-        filtered: a number that hides a key, as a number of `added` does that is no larger.
-        dtype: of the operator's tensors.
+    `parts` are queries [B, S, G*N, D], keys [B, N, T, D] and values [B, N, T, E]. To the products
+    of queries and keys times `scale`, `added` are added, [B, G*N, S, T] or 1 in some dimensions.
+    `filtered` hides a key, as a number of `added` does that is no larger: it is added where `left`
+    is false, and replaces a product where `seen` is. `dtype` is that of the operator's tensors.
 
     Of a key that is hidden from all queries, and of its value, NaN and infinity count as 0.
     """

@@ -111,12 +111,9 @@ def run_by_run(
 ) -> Parts:
     """Reduce one run of axes after the other, the last first; `axes` have size 1 in the result.
 
-    Args:
-        x: arrays of one shape, with more than one element along `axes`.
-        axes: the axes to reduce.
-        stage: reduces arrays of [k, n, c] to as many of [k, c], for k elements before a run, n in
-            it and c behind it; its second argument says whether the run is the first.
-        between: is applied to what a stage leaves, before the next one.
+    `x` are arrays of one shape, with more than one element along `axes`. `stage` reduces arrays of
+    [k, n, c] to as many of [k, c], for k elements before a run, n in it and c behind it; its second
+    argument says whether the run is the first. `between` is applied before each next one.
     """
     shape = x[0].shape
     runs = runs_of(shape, axes)

@@ -143,13 +143,10 @@ def lstm(
 ) -> Callable[..., States]:
     """Return the step of an LSTM, of the states h and c.
 
-    Args:
-        recurrence: [D, 4 * K, K], of the gates i, o, f and c, or a function as `product` takes.
-        peephole: [D, 3 * K], of the gates i, o and f.
-        functions: f of the gates, g of the candidate, h of the cell.
-        clip: limits what f and g take.
-        is_coupled: whether the forget gate is `1 - i`.
-        is_turned: whether the recurrence lies as a product reads it.
+    The recurrence is [D, 4 * K, K], of the gates i, o, f and c, or a function as `product` takes;
+    the peephole [D, 3 * K], of i, o and f. Of the functions, f is of the gates, g of the candidate,
+    h of the cell; `clip` limits what f and g take. The forget gate is `1 - i` where it
+    `is_coupled`.
     """
     f, g, h_of = functions
     peeps = None if peephole is None else jnp.split(peephole[:, None], 3, -1)
@@ -177,12 +174,9 @@ def gru(
 ) -> Callable[..., States]:
     """Return the step of a GRU.
 
-    Args:
-        recurrence: [D, 3 * K, K], of the gates z, r and h.
-        hidden_bias: [D, K], is added to the product of the gate h and the state before r
-            multiplies both; None: r multiplies the state before the product.
-        functions: f of the gates z and r, g of the gate h.
-        is_turned: whether the recurrence lies as a product reads it.
+    The recurrence is [D, 3 * K, K], of the gates z, r and h. Of the functions, f is of z and r, g
+    of h. `hidden_bias` [D, K] is added to the product of the gate h and the state before r
+    multiplies both; where it is None, r multiplies the state before the product.
     """
     f, g = functions
     k = recurrence.shape[1 if is_turned else 2]

@@ -139,12 +139,7 @@ def _by_pieces(keys: jax.Array, k: int, least: int, first: Places) -> jax.Array:
 
     For an element of another piece, each of these pieces has one that comes before it. Both numbers
     of keys that are compared, of maxima and of elements, are near the root of `k` times the size.
-
-    Args:
-        keys: the keys of lines.
-        k: how many places of each line.
-        least: the elements of a piece from which it gains.
-        first: returns the places of the `k` largest keys of lines, the first of equals.
+    It gains from pieces of `least` elements on.
     """
     *lines, size = keys.shape
     piece = math.isqrt(size // k)
@@ -168,11 +163,6 @@ def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
     One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort. One
     GPU sorts less of long lines.
     """
-
-    def cpu(keys: jax.Array) -> jax.Array:
-        return _by_pieces(keys, k, LEAST_PIECE, _by_floats)
-
-    def cuda(keys: jax.Array) -> jax.Array:
-        return _by_pieces(keys, k, GPU_PIECE, _by_sort)
-
+    cpu = functools.partial(_by_pieces, k=k, least=LEAST_PIECE, first=_by_floats)
+    cuda = functools.partial(_by_pieces, k=k, least=GPU_PIECE, first=_by_sort)
     return placed(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda)

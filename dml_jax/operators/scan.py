@@ -83,12 +83,8 @@ class _TopK(Operator):
         return {"output_value_tensor": sizes, "output_index_tensor": sizes}
 
     def lower(self, x):
-        index_type = self.output_index_tensor.dtype
-        return scans.top_k(x, self.axis, self.k, self._is_increasing, index_type)
-
-    @property
-    def _is_increasing(self) -> bool:
-        return self.axis_direction == AxisDirection.INCREASING
+        is_increasing = self.axis_direction == AxisDirection.INCREASING
+        return scans.top_k(x, self.axis, self.k, is_increasing, self.output_index_tensor.dtype)
 
 
 class TopK(_TopK, op="TOP_K"):

@@ -38,16 +38,12 @@ def run(
     options: str = "",
     has_modules: bool = False,
 ) -> None:
-    """Run a program as `python PROGRAM.py ARGUMENTS` does.
+    """Run a program as `python PROGRAM.py ARGUMENTS` does, within `package`, "dml_jax.pydirectml".
 
-    Args:
-        package: the package that runs it, `dml_jax.pydirectml`.
-        arguments: the program and its arguments; `-m MODULE ARGUMENTS` for a module.
-        install: makes the import find the package; called before the program.
-        is_usage: whether an error is about the arguments of the program's calls: its traceback then
-            leaves out the lines of this package.
-        options: what may stand before the program, as the usage shows it.
-        has_modules: whether `-m` is taken.
+    Where it `has_modules`, arguments may be `-m MODULE ARGUMENTS`. `install` is called before the
+    program, and makes its import find the package. Where an error `is_usage`, about the arguments
+    of the program's calls, its traceback leaves out the lines of this package. `options` may stand
+    before the program, as the usage shows it.
     """
     which = "[PROGRAM.py | -m MODULE]" if has_modules else "PROGRAM.py"
     if not arguments or arguments[0] in ("-h", "--help") or [*arguments] == ["-m"]:

@@ -30,14 +30,9 @@ def index_of_extreme(
 ) -> jax.Array:
     """Return the row-major index along `axes` of the extreme element, as uint32.
 
-    Args:
-        values: what `ordered` makes of the elements, or of a part of them.
-        dtype: the type of the elements.
-        axes: the axes that are searched.
-        extreme: reduces integers to the largest, where the last of equal elements is looked for,
-            else to the smallest.
-        sizes: the shape of all elements.
-        starts: of each axis, where this part begins.
+    `values` are what `ordered` makes of the elements of `dtype`, or of a part of them, which begins
+    at `starts` of all `sizes`. `extreme` reduces integers to the largest, where the last of equal
+    elements is looked for, else to the smallest.
     """
     with jax.enable_x64(True):
         integer, bits = _room(dtype, math.prod(sizes[a] for a in axes))
