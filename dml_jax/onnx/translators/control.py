@@ -81,13 +81,13 @@ class _Body:
 def _body(
     site: Site,
     name: str,
-    inputs: Sequence[Type | np.ndarray | tuple[Type, tuple[int, int]]] = (),
+    inputs: Sequence[np.ndarray | tuple[Any, ...]] = (),
     paddings: Sequence[Padding | None] = (),
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
-    An input is a type, with its bounds where they are known, or elements. `paddings` are those of
-    the last inputs, None for one that is whole. Raises `DmlError` where something cannot be had.
+    An input is elements, or a tuple of its type and, if these are known, its bounds. `paddings` are
+    those of the last inputs, None for a whole one. Raises `DmlError` where a part cannot be had.
     """
     graph, inner = site.graph(name), site.translation.inner()
     inner.is_branch = name in _BRANCHES
@@ -96,8 +96,6 @@ def _body(
     for value, given in zip(graph.input, inputs, strict=True):
         if isinstance(given, np.ndarray):
             tensors[value.name] = inner.constant(value.name, given)
-        elif isinstance(given, Type):
-            tensors[value.name] = inner.input(value.name, given)
         else:
             tensors[value.name] = inner.input(value.name, *given)
     names = [*tensors]
@@ -184,14 +182,9 @@ def branch(site: Site) -> Results:
         return site.inlined(body, own)
     try:
         bodies = [_body(site, name) for name in _BRANCHES]
+        kinds = _common(translation.is_inner, *(body.types for body in bodies))
     except DmlError as error:
         raise DmlError([*error.faults, *_cure(translation, condition)]) from None
-    kinds = _common(translation, *(body.types for body in bodies))
-    if kinds is None:
-        rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
-        shown = [[_shown(t) for t in body.types] for body in bodies]
-        error = refused("else_branch", rule, Unquoted(f"{shown[1]} and {shown[0]}"))
-        raise DmlError([*error.faults, *_cure(translation, condition)])
     paddings = [tensor.padding for tensor in bodies[0].results]
     cure = "both branches have to give it padded in one dimension, or cond to be known at load"
     _expect_padding("else_branch", bodies[1].results, paddings, cure)
@@ -219,22 +212,21 @@ def branch(site: Site) -> Results:
     )
 
 
-def _common(
-    translation: GraphContext, one: Sequence[Type], other: Sequence[Type]
-) -> list[Type] | None:
-    """Return the types of what two branches give; None where they differ.
+def _common(is_inner: bool, one: Sequence[Type], other: Sequence[Type]) -> list[Type]:
+    """Return the types of what two branches give. Raises `DmlError` where they differ.
 
     Within a graph of a node, one element may have another rank in each branch. It has the larger.
     """
-    if [*one] == [*other]:
-        return [*one]
     pairs = [*zip(one, other, strict=False)]
-    fits = len(one) == len(other) and translation.is_inner
-    fits = fits and all(
-        a == b or (a.element == b.element and {*(a.shape or ()), *(b.shape or ())} <= {1})
+    if len(one) != len(other) or not all(
+        a == b
+        or (is_inner and a.element == b.element and {*(a.shape or ()), *(b.shape or ())} <= {1})
         for a, b in pairs
-    )
-    return [max(a, b, key=lambda t: len(t.shape or ())) for a, b in pairs] if fits else None
+    ):
+        rule = "give what then_branch gives, in types and sizes (or cond to be known at load)"
+        shown = [[_shown(kind) for kind in kinds] for kinds in (other, one)]
+        raise refused("else_branch", rule, Unquoted("{} and {}".format(*shown)))
+    return [max(a, b, key=lambda t: len(t.shape or ())) for a, b in pairs]
 
 
 def _cure(translation: GraphContext, condition: Tensor) -> list[Fault]:
@@ -379,11 +371,9 @@ def _unrolled(
 def _stacked(translation: GraphContext, turns: Sequence[Tensor]) -> Tensor | None:
     """Return the outputs of all turns as one tensor; None where their sizes differ."""
     first = turns[0]
-    if any(not isinstance(tensor, Tensor) for tensor in turns):
+    if any(not isinstance(tensor, Tensor) or tensor.type != first.type for tensor in turns):
         return None
     kind = Type(first.type.element, (len(turns), *first.shape))
-    if any(tensor.type != first.type for tensor in turns):
-        return None
     paddings = [tensor.padding for tensor in turns]
     if any((p and (p.axis, p.count)) != (q and (q.axis, q.count)) for p, q in pairwise(paddings)):
         return None
@@ -411,7 +401,7 @@ def _looped(
     last = (most if most is not None and most > 0 else 2**31) - 1
     turn = Type(_INT64, ()), (0, min(last, 2**63 - 1 if has_x64() else 2**31 - 1))
     kinds = [tensor.type for tensor in carried]
-    given: list[Any] = [turn, np.array(True), *kinds]
+    given: list[Any] = [turn, np.array(True), *((kind,) for kind in kinds)]
     paddings = [tensor.padding for tensor in carried]
     body = _body(site, "body", given, paddings)
     going = _single(body.results[0])
@@ -540,7 +530,7 @@ def scan(site: Site) -> Results:
     length = lengths.pop()
     kinds = [_without(t.type, range(skipped)) for t in states]
     kinds += [_without(t.type, {*range(skipped), a}) for a, t in zip(axes, streams, strict=True)]
-    body = _body(site, "body", kinds)
+    body = _body(site, "body", [(kind,) for kind in kinds])
     after = body.types[: len(states)]
     _expect_kept("state", after, kinds)
     cure = "end the network before the Scan"
