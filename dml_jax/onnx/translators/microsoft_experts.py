@@ -23,6 +23,13 @@ from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 Weight = Callable[[Callable[[Expression], Expression]], Expression | None]
 """Returns a weight, of a function that takes experts' parts of a tensor out of all."""
 
+_ACTIVATIONS: dict[str, Callable[[Expression], Expression]] = {
+    "relu": dml.activation_relu,
+    "gelu": gelu_by_tanh,
+    "silu": lambda x: x * dml.activation_sigmoid(x),
+    "identity": lambda x: x,
+}
+
 
 @translates("MoE", domain=MICROSOFT)
 def _experts(node: Node) -> Expression:
@@ -131,7 +138,7 @@ def _layers(
         return made + reshaped(bias, (bias.sizes[0], 1, bias.sizes[1]))
 
     made = layer(x, 1)
-    kind = node.attribute("activation_type", "relu")
+    kind = node.choice("activation_type", (*_ACTIVATIONS, "swiglu"), "relu")
     if kind == "swiglu":
         fused = node.attribute("swiglu_fusion", 0)
         if weights[3] is not None:
@@ -142,7 +149,7 @@ def _layers(
             rule = "be 1 or 2 where a third layer is left out"
             raise node.refusal("swiglu_fusion", rule, fused)
         return layer(_swiglu(node, gate, up), 2)
-    activated = _activation(node, kind)(made)
+    activated = _ACTIVATIONS[kind](made)
     if weights[3] is not None:
         activated = activated * layer(x, 3)
     return layer(activated, 2)
@@ -164,15 +171,3 @@ def _swiglu(node: Node, gate: Expression, up: Expression) -> Expression:
     if limit is not None and math.isfinite(limit):
         gate, up = dml.clip(gate, -math.inf, limit), dml.clip(up, -limit, limit)
     return gate * dml.activation_sigmoid(gate * alpha) * (up + beta)
-
-
-def _activation(node: Node, kind: str) -> Callable[[Expression], Expression]:
-    known: dict[str, Callable[[Expression], Expression]] = {
-        "relu": dml.activation_relu,
-        "gelu": gelu_by_tanh,
-        "silu": lambda x: x * dml.activation_sigmoid(x),
-        "identity": lambda x: x,
-    }
-    rule = f"be one of {', '.join((*known, 'swiglu'))}"
-    node.expect(kind in known, "activation_type", rule, kind)
-    return known[kind]

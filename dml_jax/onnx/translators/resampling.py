@@ -202,7 +202,8 @@ def _upsample(node: Node) -> Expression:
 
 @translates("Resize", since=11)
 def _resize(node: Node) -> Expression:
-    roi, scales, sizes = (_unless_empty(node.constant(k)) for k in (1, 2, 3))
+    arrays = (node.constant(k) for k in (1, 2, 3))
+    roi, scales, sizes = (None if a is None or not a.size else a for a in arrays)
     coordinates, mode = node.attribute("coordinate_transformation_mode"), node.attribute("mode")
     roi = roi if coordinates == "tf_crop_and_resize" else None
     lines = lines_of(node, scales, sizes, roi, coordinates)
@@ -213,10 +214,6 @@ def _resize(node: Node) -> Expression:
     else:
         made = _weighted(node, x, lines, mode)
     return made if roi is None else _extrapolated(node, made, lines)
-
-
-def _unless_empty(array: Any) -> Any:
-    return None if array is None or not array.size else array
 
 
 def _resampled(

@@ -40,13 +40,12 @@ def _scaler(node: Node) -> Expression:
 
 @translates("Normalizer", domain=DOMAIN)
 def _normalizer(node: Node) -> Expression:
-    x, axis, norm = _real(node), node.rank() - 1, node.attribute("norm")
+    x, axis = _real(node), node.rank() - 1
+    norm: Any = node.choice("norm", ("L1", "L2", "MAX"))
     if norm == "MAX":
         most = dml.reduce(x, "MAX", [axis])
         return x / dml.if_(dml.equals(most, 0.0), 1.0, most)
-    node.expect(norm in ("L1", "L2"), "norm", "be one of L1, L2, MAX", norm)
-    divisor = dml.reduce(x, norm, [axis])
-    return x / dml.max(divisor, _LEAST)
+    return x / dml.max(dml.reduce(x, norm, [axis]), _LEAST)
 
 
 @translates("Binarizer", domain=DOMAIN)
@@ -74,8 +73,8 @@ def _extractor(node: Node) -> Expression:
 def _vectorizer(node: Node) -> Expression:
     parts = []
     for index, wanted in enumerate(node.attribute("inputdimensions")):
-        x = _real(node, index)
-        node.expect(len(x.sizes) == 2, f"input {index}", "have 2 dimensions", len(x.sizes))
+        x, rank = _real(node, index), node.rank(index)
+        node.expect(rank == 2, f"input {index}", "have 2 dimensions", rank)
         parts.append(resized(x, (x.sizes[0], wanted)))
     return dml.join(parts, 1) if len(parts) > 1 else parts[0]
 
