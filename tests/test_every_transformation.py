@@ -42,15 +42,19 @@ def drawn(op_class: type[Operator]) -> tuple[Callable[..., Any], Arrays, Arrays]
     else:
         pytest.fail(f"{op_class.c_name} has no floats")
 
+    def floats(*given: Any) -> list[Any]:
+        """Return the results that are floats; of no elements a maximum is not finite."""
+        results = jax.tree.leaves(op(*given))
+        found = [y.astype(np.float32) for y in results if jnp.issubdtype(y.dtype, jnp.floating)]
+        return [jnp.where(jnp.isfinite(y), y, 0) for y in found]
+
+    # The sine of a large number would tell the roundings of FLOAT32.
+    scales = [np.float32(max(1, abs(np.asarray(y)).max(initial=0))) for y in floats(*arrays)]
+
     def loss(*xs: Any) -> Any:
         given = dict(enumerate(arrays)) | dict(zip(places, xs, strict=True))
-        floats = [
-            y for y in jax.tree.leaves(op(*given.values())) if jnp.issubdtype(y.dtype, jnp.floating)
-        ]
-        finite = (
-            jnp.where(jnp.isfinite(y), y, 0) for y in floats
-        )  # of no elements a maximum is not
-        return sum(jnp.sin(y.astype(np.float32)).sum() for y in finite)
+        pairs = zip(floats(*given.values()), scales, strict=True)
+        return sum(jnp.sin(y / scale).sum() for y, scale in pairs)
 
     point = tuple(arrays[k] for k in places)
     return loss, point, tuple(rng.standard_normal(x.shape).astype(x.dtype) for x in point)
