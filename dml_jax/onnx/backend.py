@@ -3,6 +3,7 @@
 The module is a backend too, as `onnxruntime.backend` is: `backend.run_model(model, inputs)`.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,27 +95,20 @@ class DmlRep(BackendRep):
         small = [name for name, array in arrays.items() if array.ndim <= 1]
         integers = [name for name in small if arrays[name].dtype.kind in "biu"]
         shapes = {n: (a.shape, a.dtype.str) for n, a in arrays.items()}
-        refused: DmlError | None = None
-        for fixed in ([], integers, small):
+        errors = list[DmlError]()
+        for fixed in ([], *filter(None, (integers, small))):
             values = tuple((name, arrays[name].tobytes()) for name in fixed)
             key = (tuple(shapes.items()), values)
-            if key in self._loaded:
-                return self._loaded[key]
-            if refused is not None and not fixed:
-                continue
+            sizes = {n: a.shape for n, a in arrays.items() if n in self._inputs and n not in fixed}
+            constants = {name: arrays[name] for name in fixed}
             try:
-                made = self._load(arrays, fixed)
+                if key not in self._loaded:
+                    made = load_onnx(self._model, sizes, fallback=True, constants=constants)
+                    self._loaded[key] = made, fixed
+                return self._loaded[key]
             except DmlError as error:
-                refused = refused or error
-                continue
-            return self._loaded.setdefault(key, (made, fixed))
-        assert refused is not None
-        raise refused
-
-    def _load(self, arrays: Mapping[str, np.ndarray], fixed: Sequence[str]) -> Network:
-        sizes = {n: a.shape for n, a in arrays.items() if n in self._inputs and n not in fixed}
-        constants = {name: arrays[name] for name in fixed}
-        return load_onnx(self._model, sizes, fallback=True, constants=constants)
+                errors.append(error)
+        raise errors[0]
 
 
 class DmlBackend(Backend):
@@ -198,15 +192,9 @@ class DmlBackend(Backend):
 def _device(name: str) -> Any:
     """Return a device. Raises `DmlError` where JAX has it not."""
     kind, _, index = name.partition(":")
-    found: Sequence[Any] = ()
-    if kind in _PLATFORMS and (index or "0").isdigit():
-        try:
-            found = jax.devices(_PLATFORMS[kind])
-        except RuntimeError:  # JAX has no such platform
-            found = ()
-    place = int(index or 0) if (index or "0").isdigit() else len(found)
-    if place < len(found):
-        return found[place]
+    if (index or "0").isdecimal():
+        with contextlib.suppress(KeyError, IndexError, RuntimeError):  # of JAX: no such platform
+            return jax.devices(_PLATFORMS[kind])[int(index or 0)]
     rule = f"be CPU, CUDA or CUDA:1, and there{nearest(kind, _PLATFORMS)}"
     raise DmlError([Fault("", "the device", rule, Unquoted(name))])
 

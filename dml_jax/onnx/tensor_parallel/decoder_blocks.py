@@ -39,8 +39,7 @@ def kind_of(node: onnx.NodeProto) -> tuple[str, str]:
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, int]:
     """Return the attributes of a node that are whole numbers."""
-    made = {a.name: attribute_value(a) for a in node.attribute if a.type == a.INT}
-    return {name: int(value) for name, value in made.items()}
+    return {a.name: a.i for a in node.attribute if a.type == a.INT}
 
 
 class Walk:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,10 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from dml_jax.onnx.writing.writer import FOLDED_MAX, Value, Writer, unwritten
 
-_FLOAT0 = dtypes.float0  # the type of gradients of integers, which hold nothing
-
-
-def _stored(dtype: Any) -> np.dtype:
-    return np.dtype(bool if dtype == _FLOAT0 else dtype)
-
 
 def _type_of(x: Any) -> tuple[np.dtype, tuple[int, ...]]:
     """Return the type and the shape of a variable of a program."""
-    return _stored(x.aval.dtype), tuple(x.aval.shape)
+    return np.dtype(bool if x.aval.dtype == dtypes.float0 else x.aval.dtype), tuple(x.aval.shape)
 
 
 Written = Callable[["Equation"], Any]
@@ -90,10 +84,8 @@ def write_program(
     def read(x: Any) -> Value:
         if not isinstance(x, Literal):
             return known[x]
-        dtype, shape = _type_of(x)
-        is_empty = dtype.kind == "b" and not isinstance(
-            x.val, (bool, np.bool_, np.ndarray, jax.Array)
-        )
+        (dtype, shape), aval = _type_of(x), cast(Any, x.aval)
+        is_empty = aval.dtype == dtypes.float0  # gradients of integers, which hold nothing
         return writer.constant(np.zeros(shape, bool) if is_empty else np.asarray(x.val, dtype))
 
     for var, array in zip(jaxpr.constvars, constants, strict=True):

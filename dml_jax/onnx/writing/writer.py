@@ -1,7 +1,8 @@
 """Writes ONNX nodes: values with types and shapes, initializers, and the model at the end."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from onnx import checker, helper, numpy_helper
 from dml_jax import __version__
 from dml_jax.errors import DmlError, Fault, Sentence
 from dml_jax.lowering.clamp import cast_bound
+from dml_jax.onnx.files.topology import needed, read_by
 
 OPSET, IR_VERSION = 21, 10
 """What a model needs at least: ONNX 1.16, ONNX Runtime 1.18."""
@@ -204,9 +206,8 @@ class Writer:
         if order == sorted(order):
             return x
         shape = [x.shape[a] for a in order]
-        if math.prod(shape) and [a for a in order if x.shape[a] > 1] == sorted(
-            a for a in order if x.shape[a] > 1
-        ):
+        long = [a for a in order if x.shape[a] > 1]
+        if math.prod(shape) and long == sorted(long):
             return self.reshape(x, shape)
         return self("Transpose", x, shape=shape, perm=order)
 
@@ -314,7 +315,7 @@ class Writer:
         """Return the graph of the nodes that the outputs need, within a node."""
         outs = [self("Identity", x) for x in outputs]  # may be inputs, or of the graph around
         ins = [_info(x) for x in inputs]
-        return helper.make_graph(_needed(self.nodes, outs), name, ins, [_info(x) for x in outs])
+        return helper.make_graph(needed(self.nodes, outs), name, ins, [_info(x) for x in outs])
 
     def model(self, inputs: Sequence[Value], outputs: Mapping[str, Value]) -> onnx.ModelProto:
         """Return the model, which ONNX's checker accepts.
@@ -327,8 +328,8 @@ class Writer:
         for name, value in outputs.items():
             self.nodes.append(helper.make_node("Identity", [str(value)], [name]))
             made.append(Value(name, value.dtype, value.shape))
-        nodes = _fused_identities(_needed(self.nodes, [str(x) for x in made]), {*inputs})
-        read = {name for node in nodes for name in _reads(node)}
+        nodes = _fused_identities(needed(self.nodes, made), {*inputs})
+        read = {name for node in nodes for name in read_by(node)}
         tensors = [t for t in self._initializers.values() if t.name in read]
         graph = helper.make_graph(
             nodes, "dml_jax", [_info(x) for x in inputs], [_info(x) for x in made], tensors
@@ -366,31 +367,9 @@ def _info(x: Value) -> onnx.ValueInfoProto:
     )
 
 
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            for inner in attribute.g.node:
-                yield from _reads(inner)
-            yield from (o.name for o in attribute.g.output)
-
-
-def _needed(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[onnx.NodeProto]:
-    """Return the nodes that outputs depend on, in their order."""
-    wanted, kept = set(outputs), list[onnx.NodeProto]()
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            kept.append(node)
-            wanted.update(_reads(node))
-    return kept[::-1]
-
-
 def _fused_identities(nodes: list[onnx.NodeProto], inputs: set[str]) -> list[onnx.NodeProto]:
     """Return the nodes, which write the outputs themselves where nothing else reads these."""
-    readers: dict[str, int] = {}
-    for node in nodes:
-        for name in _reads(node):
-            readers[name] = readers.get(name, 0) + 1
+    readers = Counter(name for node in nodes for name in read_by(node))
     makers = {name: node for node in nodes for name in node.output}
     kept = []
     for node in nodes:
