@@ -57,13 +57,10 @@ def _inferred(
     given = [*node.input, *[""] * len(schema.inputs if schema else ())]
     if schema is None or not is_typed or any(a.HasField("g") for a in node.attribute):
         return {}
-    if any(
-        one.option == _SINGLE and not name for one, name in zip(schema.inputs, given, strict=False)
-    ):
-        return {}
-    for one, name in zip(schema.inputs, node.input, strict=False):
+    for one, name in zip(schema.inputs, given, strict=False):
         dims = kinds[name].tensor_type.shape.dim if name else ()
-        if is_too_long(one.name, [d.dim_value for d in dims]):
+        is_missing = one.option == _SINGLE and not name
+        if is_missing or is_too_long(one.name, [d.dim_value for d in dims]):
             return {}
     check_inference(node)
     return onnx.shape_inference.infer_node_outputs(

@@ -208,3 +208,13 @@ def dtype_of(element_type: Any) -> np.dtype:
     if isinstance(element_type, int):
         return np.dtype(helper.tensor_dtype_to_np_dtype(element_type))
     return np.dtype(element_type)
+
+
+def owned(value: Any) -> Any:
+    """Return a result, or a list of these, as arrays of NumPy that nothing else holds."""
+    if isinstance(value, list):
+        return [owned(x) for x in value]
+    if not hasattr(value, "dtype"):
+        return value
+    array = np.array(value)
+    return array.astype(object) if array.dtype.kind == "U" else array

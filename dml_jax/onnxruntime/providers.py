@@ -84,7 +84,8 @@ def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Provi
         options: the options of each provider.
     """
     known = get_available_providers()
-    given = [known[0]] if providers is None else _listed(providers)
+    providers = [providers] if isinstance(providers, str) else providers
+    given = known[:1] if providers is None else [*providers]
     rest = options if options is not None else [{}] * len(given)
     if len(rest) != len(given):
         warnings.warn(
@@ -113,7 +114,3 @@ def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Provi
 
 
 _OF_THE_CALLER = 4  # frames up: `chosen`, `InferenceSession`, the program
-
-
-def _listed(providers: Any) -> list[Any]:
-    return [providers] if isinstance(providers, str) else [*providers]

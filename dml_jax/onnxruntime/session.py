@@ -20,7 +20,7 @@ from dml_jax.onnxruntime.inferred_types import types_of
 from dml_jax.onnxruntime.input_checks import asked, checked
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
-from dml_jax.onnxruntime.ort_values import OrtValue
+from dml_jax.onnxruntime.ort_values import OrtValue, owned
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
@@ -65,8 +65,7 @@ class InferenceSession:
         **kwargs: Any,
     ):
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
-            text = f"expected sess_options to be SessionOptions, got {sess_options!r}"
-            raise TypeError(text)
+            raise TypeError(f"expected sess_options to be SessionOptions, got {sess_options!r}")
         with raised_as(errors.Fail):
             check_process()
         self._options = options = sess_options or SessionOptions()
@@ -84,20 +83,18 @@ class InferenceSession:
         graph = self._source.proto.graph
         names, denoted = options.sizes_by_name, options.sizes_by_denotation
         defaults = {t.name: t for t in graph.initializer}
-        self._inputs = [
-            NodeArg.of(v, names, denoted) for v in graph.input if v.name not in defaults
-        ]
+        self._inputs = {
+            v.name: NodeArg.of(v, names, denoted) for v in graph.input if v.name not in defaults
+        }
         is_replaceable = self._source.proto.ir_version >= 4
-        self._overridable = [
-            NodeArg.of_initializer(defaults[v.name])
+        self._overridable = {
+            v.name: NodeArg.of_initializer(defaults[v.name])
             for v in graph.input
             if v.name in defaults and is_replaceable
-        ]
+        }
         self._outputs = [NodeArg.of(v, names, denoted) for v in _typed_outputs(self._source)]
-        self.input_names = [arg.name for arg in (*self._inputs, *self._overridable)]
+        self.input_names = [*self._inputs, *self._overridable]
         self.output_names = [arg.name for arg in self._outputs]
-        self._known_inputs = {arg.name: arg for arg in self._inputs}
-        self._known_defaults = {arg.name: arg for arg in self._overridable}
         self._make_programs()
         if self._profile is not None:
             is_path = not isinstance(path_or_bytes, bytes)
@@ -108,7 +105,7 @@ class InferenceSession:
         self._device, self.pages = self._providers.device, Pages()
         with jax.default_device(self._device):
             self._is_cpu = platform() == "cpu"
-        names, count = [*self._known_inputs], self._options.program_count
+        names, count = [*self._inputs], self._options.program_count
         self._programs = programs_of(self._source, names, self.output_names, count, self._device)
 
     def run(
@@ -129,7 +126,7 @@ class InferenceSession:
         """
         with self.pages.lent() as memory:
             values = self.values_of(output_names, input_feed, run_options, memory)
-            return [_owned(x) for x in values]
+            return owned(values)
 
     def values_of(
         self, names: Any, feeds: Mapping[str, Any], options: Any, memory: Any
@@ -153,7 +150,7 @@ class InferenceSession:
         if self._profile is None and self._programs.knows(feeds):
             given = dict(feeds)
         else:
-            given = checked(feeds, self._known_inputs, self._known_defaults)
+            given = checked(feeds, self._inputs, self._overridable)
         if self._is_cpu:
             for name, value in given.items():
                 given[name] = aligned(value, memory) if type(value) is np.ndarray else value
@@ -179,8 +176,8 @@ class InferenceSession:
 
         The other arguments are those of `run`; the text of the error is "" for none.
         """
-        if any(name not in input_feed for name in self._known_inputs):
-            checked(input_feed, self._known_inputs, self._known_defaults)
+        if any(name not in input_feed for name in self._inputs):
+            checked(input_feed, self._inputs, self._overridable)
 
         def work() -> None:
             results, text = list[Any](), ""
@@ -216,7 +213,7 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs that have to be given."""
-        return [*self._inputs]
+        return [*self._inputs.values()]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the outputs."""
@@ -224,7 +221,7 @@ class InferenceSession:
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the inputs that may be given, and have defaults."""
-        return [*self._overridable]
+        return [*self._overridable.values()]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the file says of its model."""
@@ -268,16 +265,6 @@ class InferenceSession:
         return self._profile_start
 
 
-def _owned(value: Any) -> Any:
-    """Return a result as an array of NumPy that nothing else holds."""
-    if isinstance(value, list):
-        return [_owned(x) for x in value]
-    if not hasattr(value, "dtype"):
-        return value
-    array = np.array(value)
-    return array.astype(object) if array.dtype.kind == "U" else array
-
-
 def _source(model: Any, options: SessionOptions) -> Source:
     """Return the model. Raises the exceptions of ONNX Runtime where it cannot be read."""
     if not isinstance(model, (str, bytes, os.PathLike)):
@@ -297,9 +284,8 @@ def _source(model: Any, options: SessionOptions) -> Source:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise errors.InvalidProtobuf(
-                f"expected {where} to be a model, got {error.strerror}"
-            ) from None
+            text = f"expected {where} to be a model, got {error.strerror}"
+            raise errors.InvalidProtobuf(text) from None
     if data[4:8] == b"ORTM":
         text = f"expected {where} to be an .onnx model, got ONNX Runtime's own format .ort (give "
         raise errors.NotImplemented(text + "the .onnx file that it was made of)")
@@ -312,9 +298,8 @@ def _source(model: Any, options: SessionOptions) -> Source:
     with raised_as(errors.Fail):
         if source.proto.ir_version > onnx.IR_VERSION:
             rule = f"be at most {onnx.IR_VERSION}"
-            raise DmlError(
-                [Fault("", "the IR version of the model", rule, source.proto.ir_version)]
-            )
+            where = "the IR version of the model"
+            raise DmlError([Fault("", where, rule, source.proto.ir_version)])
         arrays, source.cache = options.arrays(source.proto), options.cache
         if source.cache is not None:
             source.digest = digest_of(data, arrays, files_of(source.proto, source.folder))

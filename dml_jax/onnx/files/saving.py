@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 from onnx import TensorProto, checker, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.onnx.files.external_data import Folder, is_external, tensors_of
@@ -314,13 +315,9 @@ def _write_data(tensor: TensorProto, folder: Folder, file: IO[bytes]) -> None:
     """Write the elements of an external tensor; let the tensor say where they are."""
     if not tensor.HasField("raw_data"):
         _set(tensor, folder.array(tensor, "the tensor"))
-    data = tensor.raw_data
     file.write(bytes(-file.tell() % _PAGE))
-    del tensor.external_data[:]
-    entries = {"location": "", "offset": str(file.tell()), "length": str(len(data))}
-    for key, value in entries.items():
-        tensor.external_data.add(key=key, value=value)
-    file.write(data)
+    set_external_data(tensor, "", file.tell(), len(tensor.raw_data))
+    file.write(tensor.raw_data)
     tensor.ClearField("raw_data")
 
 

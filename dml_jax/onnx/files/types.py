@@ -1,6 +1,7 @@
 """The type and shape of a tensor of ONNX."""
 
 import math
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ _TYPES = {
 
 _NARROWED = {"INT64": "INT32", "UINT64": "UINT32"}  # while 64-bit types are off in JAX
 
-_QUANTIZED = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4}
+QUANTIZED = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4}
 
 WITHOUT_X64 = (
     'while 64-bit types are off in JAX (turn them on: jax.config.update("jax_enable_x64", True))'
@@ -42,10 +43,6 @@ WITHOUT_X64 = (
 
 ELEMENTS_MAX = 2**32 - 1
 
-_SMALL = (
-    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
-    *("float4_e2m1fn", "int2", "uint2", "int4", "uint4"),
-)
 
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 
@@ -133,14 +130,11 @@ class Type(NamedTuple):
         return TensorDataType.FLOAT64 if is_wide else TensorDataType.FLOAT32
 
     @property
-    def is_quantized(self) -> bool:
-        """Return whether the elements have the types that quantized tensors have."""
-        return self.element in _QUANTIZED
-
-    @property
     def is_small(self) -> bool:
         """Return whether the elements are floats of 8 bits or less, or integers of less."""
-        return self.element not in _NO_ARRAYS and self.dtype.name in _SMALL
+        return self.element not in _NO_ARRAYS and bool(
+            re.search(r"float[48]|int[24]$", self.dtype.name)
+        )
 
     @property
     def is_empty(self) -> bool:

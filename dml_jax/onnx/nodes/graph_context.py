@@ -1,6 +1,6 @@
 """A graph while it is translated, as its nodes see it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,10 @@ class GraphContext(NetworkBuilder):
         looks: whether indices are looked at, which may lie beyond their table.
         counts: what is counted, and its count, by the identity of what is counted.
         loops: how many loops are around what is translated, whose turns are written out.
+        called: the functions around what is translated, whose bodies stand in place of a node.
+        inner: returns the context of a graph within a node of this one.
+        graph: translates the nodes of a graph that some outputs depend on; returns the outputs.
+        call: translates the body of a function in place of the node that calls it.
     """
 
     def __init__(self, fallback: bool, outer: NetworkBuilder | None = None):
@@ -39,33 +43,16 @@ class GraphContext(NetworkBuilder):
         self.looks = True
         self.counts: dict[int, tuple[Any, Tensor]] = {}
         self.loops = 0
-        self._called: tuple[FunctionKey, ...] = ()
+        self.called: tuple[FunctionKey, ...] = ()
 
     @property
     def is_inner(self) -> bool:
         """Return whether this translates a graph within a node."""
         return self._outer is not None or self.loops > 0
 
-    @property
-    def is_within_calls(self) -> bool:
-        """Return whether this translates the body of a function or of a node."""
-        return bool(self._called)
-
-    def inner(self) -> "GraphContext":
-        """Return the context of a graph within a node of this one."""
-        raise NotImplementedError
-
-    def graph(
-        self, proto: Any, scope: Scope, outputs: Sequence[str], opsets: Mapping[str, int]
-    ) -> Results:
-        """Translate the nodes that `outputs` depend on; return the outputs."""
-        raise NotImplementedError
-
-    def call(
-        self, function: onnx.FunctionProto, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]
-    ) -> Results:
-        """Translate the body of a function in place of the node that calls it."""
-        raise NotImplementedError
+    inner: Callable[[], "GraphContext"]
+    graph: Callable[[Any, Scope, Sequence[str], Mapping[str, int]], Results]
+    call: Callable[[onnx.FunctionProto, onnx.NodeProto, Sequence[Tensor | None]], Results]
 
 
 @dataclass(frozen=True)

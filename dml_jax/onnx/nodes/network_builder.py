@@ -18,6 +18,7 @@ from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
 from dml_jax.onnx.files.attributes import label_of
 from dml_jax.onnx.files.types import (
     COUNT,
+    QUANTIZED,
     Type,
     dense,
     dimension_in,
@@ -115,7 +116,9 @@ class NetworkBuilder:
         Those that a call may replace are arguments too. `fixed` has those whose elements are read.
         """
         kind = Type(element, array.shape)
-        is_argument = kind.is_floating or kind.is_quantized or (is_replaceable and kind.has_inner)
+        is_argument = (
+            kind.is_floating or element in QUANTIZED or (is_replaceable and kind.has_inner)
+        )
         if kind.is_empty or not is_argument:
             self.fixed |= {name} if is_replaceable else set()
             return self.constant(name, array, element)
@@ -160,15 +163,12 @@ class NetworkBuilder:
             source = self.unique(tensor.name)
             self.around[source] = tensor
             known = (lambda: tensor.array) if tensor.is_known else None
-            made = Tensor(tensor.name, kind, lambda: self._captured(source, tensor), known)
+            # A weight outside is one in a branch too.
+            flags = "OWNED_BY_DML" if self.is_branch and tensor.is_known else "NONE"
+            made = Tensor(tensor.name, kind, lambda: self._input(source, kind, flags), known)
             made.is_weight, made.bounds = tensor.is_known, tensor.bounds
             self._read[id(tensor)] = made
         return self._read[id(tensor)]
-
-    def _captured(self, source: str, tensor: Tensor) -> Expression:
-        """Return the input of the graph for a tensor outside; a weight is one in a branch too."""
-        flags = "OWNED_BY_DML" if self.is_branch and tensor.is_known else "NONE"
-        return self._input(source, tensor.type, flags)
 
     def function(
         self,

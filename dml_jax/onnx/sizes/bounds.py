@@ -20,9 +20,9 @@ from dml_jax import functional as dml
 from dml_jax.errors import Expect, Fault, Unquoted, nearest
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import COUNT, Type, index_type
+from dml_jax.onnx.nodes import reshapes
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.number_limits import Limit
-from dml_jax.onnx.nodes.reshapes import reshaped
 from dml_jax.onnx.nodes.tensor import Padding, Tensor
 from dml_jax.onnx.sizes.counts import same_terms, scaled
 from dml_jax.onnx.sizes.symbolic_sizes import Term, number, terms_of
@@ -88,12 +88,7 @@ class SizeBounds:
         return min(found) if found else None
 
     def named(self, name: str, axis: int) -> str | None:
-        """Return the name under which a dimension of a tensor has a bound; None where it has none.
-
-        Args:
-            name: the name of the tensor.
-            axis: the dimension.
-        """
+        """Return the name of the bound of dimension `axis` of a tensor; None where it has none."""
         dims = self._dims.get(name, ())
         found = [name, *([dims[axis]] if axis < len(dims) else [])]
         return next((key for key in found if key in self.given), None)
@@ -103,13 +98,8 @@ class SizeBounds:
     ) -> tuple[int, Tensor]:
         """Return the largest size of a dimension of a node's output, and the size as a tensor.
 
-        Args:
-            node: the node.
-            axis: the dimension.
-            term: the size as a sum, which may be negative: then the size is 0.
-            make: makes the tensor.
-
-        Raises `DmlError` where nothing bounds it.
+        `term` is the size as a sum, which may be negative: then the size is 0. `make` makes the
+        tensor. Raises `DmlError` where nothing bounds it.
         """
         known = self._sizes.get(_key(term))
         if known is not None and known.bounds is not None:
@@ -181,20 +171,9 @@ def one_of(node: Node, index: int, place: int) -> Tensor:
     def value() -> Expression:
         x = tensor.expression
         x = dml.slice(x, (place,), (1,), (1,)) if x.sizes != (1,) else x
-        x = x if x.desc.data_type == index_type() else dml.cast(x, index_type())
-        return dml.max(x, 0)
+        return dml.max(reshapes.as_type(x, index_type()), 0)
 
     return Tensor(node.outputs[0], COUNT, value)
-
-
-def _placed(
-    node: Node, index: int, sizes: Sequence[int], found: Sequence[tuple[int, Tensor]]
-) -> Sized | None:
-    """Return the sizes of an output, where one dimension is padded; None where none is."""
-    if len(found) != 1:
-        return None
-    (axis, count), kind = found[0], node.type(index)
-    return Sized(index, np.array(sizes, kind.dtype), axis, count)
 
 
 def filled(node: Node) -> Sized | None:
@@ -239,7 +218,8 @@ def _of_terms(
             found.append((axis, count))
         else:
             return None
-    return _placed(node, index, sizes, found)
+    kind = node.type(index)
+    return Sized(index, np.array(sizes, kind.dtype), *found[0]) if len(found) == 1 else None
 
 
 def viewed(node: Node) -> Sized | None:
@@ -294,9 +274,12 @@ def counted(node: Node) -> Sized | None:
     if whole is None:
         return None
     term = (terms_of(whole) or [number(0)])[0]
-    most, size = node.bounds.size(
-        node, 0, term, lambda: Tensor(node.outputs[0], COUNT, lambda: _non_negative(whole))
-    )
+
+    def value() -> Expression:
+        return dml.max(reshapes.as_type(reshapes.reshaped(whole.expression, (1,)), index_type()), 0)
+
+    make = functools.partial(Tensor, node.outputs[0], COUNT, value)
+    most, size = node.bounds.size(node, 0, term, make)
     return Sized(1, np.array(most, end.type.dtype), 0, size)
 
 
@@ -311,11 +294,6 @@ def _whole(tensor: Tensor) -> Tensor | None:
     return found
 
 
-def _non_negative(tensor: Tensor) -> Expression:
-    x = reshaped(tensor.expression, (1,))
-    return dml.max(x if x.desc.data_type == index_type() else dml.cast(x, index_type()), 0)
-
-
 def cut(tensor: Tensor, bounds: SizeBounds) -> None:
     """Give a padded output no more room than its bound, if it has one."""
     padding = tensor.padding
@@ -328,12 +306,8 @@ def cut(tensor: Tensor, bounds: SizeBounds) -> None:
     most, shape = bounds.given[key], tensor.shape
     if most >= shape[padding.axis]:
         return
-    x, sizes = tensor.expression, [*shape]
-    sizes[padding.axis] = most
-    tensor.replace(
-        Type(tensor.type.element, tuple(sizes)),
-        dml.slice(x, [0] * len(sizes), sizes, [1] * len(sizes)),
-    )
+    sizes = tuple(most if k == padding.axis else n for k, n in enumerate(shape))
+    tensor.replace(Type(tensor.type.element, sizes), reshapes.cut(tensor.expression, sizes))
 
 
 def sizes_of(bounds: SizeBounds) -> Iterator[tuple[str, Tensor, Limit]]:
@@ -341,14 +315,9 @@ def sizes_of(bounds: SizeBounds) -> Iterator[tuple[str, Tensor, Limit]]:
     for key, met in bounds.met.items():
         most = bounds.given[key]
         rule = f"be at most {most}, the bound that was given (a larger one holds it)"
-        yield f"{key}.size", _largest(key, met), Limit((), f"the size '{key}'", rule, 0, most)
+        largest = Tensor(f"{key}.size", COUNT, functools.partial(_largest, met))
+        yield largest.name, largest, Limit((), f"the size '{key}'", rule, 0, most)
 
 
-def _largest(key: str, met: Sequence[Tensor]) -> Tensor:
-    def value() -> Expression:
-        first, *others = (reshaped(size.expression, (1,)) for size in met)
-        for other in others:
-            first = dml.max(first, other)
-        return first
-
-    return Tensor(f"{key}.size", COUNT, value)
+def _largest(met: Sequence[Tensor]) -> Expression:
+    return functools.reduce(dml.max, [reshapes.reshaped(n.expression, (1,)) for n in met])

@@ -145,16 +145,15 @@ def own(node: Node, places: Sequence[Place]) -> Passing:
     return OWN
 
 
-def single(rule: Callable[[Node, int, int], Passing | int | None]) -> Rule:
-    """Return the rule of an op type of which one input may be padded.
+def single(rule: Callable[[Node, int], Passing | int | None]) -> Rule:
+    """Return the rule of an op type of which the first input alone may be padded.
 
-    `rule` takes the node, the number of that input, and the dimension in which it is padded.
+    `rule` takes the node, and the dimension in which that input is padded.
     """
 
     def of_one(node: Node, places: Sequence[Place]) -> Passing | int | None:
-        if len(places) > 1:
-            return None
-        return rule(node, places[0].index, places[0].padding.axis)
+        is_first = [p.index for p in places] == [0]
+        return rule(node, places[0].padding.axis) if is_first else None
 
     return of_one
 
@@ -186,21 +185,21 @@ def _broadcast(node: Node, places: Sequence[Place], shifts: Sequence[int], rank:
 
 
 @single
-def batch(node: Node, index: int, axis: int) -> int | None:
+def batch(node: Node, axis: int) -> int | None:
     """Pass samples, of which each is computed by itself: the first dimension of the first input."""
-    return 0 if index == axis == 0 and not node.attribute("training_mode", 0) else None
+    return 0 if axis == 0 and not node.attribute("training_mode", 0) else None
 
 
 @single
-def moved(node: Node, index: int, axis: int) -> Passing | int | None:
+def moved(node: Node, axis: int) -> Passing | int | None:
     """Pass the padding of a convolution or a pool, which reads neighbours.
 
     The padding is filled with what stands around an image, so the last elements are those of a
     shorter one. Networks in one program alone do this: stages have no padding there.
     """
-    if index == axis == 0:
+    if axis == 0:
         return 0
-    if index or axis < 2 or node.bounds is None:
+    if axis < 2 or node.bounds is None:
         return None
     place, auto = axis - 2, node.attribute("auto_pad", "NOTSET")
     window = node.attribute("kernel_shape") or node.shape(1)[2:]
@@ -226,12 +225,12 @@ def moved(node: Node, index: int, axis: int) -> Passing | int | None:
 
 
 @single
-def surrounded(node: Node, index: int, axis: int) -> Passing | int | None:
+def surrounded(node: Node, axis: int) -> Passing | int | None:
     """Pass the padding of a Pad: along its dimension, what is added goes behind the count."""
     pads, axes = node.known(1), node.known(3)
     if node.version < 11:
         pads = np.array(node.attribute("pads") or node.attribute("paddings"))
-    if index or pads is None or (axes is None and node.has(3)):
+    if pads is None or (axes is None and node.has(3)):
         return None
     places = [*range(node.rank())] if axes is None else axes.tolist()
     along = [k for k, a in enumerate(places) if node.from_start(int(a), node.rank()) == axis]
@@ -287,13 +286,13 @@ def joined(node: Node, places: Sequence[Place]) -> Passing | int | None:
 
 
 @single
-def viewed(node: Node, index: int, axis: int) -> int | None:
+def viewed(node: Node, axis: int) -> int | None:
     """Return the dimension of a view that holds the elements of `axis`; None where none does."""
-    return None if index else dimension_in(node.output_shape(), axis, node.shape())
+    return dimension_in(node.output_shape(), axis, node.shape())
 
 
 @single
-def transposed(node: Node, _: int, axis: int) -> int:
+def transposed(node: Node, axis: int) -> int:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     return order.index(axis)
 
@@ -320,19 +319,16 @@ def gathered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
         is_both = len(places) == 2 and axes[0][1] == axes[1][1]
         return Passing(axes[0][1]) if is_both else None
     found = [Passing(p.padding.axis, p) for p in places if p.index == 1]
-    found += [
-        Passing(p.padding.axis - batch - depth + rank, p)
-        for p in places
-        if p.index == 0 and p.padding.axis >= batch + depth
-    ]
+    behind = [p for p in places if p.index == 0 and p.padding.axis >= batch + depth]
+    found += [Passing(p.padding.axis - batch - depth + rank, p) for p in behind]
     return None if len(found) > 1 or (1, rank) in axes else found[0] if found else OWN
 
 
 @single
-def sliced(node: Node, index: int, axis: int) -> Passing | int | None:
+def sliced(node: Node, axis: int) -> Passing | int | None:
     axes = node.attribute("axes") if node.version < 10 else node.known(3)
     starts = node.attribute("starts") if node.version < 10 else range(node.shape(1)[0])
-    if index or (axes is None and node.version >= 10 and node.has(3)):
+    if axes is None and node.version >= 10 and node.has(3):
         return None
     axes = range(len(starts)) if axes is None else axes
     along = [k for k, a in enumerate(axes) if node.from_start(int(a), node.rank()) == axis]
@@ -359,17 +355,15 @@ def is_whole(node: Node, axis: int, ends: Sequence[Term], step: int) -> bool:
     return is_far or same_terms([ends[1]], terms_of(padding.count))
 
 
-def _kept(node: Node, index: int, axis: int) -> int | None:
-    return None if index or node.axis() == axis else axis
-
-
-kept = single(_kept)
+@single
+def kept(node: Node, axis: int) -> int | None:
+    return None if node.axis() == axis else axis
 
 
 @single
-def per_axis(node: Node, index: int, axis: int) -> int | None:
+def per_axis(node: Node, axis: int) -> int | None:
     """Pass the padding but where a parameter goes along it."""
-    return axis if index == 0 and math.prod(node.shape(1)) == 1 else _kept(node, index, axis)
+    return axis if math.prod(node.shape(1)) == 1 or node.axis() != axis else None
 
 
 def lines(fill: Fill, flattened_before: int = 1) -> Rule:
@@ -381,9 +375,7 @@ def lines(fill: Fill, flattened_before: int = 1) -> Rule:
     """
 
     @single
-    def of_lines(node: Node, index: int, axis: int) -> Passing | int | None:
-        if index:
-            return None
+    def of_lines(node: Node, axis: int) -> Passing | int:
         is_in = axis >= node.axis() if node.version < flattened_before else axis == node.axis()
         return Passing(axis, fill=fill) if is_in else axis
 
@@ -391,20 +383,20 @@ def lines(fill: Fill, flattened_before: int = 1) -> Rule:
 
 
 @single
-def trailing(node: Node, index: int, axis: int) -> int | None:
+def trailing(node: Node, axis: int) -> int | None:
     """Pass the padding of dimensions before the node's axis, from which on it normalizes."""
-    return axis if index == 0 and axis < node.axis() else None
+    return axis if axis < node.axis() else None
 
 
 def accumulated(fill: Fill) -> Rule:
     """Return the rule of an op type that adds up or multiplies along an axis, either way."""
-    return single(lambda node, index, axis: None if index else Passing(axis, fill=fill))
+    return single(lambda node, axis: Passing(axis, fill=fill))
 
 
 def arg(fill: Fill) -> Rule:
     """Return the rule of an op type that finds the place of an element, which `fill` is not."""
 
-    def of_line(node: Node, index: int, axis: int) -> Passing | int:
+    def of_line(node: Node, axis: int) -> Passing | int:
         if node.axis() == axis:
             return Passing(fill=fill)
         return axis if node.attribute("keepdims") or axis < node.axis() else axis - 1
@@ -413,10 +405,8 @@ def arg(fill: Fill) -> Rule:
 
 
 @single
-def ranked(node: Node, index: int, axis: int) -> Passing | int | None:
+def ranked(node: Node, axis: int) -> Passing | int:
     """Pass the padding of a TopK; along the axis it holds what is chosen last."""
-    if index:
-        return None
     fill = least if node.attribute("largest", 1) else last
     return Passing(fill=fill) if node.axis() == axis else axis
 
@@ -455,10 +445,10 @@ def reduced(fill: Fill) -> Rule:
     """Return the rule of a reduction that `fill` does not change."""
 
     @single
-    def of_reduction(node: Node, index: int, axis: int) -> Passing | int | None:
+    def of_reduction(node: Node, axis: int) -> Passing | int | None:
         known = node.known(1)
         axes = node.attribute("axes") if known is None else known.tolist()
-        if index or (axes is None and node.has(1)):
+        if axes is None and node.has(1):
             return None
         over = {node.from_start(int(a), node.rank()) for a in axes or ()}
         if not over and not node.attribute("noop_with_empty_axes", 0):

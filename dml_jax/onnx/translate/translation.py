@@ -73,7 +73,7 @@ class Translation(GraphContext):
     def inner(self) -> "Translation":
         """Return a translation of a graph within a node of the graph."""
         inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
-        inner._called, inner.asked, inner.beyond = self._called, self.asked, self.beyond
+        inner.called, inner.asked, inner.beyond = self.called, self.asked, self.beyond
         inner.turns, inner.looks = self.turns, self.looks
         return inner
 
@@ -100,7 +100,7 @@ class Translation(GraphContext):
 
     def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
         """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
-        origin = self.builder.origin if self._called else node.name or label_of(node)
+        origin = self.builder.origin if self.called else node.name or label_of(node)
         try:
             with self.builder.made_of(origin):
                 results = self._results(node, scope, opsets)[: len(node.output)]
@@ -244,13 +244,13 @@ class Translation(GraphContext):
             without(node, left_out)
         opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         names = list(function.output)[: len(proto.output)]
-        key, outside = key_of(function.domain, function.name, function.overload), self._called
+        key, outside = key_of(function.domain, function.name, function.overload), self.called
         if key in outside:
             raise calls_itself(function.name)
         if len(outside) >= CALLS_MAX:
             raise too_deep(function.name)
-        self._called = (*outside, key)
+        self.called = (*outside, key)
         try:
             return self.graph(body, inner, names, {**self._opsets, **opsets})
         finally:
-            self._called = outside
+            self.called = outside

@@ -211,7 +211,7 @@ def _literal(site: Site) -> list[Tensor]:
     is_sparse = attribute.name == "sparse_value"
     value = dense(attribute.sparse_tensor) if is_sparse else attribute_value(attribute)
     element = (attribute.sparse_tensor.values if is_sparse else attribute.t).data_type
-    is_part = translation.is_within_calls or value.size == 1
+    is_part = bool(translation.called) or value.size == 1
     return [(translation.constant if is_part else translation.weight)(name, value, element)]
 
 
