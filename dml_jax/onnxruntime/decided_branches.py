@@ -26,19 +26,16 @@ def decided(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
         return None
     own = [*(n for inner in graph.node for n in inner.output), *(t.name for t in graph.initializer)]
     names = {n: f"{node.output[0]}/{n}" for n in own if n}
-    nodes = []
-    for tensor in graph.initializer:
-        nodes.append(helper.make_node("Constant", [], [names[tensor.name]], value=tensor))
-    for inner in graph.node:
-        made = deepcopy(inner)
-        _rename(made, names)
-        nodes.append(made)
-    for output, value in zip(node.output, graph.output, strict=True):
-        if output:
-            nodes.append(
-                helper.make_node("Identity", [names.get(value.name, value.name)], [output])
-            )
-    return nodes
+    constants = [
+        helper.make_node("Constant", [], [names[tensor.name]], value=tensor)
+        for tensor in graph.initializer
+    ]
+    made = [deepcopy(inner) for inner in graph.node]
+    for inner in made:
+        _rename(inner, names)
+    pairs = zip(graph.output, node.output, strict=True)
+    given = [(names.get(value.name, value.name), output) for value, output in pairs if output]
+    return [*constants, *made, *(helper.make_node("Identity", [a], [b]) for a, b in given)]
 
 
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:

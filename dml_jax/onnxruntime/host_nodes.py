@@ -32,9 +32,6 @@ _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : (.*Status Message: )?"
 class HostNodes:
     """The nodes of a model that only the host computes; neighbours are one session, which is kept.
 
-    Args:
-        source: the model.
-
     Raises `NotImplemented` for a node that the package onnxruntime has not, or where it is missing.
     """
 
@@ -82,15 +79,10 @@ class HostNodes:
         wanted: set[str],
         faults: Sequence[Fault],
     ) -> None:
-        """Compute neighbours; add the `wanted` ones of their results to `values`.
+        """Compute neighbours, in order; add the `wanted` ones of their results to `values`.
 
-        Args:
-            nodes: the nodes, each after those that it reads from.
-            values: the tensors that are there, by name.
-            wanted: the names of the results that are read later.
-            faults: why JAX does not compute them.
-
-        Raises an exception of ONNX Runtime, with these faults where there are some.
+        `faults` say why JAX does not compute them. Raises an exception of ONNX Runtime, with these
+        faults where there are some.
         """
         made = [name for node in nodes for name in node.output if name]
         reads = sorted({name for node in nodes for name in read_by_outer(node)}.difference(made))

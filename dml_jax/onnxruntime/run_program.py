@@ -3,6 +3,7 @@
 import importlib
 import importlib.abc
 import importlib.machinery
+import pkgutil
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import metadata
@@ -17,10 +18,6 @@ from dml_jax.onnxruntime.version import VERSION
 from dml_jax.system import unchanged_programs
 
 _OWN, _NO_CACHE = "dml_jax.onnxruntime", "--no-cache"
-_CAPI = (
-    *("_pybind_state", "onnxruntime_inference_collection", "onnxruntime_pybind11_state"),
-    "onnxruntime_validation",
-)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,7 +37,8 @@ def _is_usage(error: BaseException) -> bool:
 
 def install() -> None:
     """Let `import onnxruntime` find this package, in all modules from here on."""
-    for name in ("", ".capi", *(f".capi.{part}" for part in _CAPI)):
+    parts = pkgutil.iter_modules(importlib.import_module(f"{_OWN}.capi").__path__)
+    for name in ("", ".capi", *(f".capi.{part.name}" for part in parts)):
         sys.modules[f"onnxruntime{name}"] = importlib.import_module(_OWN + name)
     sys.meta_path.insert(0, _Finder())
 

@@ -53,11 +53,13 @@ class _Fields:
         object.__setattr__(self, name, value)
 
     def _add(self, key: Any, value: Any) -> None:
+        """Add a config entry."""
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"expected a config entry to be two texts, got {key!r}: {value!r}")
         self._entries[key] = value
 
     def _get(self, key: str) -> str:
+        """Return a config entry. Raises `RuntimeError` where there is none."""
         if key not in self._entries:
             text = f"expected {type(self).__name__} to have a config entry {key!r}"
             raise RuntimeError(f"{text}{nearest(key, self._entries)}")
@@ -126,9 +128,7 @@ class SessionOptions(_Fields):
         """
         self._add(key, value)
 
-    def get_session_config_entry(self, key: str) -> str:
-        """Return an entry. Raises `RuntimeError` where there is none."""
-        return self._get(key)
+    get_session_config_entry = _Fields._get
 
     def add_initializer(self, name: str, ortvalue: Any) -> None:
         """Put a value in place of the initializer of that name."""
@@ -217,10 +217,5 @@ class RunOptions(_Fields):
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
 
-    def add_run_config_entry(self, key: str, value: str) -> None:
-        """Add an entry, which nothing here reads."""
-        self._add(key, value)
-
-    def get_run_config_entry(self, key: str) -> str:
-        """Return an entry. Raises `RuntimeError` where there is none."""
-        return self._get(key)
+    add_run_config_entry = _Fields._add  # nothing here reads them
+    get_run_config_entry = _Fields._get

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from onnx.external_data_helper import uses_external_data as is_external
 
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, raise_if
 from dml_jax.onnx.files.lazy_initializers import Places, read_from
@@ -202,11 +203,6 @@ def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
         if entry.key == "location" and isinstance(entry.value, str)
     }
     return sorted(found)
-
-
-def is_external(tensor: onnx.TensorProto) -> bool:
-    """Return whether the elements of a tensor lie in a file."""
-    return tensor.data_location == onnx.TensorProto.EXTERNAL
 
 
 def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -18,11 +18,6 @@ def too_deep(name: str) -> DmlError:
     return DmlError([Fault("", "the function", rule, name)])
 
 
-def calls_itself(name: str) -> DmlError:
-    """Return the error of a function that calls itself, or that functions call which it calls."""
-    return DmlError([Fault("", "the function", "call none that calls it", name)])
-
-
 def written_out(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model without calls of its functions, whose nodes stand in their place.
 

@@ -98,25 +98,22 @@ def without_large(data: Any) -> tuple[bytes, list[tuple[int, int]]]:
     if sys.byteorder == "big":  # elements are little-endian
         return bytes(data), places
     try:
-        parts = b"".join(_model(data, places))
+        parts = b"".join(_parts(data, 0, len(data), (_GRAPH, _INITIALIZER), places))
     except (IndexError, ValueError):
         return bytes(data), []
     return (parts, places) if places else (bytes(data), places)
 
 
-def _model(data: Any, places: list[tuple[int, int]]) -> Iterator[bytes]:
-    for number, start, value, end in _fields(data, 0, len(data)):
-        if number == _GRAPH:
-            graph = b"".join(_graph(data, value, end, places))
-            yield _message(_GRAPH, graph)
-        else:
-            yield data[start:end]
-
-
-def _graph(data: Any, at: int, stop: int, places: list[tuple[int, int]]) -> Iterator[bytes]:
+def _parts(
+    data: Any, at: int, stop: int, path: Sequence[int], places: list[tuple[int, int]]
+) -> Iterator[bytes]:
+    """Yield the parts of a message in which a path of fields leads to tensors."""
+    if not path:
+        yield from _tensor(data, at, stop, places)
+        return
     for number, start, value, end in _fields(data, at, stop):
-        if number == _INITIALIZER and end - value > LARGE:
-            yield _message(_INITIALIZER, b"".join(_tensor(data, value, end, places)))
+        if number == path[0] and end - value > LARGE:
+            yield _message(number, b"".join(_parts(data, value, end, path[1:], places)))
         else:
             yield data[start:end]
 

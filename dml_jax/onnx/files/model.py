@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper, numpy_helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, nearest, with_article
+from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.files.dimensions import names_in, size_of
 from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
 from dml_jax.onnx.files.lazy_initializers import Places, contents, without_large
@@ -89,14 +90,13 @@ def read(
     inputs = _inputs(expect, proto.graph, dict(input_shapes or {}), dict(free_dimensions or {}))
     expect.check()
     initialized = {tensor.name for tensor in proto.graph.initializer}
-    names = {value.name for value in proto.graph.input} & initialized - {*(constants or {})}
-    defaults = [value.name for value in proto.graph.input if value.name in names]
+    defaults = [v.name for v in proto.graph.input if v.name in initialized - {*(constants or {})}]
     return Model(proto, files, inputs, opsets, defaults, external)
 
 
 def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:
     """Return the version of each domain that a model imports; `expect` takes one out of range."""
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
     opset = opsets.get("", OPSET_MIN)
     last = min(OPSET_MAX, defs.onnx_opset_version())
     expect(OPSET_MIN <= opset <= last, "the opset", f"be in [{OPSET_MIN}, {last}]", opset)
@@ -129,11 +129,7 @@ def _with_initializers(
         shown = ["any" if size is None else size for size in sizes]
         rule = f"have the sizes [{', '.join(map(str, shown))}]"
         expect(fits or not kind.HasField("shape"), where, rule, list(array.shape))
-        for index, tensor in enumerate(made.graph.initializer):
-            if tensor.name == name:
-                del made.graph.initializer[index]
-                break
-        made.graph.initializer.append(numpy_helper.from_array(array, name))
+        made.graph.initializer.append(numpy_helper.from_array(array, name))  # the last one counts
     return made
 
 
@@ -157,8 +153,7 @@ def free_sizes(
     free dimension give two sizes to one dimension.
     """
     graph = parsed(model, is_whole=False)[0].graph
-    initialized = {tensor.name for tensor in graph.initializer}
-    values = {v.name: v for v in graph.input if v.name not in initialized}
+    values = {v.name: v for v in _asked(graph)}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
     known = {d.denotation: None for d in every if d.denotation and not is_fixed(d)}
     plain = {d.dim_param for d in every}
@@ -226,12 +221,10 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
-    graph = parsed(model, is_whole=False)[0].graph
-    initialized = {tensor.name for tensor in graph.initializer}
     found: dict[str, list[str | None]] = {}
-    for value in graph.input:
+    for value in _asked(parsed(model, is_whole=False)[0].graph):
         dims = value.type.tensor_type.shape.dim
-        if value.name not in initialized and not all(map(is_fixed, dims)):
+        if not all(map(is_fixed, dims)):
             found[value.name] = [None if is_fixed(d) else d.dim_param for d in dims]
     return found
 
@@ -256,6 +249,12 @@ def names_within(model: Any) -> set[str]:
     values = (*graph.value_info, *graph.output)
     dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
     return dims | {name for node in graph.node for name in node.output if name}
+
+
+def _asked(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the inputs of a graph that are no initializers."""
+    initialized = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in initialized]
 
 
 def _names_of(dim: Any) -> list[str]:
@@ -323,8 +322,7 @@ def _inputs(
     expect: Expect, graph: onnx.GraphProto, shapes: dict[str, Sequence[int]], free: dict[str, int]
 ) -> dict[str, Type]:
     """Return the types of the inputs, with the sizes that the caller fixes."""
-    initialized = {tensor.name for tensor in graph.initializer}
-    asked = [value for value in graph.input if value.name not in initialized]
+    asked = _asked(graph)
     known = [value.name for value in asked]
     for name in shapes:
         rule = f"name an input{nearest(name, known)}"

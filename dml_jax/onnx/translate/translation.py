@@ -15,7 +15,7 @@ import onnx
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
 from dml_jax.onnx.files.attributes import label_of
-from dml_jax.onnx.files.inlined_calls import CALLS_MAX, calls_itself, too_deep
+from dml_jax.onnx.files.inlined_calls import CALLS_MAX, too_deep
 from dml_jax.onnx.files.local_functions import FunctionKey, Opsets, fill, key_of, without
 from dml_jax.onnx.files.slice_assignment import without_ranges
 from dml_jax.onnx.files.topology import needed, repeated
@@ -233,8 +233,7 @@ class Translation(GraphContext):
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]
     ) -> Results:
         """Translate the body of a function in place of the node that calls it."""
-        given = {a.name: a for a in proto.attribute}
-        given = {a.name: a for a in function.attribute_proto} | given
+        given = {a.name: a for a in (*function.attribute_proto, *proto.attribute)}
         body = deepcopy(function)
         given_inputs = zip(function.input, inputs, strict=False)
         inner: Scope = {name: tensor for name, tensor in given_inputs if tensor is not None}
@@ -246,7 +245,8 @@ class Translation(GraphContext):
         names = list(function.output)[: len(proto.output)]
         key, outside = key_of(function.domain, function.name, function.overload), self.called
         if key in outside:
-            raise calls_itself(function.name)
+            rule = "call none that calls it"
+            raise DmlError([Fault("", "the function", rule, function.name)])
         if len(outside) >= CALLS_MAX:
             raise too_deep(function.name)
         self.called = (*outside, key)
