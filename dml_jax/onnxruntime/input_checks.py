@@ -19,13 +19,9 @@ def checked(
 ) -> dict[str, Any]:
     """Return the values of a run by name, as arrays of the types of the inputs.
 
-    Args:
-        feeds: what the run is given.
-        inputs: the inputs that have to be given.
-        defaults: the inputs that may be given.
-
-    Raises `ValueError` where an input is missing, `InvalidArgument` for a name, a type, a rank or a
-    size that the model does not have, and `RuntimeError` for what is no array.
+    Inputs of `defaults` may be left out. Raises `ValueError` where another input is missing,
+    `InvalidArgument` for a name, a type, a rank or a size that the model does not have, and
+    `RuntimeError` for what is no array.
     """
     missing = [name for name in inputs if name not in feeds]
     if missing:

@@ -82,17 +82,7 @@ def type_text(kind: onnx.TypeProto) -> str:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a file says of its model.
-
-    Attributes:
-        custom_metadata_map: texts by name, which its maker added.
-        description: the text of the model.
-        domain: its domain.
-        graph_description: the text of its graph.
-        graph_name: the name of its graph.
-        producer_name: what wrote the file.
-        version: the version of the model.
-    """
+    """What a file says of its model; `custom_metadata_map` has texts that its maker added."""
 
     custom_metadata_map: dict[str, str] = field(default_factory=dict)
     description: str = ""

@@ -22,12 +22,7 @@ from dml_jax.onnxruntime.stage import Source, Values, read_by_outer
 
 
 class Profile:
-    """The events of a session.
-
-    Args:
-        prefix: what the name of the file begins with.
-        provider: the name of the provider that computes.
-    """
+    """The events of a session, for a file whose name begins with a prefix."""
 
     def __init__(self, prefix: str, provider: str):
         self._prefix, self._provider = prefix, provider

@@ -174,12 +174,8 @@ def _array(tensor: onnx.TensorProto, elements: np.ndarray) -> np.ndarray:
 def with_inner_elements(proto: onnx.ModelProto, folder: Folder, is_own: bool) -> onnx.ModelProto:
     """Return a model whose tensors all hold their elements, but for the initializers of its graph.
 
-    Args:
-        proto: the model.
-        folder: where the files are.
-        is_own: whether the model may be changed.
-
-    Raises `DmlError` with each tensor whose elements cannot be read.
+    `is_own` says whether `proto` may be changed. Raises `DmlError` with each tensor whose elements
+    cannot be read.
     """
     if not any(map(is_external, _inner(proto))):
         return proto

@@ -189,12 +189,9 @@ def free_sizes(
 
 
 def _size_or_1(name: str, given: Mapping[str, int], plain: Collection[str]) -> int:
-    """Return the size of a free dimension; names without a size have size 1.
+    """Return the size of a free dimension; names without a size in `given` have size 1.
 
-    Args:
-        name: the name of the dimension.
-        given: the sizes of some names.
-        plain: the names of all free dimensions; a term of others is a term of these.
+    `plain` are the names of all free dimensions; a term of others is a term of these.
     """
     parts, known = names_in(name), {*plain, *given}
     is_term = parts <= known or ("-" not in name and bool(parts & known))  # a hyphen is no minus

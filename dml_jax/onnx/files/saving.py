@@ -19,6 +19,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.onnx.files.external_data import Folder, is_external, tensors_of
 from dml_jax.onnx.files.lazy_initializers import stamp_of
 from dml_jax.onnx.files.model import parsed
+from dml_jax.onnx.files.topology import within
 from dml_jax.onnx.files.types import dense
 from dml_jax.system.files import as_path, beside
 
@@ -82,9 +83,8 @@ class _Place:
 
     def array(self, folder: Folder) -> np.ndarray:
         """Return the elements."""
-        return (
-            folder.array(self.tensor) if self.sparse is None else dense(self.sparse, folder.array)
-        )
+        sparse = self.sparse
+        return folder.array(self.tensor) if sparse is None else dense(sparse, folder.array)
 
     def set(self, array: np.ndarray, folder: Folder) -> None:
         """Give the tensor other elements. A sparse one keeps its pattern where that holds them."""
@@ -209,33 +209,20 @@ def _set(tensor: TensorProto, array: np.ndarray) -> None:
 
 
 def _places(proto: onnx.ModelProto) -> Iterator[tuple[str, _Place]]:
-    """Yield the initializers and the constants of a model, by name."""
-    yield from _of_graph(proto.graph)
-    for function in proto.functions:
-        yield from _of_nodes(function.node, is_function=True)
-
-
-def _of_graph(graph: onnx.GraphProto) -> Iterator[tuple[str, _Place]]:
-    for tensor in graph.initializer:
-        yield tensor.name, _Place(tensor)
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name, _Place(sparse.values, sparse)
-    yield from _of_nodes(graph.node)
-
-
-def _of_nodes(
-    nodes: Iterable[onnx.NodeProto], is_function: bool = False
-) -> Iterator[tuple[str, _Place]]:
-    for node in nodes:
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and not is_function and node.output:
-                if attribute.HasField("t"):
-                    yield node.output[0], _Place(attribute.t)
-                elif attribute.HasField("sparse_tensor"):
-                    sparse = attribute.sparse_tensor
-                    yield node.output[0], _Place(sparse.values, sparse)
-            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _of_graph(graph)
+    """Yield the initializers and the constants of the graphs of a model, by name."""
+    nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
+    attributes = [a for node in nodes for inner in within(node) for a in inner.attribute]
+    for graph in (proto.graph, *(g for a in attributes for g in (a.g, *a.graphs))):
+        for tensor in graph.initializer:
+            yield tensor.name, _Place(tensor)
+        for sparse in graph.sparse_initializer:
+            yield sparse.values.name, _Place(sparse.values, sparse)
+        constants = [node for node in graph.node if node.op_type == "Constant" and node.output]
+        for name, value in ((node.output[0], a) for node in constants for a in node.attribute):
+            if value.HasField("t"):
+                yield name, _Place(value.t)
+            elif value.HasField("sparse_tensor"):
+                yield name, _Place(value.sparse_tensor.values, value.sparse_tensor)
 
 
 def _narrow(proto: onnx.ModelProto, folder: Folder, dtype: np.dtype) -> None:

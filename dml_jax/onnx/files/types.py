@@ -191,11 +191,7 @@ def dense(
     sparse: onnx.SparseTensorProto,
     array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
 ) -> np.ndarray:
-    """Return the elements of a sparse tensor, with zeros filled in.
-
-    Args:
-        sparse: the tensor.
-        array_of: returns the elements of its tensors.
+    """Return the elements of a sparse tensor, with zeros filled in; `array_of` reads its tensors.
 
     Raises `DmlError` where an element lies outside, and for too many zeros.
     """

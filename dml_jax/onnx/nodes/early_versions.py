@@ -35,13 +35,8 @@ def renewed(
 ) -> tuple[onnx.NodeProto, Sequence[Any]]:
     """Return a node and its inputs in a version that is inferred.
 
-    Early versions lack inference, or keep in an attribute what later ones take as an input.
-
-    Args:
-        proto: the node.
-        inputs: its inputs; None for one that is left out.
-        early: how it is written.
-        constant: makes an input.
+    Early versions lack inference, or keep in an attribute what later ones take as an input, which
+    `constant` makes.
     """
     copy = deepcopy(proto)
     copy.op_type = early.op_type or proto.op_type
@@ -78,14 +73,10 @@ def _lp_pool(given: dict[str, Any]) -> None:
         given["p"] = int(given["p"])
 
 
-def _split(given: dict[str, Any]) -> None:
-    given.setdefault("axis", 0)
-
-
 def _recurrent(given: dict[str, Any]) -> None:
     given.pop("output_sequence", None)  # whether the first output is there, as its name says
 
 
 CAST, LP_POOL, RESHAPE = Early(6, _cast), Early(2, _lp_pool), Early(5, _reshape)
-RECURRENT, SPLIT = Early(7, _recurrent), Early(2, _split)
+RECURRENT, SPLIT = Early(7, _recurrent), Early(2, lambda given: given.update({"axis": 0, **given}))
 DYNAMIC_SLICE = Early(10, lambda given: None, "Slice")

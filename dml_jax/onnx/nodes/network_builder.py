@@ -327,12 +327,7 @@ class NetworkBuilder:
     ) -> None:
         """Add the initializers of a graph to its scope, None for one that cannot be had.
 
-        Args:
-            proto: the graph.
-            scope: gets the tensors.
-            array_of: returns the elements of a tensor.
-            replaceable: the names of those that a call may replace.
-
+        `array_of` returns the elements of a tensor; a call may give those of `replaceable` names.
         Raises `DmlError` with the faults of all that cannot be had.
         """
         faults = list[Fault]()

@@ -107,12 +107,7 @@ def check_inference(proto: onnx.NodeProto) -> None:
 
 
 def is_too_long(name: str, shape: Sequence[int]) -> bool:
-    """Return whether an input is a list of more numbers than any tensor has dimensions.
-
-    Args:
-        name: the name of the input in the schema.
-        shape: its sizes.
-    """
+    """Return whether an input of the schema is a list of more numbers than tensors have sizes."""
     return name in _LISTS - {"split"} and len(shape) == 1 and shape[0] > _LIST_MAX
 
 

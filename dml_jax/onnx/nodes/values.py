@@ -62,11 +62,8 @@ def on_edges(
     """Return a function of ONNX's arrays as a function of a `FunctionNode`.
 
     It computes in FLOAT what it reads as bfloat16, and rounds its FLOAT results to bfloat16 then.
-
-    Args:
-        function: the function.
-        taken: the types of its arrays; None for an input that is left out.
-        given: the types of its results; None for one without elements, which no edge carries.
+    `taken` has None for an input that is left out, `given` for a result without elements, which no
+    edge carries.
     """
     edges = [None if kind is None else edge_of(kind) for kind in given]
 

@@ -32,12 +32,7 @@ _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not a
 
 
 class NodeOutputs:
-    """Makes the outputs of a node of a graph.
-
-    Args:
-        translation: the translation of the graph.
-        node: the node.
-    """
+    """Makes the outputs of a node of a graph that is translated."""
 
     def __init__(self, translation: GraphContext, node: Node):
         self.translation, self.node = translation, node
