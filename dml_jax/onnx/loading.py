@@ -22,11 +22,11 @@ from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.network import Network, NetworkRecord, Translated
+from dml_jax.onnx.nodes.number_limits import turns_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signature, bounds_of
 from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
-from dml_jax.onnx.sizes.loop_limit import turns_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform

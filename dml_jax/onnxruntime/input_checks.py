@@ -100,14 +100,11 @@ def _strings(value: Any, kind: NodeArg) -> np.ndarray:
 
 
 def _numbers(value: Any, kind: NodeArg, dtype: np.dtype) -> Any:
-    if not hasattr(value, "dtype"):
-        if isinstance(value, str) or not isinstance(value, (list, tuple, bool, int, float)):
-            if not hasattr(value, "__array__") and not hasattr(value, "__dlpack__"):
-                text = f"expected the input {kind.name!r} to be an array ({shown(kind)}), got "
-                raise RuntimeError(f"{text}{type(value).__name__}")
-            value = np.asarray(value)
-        else:
-            return _of_list(value, kind, dtype)
+    if not hasattr(value, "dtype") and isinstance(value, (list, tuple, bool, int, float)):
+        return _of_list(value, kind, dtype)
+    if not any(hasattr(value, name) for name in ("dtype", "__array__", "__dlpack__")):
+        text = f"expected the input {kind.name!r} to be an array ({shown(kind)}), got "
+        raise RuntimeError(f"{text}{type(value).__name__}")
     if not isinstance(value, np.ndarray) and not hasattr(value, "addressable_shards"):
         value = np.asarray(value)
     if value.dtype != dtype:

@@ -193,7 +193,7 @@ def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
     """Return the files in which elements of tensors lie, by name."""
     found = {
         folder.apparent / entry.value
-        for tensor in (*proto.graph.initializer, *_inner(proto))
+        for tensor in tensors_of(proto)
         if is_external(tensor)
         for entry in tensor.external_data
         if entry.key == "location" and isinstance(entry.value, str)

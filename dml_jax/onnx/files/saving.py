@@ -16,7 +16,7 @@ from onnx import TensorProto, checker, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.onnx.files.external_data import Folder, is_external, tensors_of
+from dml_jax.onnx.files.external_data import Folder, files_of, is_external, tensors_of
 from dml_jax.onnx.files.lazy_initializers import stamp_of
 from dml_jax.onnx.files.model import parsed
 from dml_jax.onnx.files.topology import within
@@ -259,10 +259,10 @@ def _narrow(proto: onnx.ModelProto, folder: Folder, dtype: np.dtype) -> None:
 
 def _check_apart(origin: Origin, proto: onnx.ModelProto, folder: Folder, target: Path) -> None:
     """Raise `DmlError` where files that are written are some that are read."""
-    read = [folder.apparent / _location(t) for t in tensors_of(proto) if is_external(t)]
-    read += [origin.model] if isinstance(origin.model, Path) else []
-    for path in {target, _data_of(target)} if len(read) > 1 else {target}:
-        for other in dict.fromkeys(read):
+    files = files_of(proto, folder)
+    read = [*files, origin.model] if isinstance(origin.model, Path) else files
+    for path in {target, _data_of(target)} if files else {target}:
+        for other in read:
             # os.path takes names that no system has
             if path.exists() and os.path.exists(other) and path.samefile(other):  # noqa: PTH110
                 rule = f"be another file than '{other}', which was read"
@@ -271,10 +271,6 @@ def _check_apart(origin: Origin, proto: onnx.ModelProto, folder: Folder, target:
 
 def _data_of(model: Path) -> Path:
     return model.with_name(f"{model.name}.data")
-
-
-def _location(tensor: TensorProto) -> str:
-    return next((e.value for e in tensor.external_data if e.key == "location"), "")
 
 
 def _write(origin: Origin, proto: onnx.ModelProto, folder: Folder, target: Path) -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from onnx import TensorProto
 
-from dml_jax.errors import OF_LIMITS, Fault
+from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence
 from dml_jax.onnx.files.types import Type, index_type
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.tensor import Tensor
@@ -23,6 +23,10 @@ WORST = ""
 """The name of the result that has the worst numbers; no output has it."""
 
 _VIEWS = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
+TURNS_MAX = 2**31 - 1
+"""The number of turns of a Loop that a counter of 32 bits holds."""
 
 
 class Limit(NamedTuple):
@@ -39,6 +43,19 @@ class Limit(NamedTuple):
     rule: str
     low: int
     high: int
+
+
+def turns_of(turns: Any) -> int | None:
+    """Return the option `turns`. Raises `DmlError` where it is no count."""
+    if turns is None or (type(turns) is int and 0 < turns <= TURNS_MAX):
+        return turns
+    raise DmlError([Fault("load_onnx", "turns", f"be in [1, {TURNS_MAX}], or None", turns)])
+
+
+def limit_of(name: str, turns: int) -> Limit:
+    """Return the limit of the turns of a Loop by its name: a Loop that would go on took `turns`."""
+    text = f"a Loop goes on after {turns} turns: {name!r}. (turns= of load_onnx says how many)"
+    return Limit((), "", Sentence(text), 0, turns - 1)
 
 
 def limits_of(node: Node) -> list[Limit]:

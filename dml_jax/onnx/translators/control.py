@@ -24,13 +24,12 @@ from dml_jax.onnx.files.topology import read_by_graph
 from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
 from dml_jax.onnx.nodes.node import expect, refused
-from dml_jax.onnx.nodes.number_limits import Limit, worst
+from dml_jax.onnx.nodes.number_limits import TURNS_MAX, Limit, limit_of, worst
 from dml_jax.onnx.nodes.op_types import inlines
 from dml_jax.onnx.nodes.reshapes import reshaped
 from dml_jax.onnx.nodes.tensor import Padding, Scope, Tensor, TensorList
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
-from dml_jax.onnx.sizes.loop_limit import TURNS_MAX, limit_of
 
 _UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
 _SHORT = 128  # nodes of all turns of a loop that is short
