@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -70,14 +69,10 @@ def _of_two_parameters(node: Node) -> Expression:
 @translates(
     *_ROWS, padded=padding_rules.lines(padding_rules.least, flattened_before=13), misread_before=13
 )
-def _rows_of_the_rest(node: Node) -> Expression:
-    axes = range(node.axis(), max(node.rank(), 1))  # all dimensions from the axis on are one row
-    return node.function(node[0], [*axes])
-
-
-@translates(*_ROWS, since=13)
 def _rows(node: Node) -> Expression:
-    return node.function(node[0], [node.axis()])
+    axis = node.axis()  # before version 13, all dimensions from it on are one row
+    end = axis + 1 if node.version >= 13 else max(node.rank(), 1)
+    return node.function(node[0], [*range(axis, end)])
 
 
 @translates("HardSwish", padded=padding_rules.by_element)
@@ -129,18 +124,9 @@ def _swiglu(node: Node) -> Expression:
 
 
 @translates("PRelu", misread_before=7)
-def _prelu_by_channel(node: Node) -> Expression:
-    slope = node[1] if node.rank(0) == 1 else on_axis(node[1], 1, node.rank(0))
-    return _parameterized(node, slope)
-
-
-@translates("PRelu", since=7)
 def _prelu(node: Node) -> Expression:
-    return _parameterized(node, node[1])
-
-
-def _parameterized(node: Node, slope: Any) -> Expression:
-    x, dtype = node[0], node.type().dtype
+    x, slope, rank, dtype = node[0], node[1], node.rank(), node.type().dtype
+    slope = on_axis(slope, 1, rank) if node.version < 7 and rank > 1 else slope
     if dtype.kind == "u" or dtype.itemsize == 8:  # types that the activation lacks
         return dml.if_(dml.less_than(x, 0), x * slope, x)
     return dml.activation_parameterized_relu(x, slope)

@@ -169,13 +169,10 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
 
 
 @translates("Tile", range=integer_ranges.first)
-def _tile_along_an_axis(node: Node) -> Expression:
-    count, axis = (int(node.number(k)) for k in (1, 2))
-    return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])
-
-
-@translates("Tile", since=6)
 def _tile(node: Node) -> Expression | Tensor:
+    if node.version < 6:
+        count, axis = (int(node.number(k)) for k in (1, 2))
+        return dml.tile(node[0], [count if d == axis else 1 for d in range(node.rank())])
     repeats = node.constant(1).tolist()
     return node.tensor(0) if all(r == 1 for r in repeats) else dml.tile(node[0], repeats)
 
