@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+LEAST = 3  # samples of each contender
+GIVEN_UP = 3.0  # a contender slower than the fastest by this factor gets no more of them
+
 
 class Sample(NamedTuple):
     """Seconds of some calls, and the seconds of all cores; these are 0 where calls are queued."""
@@ -93,10 +96,8 @@ def interleaved(
     sets: int = 1,
     *,
     samples: int = 11,
-    least: int = 3,
     seconds: float = 1.0,
     sample_seconds: float = 5e-3,
-    give_up: float = 3.0,
     keep: Collection[str] = (),
 ) -> dict[str, Times]:
     """Time contenders by samples that are taken in turn, in an order that is shuffled each round.
@@ -106,11 +107,9 @@ def interleaved(
         sets: how many sets of data there are. Each call uses the next one, whichever contender
             made the last call: none finds in the cache what another left there.
         samples: how many of each contender.
-        least: how many of each contender even after `seconds`.
-        seconds: after these no further round begins. On a busy machine they are processor time,
-            up to four times as long.
+        seconds: after these, and `LEAST` rounds, no further round begins. On a busy machine they
+            are processor time, up to four times as long.
         sample_seconds: a sample makes as many calls as last this long.
-        give_up: a contender slower than the fastest by this factor gets `least` samples.
         keep: contenders that are neither given up nor counted as the fastest.
     """
     turns = itertools.cycle(range(sets))
@@ -122,13 +121,13 @@ def interleaved(
     try:
         for turn in range(samples):
             spent = time.perf_counter() - begin
-            if turn >= least and min(spent, max(time.process_time() - used, spent / 4)) > seconds:
+            if turn >= LEAST and min(spent, max(time.process_time() - used, spent / 4)) > seconds:
                 break
             fastest = {n: min(s.took for s in of) for n, of in taken.items() if of}
-            limit = give_up * min((t for n, t in fastest.items() if n not in keep), default=0.0)
+            limit = GIVEN_UP * min((t for n, t in fastest.items() if n not in keep), default=0.0)
             dice.shuffle(order)
             for name in order:
-                if turn >= least and name not in keep and fastest[name] > limit:
+                if turn >= LEAST and name not in keep and fastest[name] > limit:
                     continue
                 found = contenders[name].sample(turns, calls[name])
                 each = calls[name] * contenders[name].sets

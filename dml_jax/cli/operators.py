@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,7 +38,6 @@ def operators(name: str | None, as_json: bool) -> None:
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
     from dml_jax.operator import OPERATORS
-    from dml_jax.operator.documentation import described
     from dml_jax.show.names import in_jax, names, plain, search
 
     by_name = {plain(op.short_name): op for op in OPERATORS.values()}
@@ -49,7 +48,7 @@ def operators(name: str | None, as_json: bool) -> None:
     exact = by_name.get(word)
     if exact is not None:
         if as_json:
-            say_json({**described(exact), "family": _family(exact), "names": names_of(exact)})
+            say_json(_value_of(exact))
         else:
             _describe(exact)
         return
@@ -75,12 +74,7 @@ def operators(name: str | None, as_json: bool) -> None:
         text = f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
         raise click.BadParameter(text, param_hint="NAME")
     if as_json:
-        say_json(
-            [
-                {**described(op), "family": _family(op), "names": names_of(op)}
-                for op in (*named, *others)
-            ]
-        )
+        say_json([_value_of(op) for op in (*named, *others)])
         return
     if named:
         if function:
@@ -96,6 +90,12 @@ def operators(name: str | None, as_json: bool) -> None:
         click.echo(f"\n{len(others)} operators, by family: {listed}.")
         click.echo("Level: the first feature level that has the operator.")
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
+
+
+def _value_of(op: "type[Operator]") -> dict[str, Any]:
+    from dml_jax.operator.documentation import described
+
+    return {**described(op), "family": _family(op), "names": names_of(op)}
 
 
 def names_of(op: "type[Operator]") -> dict[str, list[str]]:

@@ -162,7 +162,8 @@ def _parse_graph(
                     path = find_file(folder, source)
                     data = path.read_bytes() if is_serialized else b""
                 if is_serialized:
-                    read = serialized.load(data, path)
+                    with inside(f"Graph '{path}'"):
+                        read = serialized.parse(data, path.parent)
                     graph, own = read.graph, _constants(name, read)
                 else:
                     graph = Graph.load(path)

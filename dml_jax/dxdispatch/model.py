@@ -269,8 +269,8 @@ def _sections(
 def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) -> Model:
     faults: list[Fault] = []
 
-    def each(items: Mapping[str, Any], parse: Callable[[str, Any], Any]) -> dict[str, Any]:
-        parsed: dict[str, Any] = {}
+    def each(items: Mapping[Any, Any], parse: Callable[[Any, Any], Any]) -> dict[Any, Any]:
+        parsed: dict[Any, Any] = {}
         for name, item in items.items():
             if len(faults) > FAULTS_MAX:
                 break
@@ -289,13 +289,10 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
     for name, item in dispatchable_items.items():
         if name not in dispatchables and isinstance(item, Mapping):
             faults += names.unknown(item.get("bindings"), f"Dispatchable '{name}'")
-    commands: list[Command] = []
-    for index, item in enumerate(command_items):
-        if len(faults) > FAULTS_MAX:
-            break
-        with collecting(faults):
-            command = _parse_command(item, f"Command {index}", names)
-            commands += [] if command is None else [command]
+    parsed = each(
+        dict(enumerate(command_items)), lambda k, item: _parse_command(item, f"Command {k}", names)
+    )
+    commands: list[Command] = [command for command in parsed.values() if command is not None]
     dispatches = [command for command in commands if isinstance(command, Dispatch)]
     dispatched = {d.dispatchable.name: d.dispatchable for d in reversed(dispatches)}
     if not faults:

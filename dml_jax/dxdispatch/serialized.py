@@ -16,7 +16,7 @@ from dml_jax.description.fields import Array, Choice, Field, Scalar
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.dxdispatch.flatbuffer import Flatbuffer, Table
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import DmlError, Fault, Unquoted, collecting, inside, raise_if
+from dml_jax.errors import DmlError, Fault, Unquoted, collecting, raise_if
 from dml_jax.graph import (
     ConstantNode,
     Graph,
@@ -64,12 +64,6 @@ class _Node:
     table: Table | None = None
     constant: str | None = None
     raw: bytes | None = None
-
-
-def load(data: bytes, path: Path) -> SerializedGraph:
-    """Return the graph in the bytes of the file at `path`. Raises `DmlError` with all faults."""
-    with inside(f"Graph '{path}'"):
-        return parse(data, path.parent)
 
 
 def parse(data: bytes, folder: Path) -> SerializedGraph:

@@ -158,20 +158,17 @@ class Model:
             raise refuse("Device.compute", "the number of inputs", rule, len(inputs))
         bound = []
         for name, desc in zip(self._graph.input_names or (), self._graph.inputs, strict=True):
-            index = int(name)
+            index, where = int(name), ("Device.compute", f"inputs[{name}]")
             binding = inputs[index] if index < len(inputs) else None
             if binding is None:
                 got = Unquoted("nothing")
-                raise refuse("Device.compute", f"inputs[{index}]", "be bound", got)
+                raise refuse(*where, "be bound", got)
             other = self._index_of(binding)
             if other not in (None, index):
                 got = Unquoted(f"graph input {other}")
-                raise refuse(
-                    "Device.compute", f"inputs[{index}]", f"be of graph input {index}", got
-                )
+                raise refuse(*where, f"be of graph input {index}", got)
             if not _alike(binding._desc, desc):
-                rule = f"be of graph input {index}, {desc!r}"
-                raise refuse("Device.compute", f"inputs[{index}]", rule, binding._desc)
+                raise refuse(*where, f"be of graph input {index}, {desc!r}", binding._desc)
             bound.append(binding._data)
         places = [(o.source, o.desc) for o in self._outputs]
         chosen = []

@@ -51,11 +51,7 @@ def model_picture(model: Model) -> Picture:
                     join(place.memory, writer, box, place.tensor)
         for place in tensors:
             if place.output:
-                rest = [
-                    part
-                    for part in parts[place.memory]
-                    if part[0] < place.offset or place.end < part[1]
-                ]
+                rest = [p for p in parts[place.memory] if p[0] < place.offset or place.end < p[1]]
                 parts[place.memory] = [*rest, (place.offset, place.end, (box, place.tensor))]
     return picture
 

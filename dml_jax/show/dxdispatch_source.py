@@ -50,15 +50,8 @@ def model_program(model: Model) -> str:
     helpers = "\n".join(text for name, text in _HELPERS.items() if f"{name}(" in body)
     tensors = [t.tensor for dispatch in model.dispatches for t in dispatch.tensors]
     imports = head(helpers + "\n" + body, tensors)
-    return "\n".join(
-        [
-            '"""Runs the commands of a model."""',
-            "",
-            imports,
-            *([helpers, ""] if helpers else []),
-            body,
-        ]
-    )
+    title = '"""Runs the commands of a model."""'
+    return "\n".join([title, "", imports, *([helpers, ""] if helpers else []), body])
 
 
 def _key(dispatch: Dispatch) -> Any:
