@@ -136,11 +136,7 @@ def kernels(text: str, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the nodes that each kernel of a compiled program computes; each node stands once.
 
     A node belongs to the last kernel that has an instruction of it. Those that XLA left out stand
-    under "".
-
-    Args:
-        text: the optimised HLO of the program.
-        names: the scopes of the nodes: their names, or else their indices.
+    under "". `text` is the program's optimised HLO, `names` has the scopes of the nodes.
     """
     bodies, entry = computations(text)
     known = {f"/{name}/": name for name in names}

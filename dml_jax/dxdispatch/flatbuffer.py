@@ -16,12 +16,7 @@ _AGAIN = 4  # tables may share what they hold, so that a short file could stand 
 
 
 class Flatbuffer:
-    """The bytes of a file, and how many of them may still be read.
-
-    Args:
-        data: the bytes.
-        what: how messages call what the file should be ("a serialized graph").
-    """
+    """The bytes of a file, and how many may still be read; messages call it `what`."""
 
     def __init__(self, data: bytes, what: str):
         self.data, self.what = data, what
@@ -81,12 +76,7 @@ class Flatbuffer:
 
 
 class Table:
-    """A table: its fields by their number. A field that is left out is None.
-
-    Args:
-        file: the file.
-        place: the byte at which the table starts.
-    """
+    """The table at a byte: its fields by their number. A field that is left out is None."""
 
     def __init__(self, file: Flatbuffer, place: int):
         self.file, self.place = file, place

@@ -38,11 +38,8 @@ class NetworkFile:
     def at(self, name: str, shapes: Shapes) -> "tuple[Network, dict[str, Resource]]":
         """Return the network, and memory for its tensors that are bound to nothing.
 
-        Args:
-            name: how the names of that memory begin.
-            shapes: the sizes of inputs and outputs. Those of `given` come first.
-
-        Raises `DmlError` with everything that is in the way.
+        The names of that memory begin with `name`. `shapes` has the sizes of inputs and outputs;
+        those of `given` come first. Raises `DmlError` with everything that is in the way.
         """
         key = tuple((tensor, tuple(sizes)) for tensor, sizes in sorted(shapes.items()))
         if key not in self._loaded:

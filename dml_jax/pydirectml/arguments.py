@@ -21,13 +21,9 @@ class PyDirectMLError(DmlError, RuntimeError):
 
 
 class ArgumentError(TypeError):
-    """Says what is wrong with a call.
+    """Says what is wrong with a call of the function or class `where`.
 
     Programs and tracebacks know it as `TypeError`, which pybind11 raises.
-
-    Args:
-        where: the function or class that is called.
-        text: what is wrong.
     """
 
     __module__, __qualname__ = "builtins", "TypeError"

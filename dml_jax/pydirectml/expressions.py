@@ -126,23 +126,16 @@ class Expression:
 
 
 def node(name: str, arguments: Mapping[str, Any], outputs: Sequence[str] | None = None) -> Any:
-    """Return the output, or outputs, of an operator of expressions.
+    """Return the output, or outputs, of the operator `name` of expressions.
 
-    Args:
-        name: the operator.
-        arguments: its inputs and attributes: `a` is the field `a`, or the tensor of the field
-            `a_tensor` or `a_tensors`.
-        outputs: the fields of the outputs to make; None makes all.
+    Of `arguments`, `a` is the field `a`, or the tensor of the field `a_tensor` or `a_tensors`.
+    `outputs` has the fields of the outputs to make; None makes all.
     """
     kind, given = operator_type(name), list[graph.Expression]()
     known, fields = {f.name: f for f in kind.fields}, dict[str, Any]()
     for argument, value in arguments.items():
-        spellings = (
-            argument,
-            f"{argument}_tensor",
-            f"{argument}_tensors",
-            argument.removesuffix("s"),
-        )
+        word = argument
+        spellings = (word, f"{word}_tensor", f"{word}_tensors", word.removesuffix("s"))
         f = next((known[spelling] for spelling in spellings if spelling in known), None)
         if f is None:  # the sizes of the output, where [] lets them follow
             fields[argument] = value or None
@@ -208,13 +201,10 @@ def adds(
     option: str = "",
     outputs: Mapping[Any, Sequence[str]] = {},
 ) -> Callable[[_Function], _Function]:
-    """Return the decorator that turns a signature into the function that adds an operator.
+    """Return the decorator that turns a signature into the function that adds the operator `name`.
 
-    Args:
-        name: the operator, whose `node` takes the arguments of the signature.
-        results: makes the result of several outputs; an output that is not asked for is empty.
-        option: the argument that chooses the outputs.
-        outputs: the fields of the outputs, for each value of this argument.
+    `results` makes the result of several outputs; an output that is not asked for is empty. The
+    argument `option` chooses the outputs, by their fields in `outputs` for each of its values.
     """
 
     def decorated(signature: _Function) -> _Function:

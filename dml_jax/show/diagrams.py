@@ -68,10 +68,8 @@ def kind_of(operator: Bindable) -> str:
 def graph_picture(graph: Graph, weights: Collection[str] = ()) -> Picture:
     """Return the picture of a graph: its inputs, nodes and outputs; graphs within nodes beside it.
 
-    Args:
-        graph: the graph.
-        weights: the inputs that get no box, as those of a network. Where there are such, constants
-            get none either; the boxes of their readers name them.
+    The inputs `weights`, as those of a network, get no box. Where there are such, constants get
+    none either; the boxes of their readers name them.
     """
     picture = Picture()
     boxes: dict[int, dict[int, tuple[int, str]]] = {-1: {}}  # by node, output: the box, a label
