@@ -1,4 +1,4 @@
-"""Rewrites of graphs: `matching` walks, matches and replaces nodes; the other modules are rewrites.
+"""Rewrites of graphs: `pattern` walks, matches and replaces nodes; the other modules are rewrites.
 
 `DEFAULT` has those that `load_onnx` makes the program of a network by.
 """

@@ -31,9 +31,8 @@ def _is_attention(values: Found, softmax: Found, scores: Found) -> bool:
     if any(node.readers > 1 or node.is_output for node in (softmax, scores)):
         return False
     size, own = scores[0].sizes[3], values.operator
-    is_read = same_layout(softmax[0].desc, scores.output)
     return (
-        is_read
+        same_layout(softmax[0].desc, scores.output)
         and same_layout(values[0].desc, softmax.output)
         and [*softmax.operator.axes] == [3]
         and own.trans_b == MatrixTransform.NONE

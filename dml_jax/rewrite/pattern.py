@@ -71,14 +71,12 @@ class Rewrite:
 
 
 class GraphRewrite(Protocol):
-    """A rewrite of whole graphs, as `Rewrite` is one of chains of nodes.
-
-    Attributes:
-        name: how reports name it.
-    """
+    """A rewrite of whole graphs, as `Rewrite` is one of chains of nodes."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return how reports name it."""
+        ...
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph that it makes, and how many nodes are other ones."""

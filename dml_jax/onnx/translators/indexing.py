@@ -163,10 +163,9 @@ def _one_hot(node: Node) -> Expression:
     rank, depth = node.rank() + 1, int(node.number(1))
     node.expect(depth > 0, "depth", "be at least 1", depth)
     axis = node.from_start(node.attribute("axis"), rank)
-    indices = node[0]
+    shape, indices = [*node.shape()[:axis], 1, *node.shape()[axis:]], node[0]
     if indices.dtype not in (np.int32, np.int64):
         indices = dml.cast(indices, "INT32")
-    shape = [*node.shape()[:axis], 1, *node.shape()[axis:]]
     indices = reshaped(indices, shape)
     return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 

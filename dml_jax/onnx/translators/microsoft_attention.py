@@ -172,10 +172,9 @@ def _multi_head(node: Node) -> Any:
         query, key, value = x, flat(node[1]), flat(node[2])
     parts: dict[str, Any] = {"query": query, "key": key, "value": value}
     if node.has(3):
-        if not node.has(1) or len(node.shape(1)) != 4:
-            parts["bias"] = node[3]
-        else:
-            raise node.refusal("bias", "be left out where keys have 4 dimensions", Unquoted("one"))
+        rule = "be left out where keys have 4 dimensions"
+        node.expect(not node.has(1) or node.rank(1) != 4, "bias", rule, Unquoted("one"))
+        parts["bias"] = node[3]
     if node.has(6):
         parts["past_key"], parts["past_value"] = node[6], node[7]
     return (*_attend(node, heads, parts, 4, 5), None)[: len(node.types)]

@@ -5,7 +5,6 @@ gives the same ones, and two nodes give different ones.
 """
 
 import math
-import struct
 import zlib
 from collections.abc import Sequence
 
@@ -24,16 +23,11 @@ _BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
 def _uniform(node: Node, sizes: Sequence[int], stream: int = 0) -> Expression:
     """Return numbers in [0, 1), in FLOAT32; the numbers of two streams differ."""
     seed = node.attribute("seed")
-    key = zlib.crc32(node.label.encode()) if seed is None else _word(seed)
+    key = zlib.crc32(node.label.encode()) if seed is None else np.float32(seed).view(np.uint32)
     state = np.array([0, 0, stream, 0, key, seed is not None], np.uint32)
     given = node.builder.constant(state.reshape(1, 1, 1, 6))
     words = dml.random_generator(given, tuple(sizes) or (1,)).values
     return dml.cast(words >> (32 - _BITS), "FLOAT32") * 2.0**-_BITS
-
-
-def _word(seed: float) -> int:
-    """Return the bits of a FLOAT as an integer."""
-    return int.from_bytes(struct.pack("<f", seed), "little")
 
 
 @translates("RandomUniform", "RandomUniformLike", is_random=True, padded=padding_rules.like)

@@ -133,8 +133,6 @@ def _classifier(node: Node) -> Any:
         least = 0.0 if node.attribute("post_transform") == "NONE" else 0.5
         is_one = reshaped(dml.greater_than_or_equal(scores, least), (rows,))
         return dml.cast(is_one, kind) * (labels[0] if labels else 1), scores
-    best = dml.argmax(scores, [1], "INCREASING", "INT32")
-    if labels:
-        table = node.builder.constant(np.array([labels], np.int64).astype(kind.dtype))
-        return reshaped(dml.gather(table, reshaped(best, (1, rows)), 1, 1), (rows,)), scores
-    return dml.cast(reshaped(best, (rows,)), kind), scores
+    best = reshaped(dml.argmax(scores, [1], "INCREASING", "INT32"), (rows,))
+    table = np.array(labels or range(scores.sizes[1]), np.int64).astype(kind.dtype)
+    return taken(node.builder.constant(table), best, 0), scores
