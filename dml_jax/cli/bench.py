@@ -441,7 +441,8 @@ def _run(options: _Options, here: "tuple[Any, list[Cell]] | None") -> None:
                 now = time.monotonic()
                 if now - saved > SAVED:
                     with contextlib.suppress(DmlError):  # said at the end
-                        _save(options, results)
+                        for target in options.kept if results.rows else ():
+                            results.save(target)
                     saved = now
                 if now - begin > options.budget and tell.left > 0:
                     tell.end()
@@ -495,11 +496,6 @@ class _Progress:
     def end(self) -> None:
         if self.live:
             click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _save(options: _Options, results: "Results") -> None:
-    for target in options.kept if results.rows else ():
-        results.save(target)
 
 
 def _say(options: _Options, results: "Results") -> None:

@@ -67,17 +67,14 @@ def checked_program(path: Path, name: Path, feature_level: FeatureLevel | None) 
     program = read_program(path)
     if program is None:
         return None
-    faults = [*program.faults, *_refused(program.feature_level, feature_level)]
-    return Checked(name, "program", None if faults else program.feature_level, tuple(faults))
+    faults, lowest = [*program.faults], program.feature_level
+    if feature_level is not None and lowest > feature_level:
+        rule, value = f"be at least {lowest}", Unquoted(feature_level)
+        faults.append(Fault("", "the feature level", rule, value))
+    return Checked(name, "program", None if faults else lowest, tuple(faults))
 
 
 _KINDS = {".json": "model", ".py": "program", ".onnx": "network"}
-
-
-def _refused(lowest: FeatureLevel, wanted: FeatureLevel | None) -> list[Fault]:
-    if wanted is None or lowest <= wanted:
-        return []
-    return [Fault("", "the feature level", f"be at least {lowest}", Unquoted(wanted))]
 
 
 def _kind_of_json(path: Path) -> str:

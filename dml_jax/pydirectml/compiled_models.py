@@ -167,7 +167,8 @@ class Model:
             if other not in (None, index):
                 got = Unquoted(f"graph input {other}")
                 raise refuse(*where, f"be of graph input {index}", got)
-            if not _alike(binding._desc, desc):
+            bound_to, own = ((d.data_type, d.span, d.flags) for d in (binding._desc, desc))
+            if bound_to != own:  # the elements of one are not the memory of the other
                 raise refuse(*where, f"be of graph input {index}, {desc!r}", binding._desc)
             bound.append(binding._data)
         places = [(o.source, o.desc) for o in self._outputs]
@@ -188,11 +189,6 @@ class Model:
         bound = binding._source
         is_own = bound.builder is self._outputs[0].builder
         return self._indices.get(bound.source) if is_own else None
-
-
-def _alike(a: tensor.TensorDesc, b: tensor.TensorDesc) -> bool:
-    """Return whether the elements of one tensor are the memory of another."""
-    return (a.data_type, a.span, a.flags) == (b.data_type, b.span, b.flags)
 
 
 class _Program:
