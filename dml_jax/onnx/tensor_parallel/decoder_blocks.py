@@ -140,9 +140,8 @@ class Block:
         return self.width // self.heads if self.heads else 1
 
 
-def blocks_of(graph: onnx.GraphProto) -> list[Block]:
+def blocks_of(walk: Walk) -> list[Block]:
     """Return the attentions and MLPs of a graph, none of which shares a product with another."""
-    walk = Walk(graph)
     found: dict[tuple[int, ...], Block] = {}
     for k in range(len(walk.nodes)):
         block = _block(walk, k) if walk.is_product(k) else None

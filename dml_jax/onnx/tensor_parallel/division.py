@@ -123,7 +123,8 @@ def divided(proto: onnx.ModelProto, files: Folder, count: int, axis: str) -> Div
     Raises `DmlError` for a model without attentions of keys and values that are kept, and where
     nothing can be divided.
     """
-    walk, blocks = Walk(proto.graph), blocks_of(proto.graph)
+    walk = Walk(proto.graph)
+    blocks = blocks_of(walk)
     count_of_all = sum(kind_of(node) == ATTENTION for node in walk.nodes)
     if not 0 < sum(block.heads > 0 for block in blocks) == count_of_all:
         rule = "have nodes GroupQueryAttention, all with past keys and values, between products "
@@ -289,17 +290,14 @@ class _Maker:
         """Return a node between the products, for the heads or columns of one device."""
         node, kind = self._walk.nodes[k], kind_of(self._walk.nodes[k])
         if k == block.attention:
-            heads = self._pieces(block, QUERIES)
-            numbers = {"num_heads": _length(heads) // block.size}
-            numbers["kv_num_heads"] = _length(self._pieces(block, KEYS)) // block.size
+            heads, size = self._pieces(block, QUERIES), block.size
+            numbers = {"num_heads": _length(heads) // size}
+            numbers["kv_num_heads"] = _length(self._pieces(block, KEYS)) // size
             if not self._walk.has(k, SINK):
                 return _Part({}, numbers)
-            of_heads = tuple(
-                (slice(p.start // block.size, p.stop // block.size),) for (p,) in heads
-            )
-            return _Part(
-                {SINK: self._cut(node.input[SINK], Cut(0, of_heads, (block.heads,)))}, numbers
-            )
+            of_heads = tuple((slice(p.start // size, p.stop // size),) for (p,) in heads)
+            cut = Cut(0, of_heads, (block.heads,))
+            return _Part({SINK: self._cut(node.input[SINK], cut)}, numbers)
         pieces = self._pieces(block, role)
         groups = block.groups * block.size
         whole = {KEYS: groups, PACKED: block.width + 2 * groups}.get(role, block.width)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax.onnx.writing.operator_records import exports, only, op_type_of
-from dml_jax.onnx.writing.primitives.products import correlate, counts_of_windows
+from dml_jax.onnx.writing.primitives.products import attributes_of, correlate, counts_of_windows
 from dml_jax.onnx.writing.primitives.shapes import reverse
 from dml_jax.onnx.writing.writer import Value, Writer
 
@@ -29,17 +29,6 @@ def gemm(w: Writer, op: Any, a: Value, b: Value, c: Value | None) -> Value:
     return w("Add", made, c)
 
 
-def attributes_of(op: Any, filters: Value) -> dict[str, Any]:
-    """Return the attributes of a convolution, but for the sizes of its output."""
-    return {
-        "kernel_shape": [*filters.shape[2:]],
-        "strides": [*op.strides],
-        "dilations": [*op.dilations],
-        "pads": [*op.start_padding, *op.end_padding],
-        "group": int(op.group_count),
-    }
-
-
 @exports("CONVOLUTION")
 def convolution(w: Writer, op: Any, x: Value, filters: Value, bias: Value | None) -> Value:
     only(not any(op.output_padding))
@@ -56,7 +45,8 @@ def convolution(w: Writer, op: Any, x: Value, filters: Value, bias: Value | None
         outside.append(out - (whole - op.start_padding[k] - op.end_padding[k]))
     only(all(0 <= more < step for more, step in zip(outside, op.strides, strict=True)))
     only(3 <= x.rank <= 4)
-    named = attributes_of(op, filters)
+    pads = [*op.start_padding, *op.end_padding]
+    named = attributes_of(filters, op.strides, op.dilations, pads, op.group_count)
     return w("ConvTranspose", x, filters, bias, shape=shape, output_padding=outside, **named)
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.writing.exporters.products import attributes_of
 from dml_jax.onnx.writing.operator_records import exports, only
+from dml_jax.onnx.writing.primitives.products import attributes_of
 from dml_jax.onnx.writing.writer import Value, Writer
 
 
@@ -51,5 +51,6 @@ def dequantized(w: Writer, op: Any, x: Value, scale: Value, zero: Value | None) 
 @exports("CONVOLUTION_INTEGER")
 def convolution(w: Writer, op: Any, x: Value, zero: Any, filters: Value, zeros: Any) -> Value:
     only(x.dtype == np.uint8 == filters.dtype)
-    inputs, named = (x, filters, *_numbers(w, zero, zeros)), attributes_of(op, filters)
+    inputs, pads = (x, filters, *_numbers(w, zero, zeros)), [*op.start_padding, *op.end_padding]
+    named = attributes_of(filters, op.strides, op.dilations, pads, op.group_count)
     return w("ConvInteger", *inputs, dtype=np.int32, shape=op.output_tensor.sizes, **named)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -92,19 +93,18 @@ def correlate(
         x, filters = (w.reshape(v, [*v.shape, 1]) for v in (x, filters))
         return w.reshape(correlate(w, x, filters, [1], [(0, 0)], [1], groups, bias), shape)
     if x.dtype == np.float64:  # ONNX Runtime's CPU has no kernel
-        return _by_products(w, x, filters, strides, low, high, dilations, groups, shape)
-    return w(
-        "Conv",
-        x,
-        filters,
-        bias,
-        shape=shape,
-        kernel_shape=list(filters.shape[2:]),
-        strides=list(strides),
-        pads=[*low, *high],
-        dilations=list(dilations),
-        group=groups,
-    )
+        x = w.pad(x, [0, 0, *low], [0, 0, *high])
+        return _by_products(w, x, filters, strides, dilations, groups, shape)
+    named = attributes_of(filters, strides, dilations, [*low, *high], groups)
+    return w("Conv", x, filters, bias, shape=shape, **named)
+
+
+def attributes_of(
+    filters: Value, strides: Any, dilations: Any, pads: Sequence[int], groups: int
+) -> dict[str, Any]:
+    """Return the attributes of a convolution, but for the sizes of its output."""
+    named = {"strides": [*strides], "dilations": [*dilations], "pads": pads, "group": int(groups)}
+    return {"kernel_shape": [*filters.shape[2:]], **named}
 
 
 def _by_products(
@@ -112,14 +112,11 @@ def _by_products(
     x: Value,
     filters: Value,
     strides: Sequence[int],
-    low: Sequence[int],
-    high: Sequence[int],
     dilations: Sequence[int],
     groups: int,
     shape: Sequence[int],
 ) -> Value:
     """Return the correlation as the sum of a product of matrices for each place of the window."""
-    x = w.pad(x, [0, 0, *low], [0, 0, *high])
     n, k, *spatial = shape
     depth = x.shape[1] // groups
     total: Value | None = None

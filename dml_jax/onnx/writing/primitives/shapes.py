@@ -65,8 +65,6 @@ def padded(eqn: Equation) -> Value:
 
 def with_zeros_between(w: Writer, x: Value, inside: tuple[int, ...], value: Value) -> Value:
     """Return `x` with `inside` times a value between its elements, by dimension."""
-    if not any(inside):
-        return x
     for axis, count in enumerate(inside):
         if count and x.shape[axis] > 1:
             shape = list(x.shape)
@@ -119,9 +117,8 @@ def counted(eqn: Equation) -> Value:
 
 @writes("empty2", "empty")
 def zeros(eqn: Equation) -> Value:
-    return eqn.writer.expand(
-        eqn.writer.constant(np.zeros([1] * len(eqn.shape), eqn.dtype)), eqn.shape
-    )
+    zero = eqn.writer.constant(np.zeros([1] * len(eqn.shape), eqn.dtype))
+    return eqn.writer.expand(zero, eqn.shape)
 
 
 @writes("dynamic_slice")
