@@ -9,7 +9,7 @@ weights are prepared. A copy that the graph has itself (as networks of TensorFlo
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -405,7 +405,8 @@ class _Walk:
         inputs = [expression.desc for expression in read]
         made = laid_out(node.operator, layout, inputs, written, node.name)
         if is_stored:
-            made = replace(made, function=_Stored(made.function))
+            function = made.function
+            made = replace(made, function=lambda *a: lax.optimization_barrier((*function(*a),)))
         return self._builder.function(made, read)
 
     def _permuted(self, node: OperatorNode, given: Sequence[Any]) -> list[Expression] | None:
@@ -421,16 +422,6 @@ class _Walk:
         slots = [slot for _, slot, _ in given]
         sources = {slot: e.source for slot, e in zip(slots, read, strict=True)}
         return self._builder.add(OperatorNode(made, node.name), sources)
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A function of a node, whose results are stored."""
-
-    function: Callable[..., Sequence[Any]]
-
-    def __call__(self, *arrays: Any) -> Sequence[Any]:
-        return lax.optimization_barrier(tuple(self.function(*arrays)))
 
 
 def _reading(node: AnyNode, tensors: Sequence[TensorDesc]) -> AnyNode:
