@@ -19,7 +19,8 @@ from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.inferred_types import Types, types_of
-from dml_jax.onnxruntime.stage import Source, Values, read_by_outer
+from dml_jax.onnxruntime.model_parts import Source, read_by_outer
+from dml_jax.onnxruntime.stage import Values
 from dml_jax.system import processor
 
 _IR, _OPSET = 10, 21  # which all releases of onnxruntime read that can stand beside this package

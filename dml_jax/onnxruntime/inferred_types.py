@@ -11,7 +11,7 @@ from onnx import defs, helper
 
 from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.nodes.schemas import check_inference, is_too_long, schema_of
-from dml_jax.onnxruntime.stage import Source
+from dml_jax.onnxruntime.model_parts import Source
 
 _SINGLE = defs.OpSchema.FormalParameterOption.Single
 _ELEMENTS_MAX = 64  # of a tensor of numbers that sizes may depend on

@@ -16,9 +16,10 @@ import jax
 import numpy as np
 import onnx
 
+from dml_jax.onnxruntime.model_parts import Source, read_by_outer
 from dml_jax.onnxruntime.ort_values import OrtValue
 from dml_jax.onnxruntime.specializations import Programs
-from dml_jax.onnxruntime.stage import Source, Values, read_by_outer
+from dml_jax.onnxruntime.stage import Values
 
 
 class Profile:

@@ -20,13 +20,13 @@ from dml_jax.onnxruntime.inferred_types import types_of
 from dml_jax.onnxruntime.input_checks import asked, checked
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
+from dml_jax.onnxruntime.model_parts import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.onnxruntime.ort_values import OrtValue, owned
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.split_model import programs_of
-from dml_jax.onnxruntime.stage import Source, undefined, unknown_nodes, unknown_types
 from dml_jax.runtime.platform import platform
 from dml_jax.system.aligned_memory import Pages, aligned
 from dml_jax.system.processor import check_process

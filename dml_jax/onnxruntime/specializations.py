@@ -10,7 +10,9 @@ import jax
 import numpy as np
 import onnx
 
-from dml_jax.onnxruntime.stage import Source, Stage, Values, first_stage
+from dml_jax.onnxruntime.deciding_inputs import first_stage
+from dml_jax.onnxruntime.model_parts import Source
+from dml_jax.onnxruntime.stage import Stage, Values
 
 _COLLECTED = 32  # programs that are dropped between two collections of their memory
 

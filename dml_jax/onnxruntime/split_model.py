@@ -12,8 +12,9 @@ import numpy as np
 import onnx
 
 from dml_jax.onnx.files.topology import needed
+from dml_jax.onnxruntime.model_parts import Source, read_by_outer
 from dml_jax.onnxruntime.specializations import Programs
-from dml_jax.onnxruntime.stage import Source, Values, read_by_outer
+from dml_jax.onnxruntime.stage import Values
 
 _LEAST = 8  # nodes of a part: fewer are compiled sooner with the others
 _NAMELESS = "unk__"  # how the names begin that converters invent, each one another
