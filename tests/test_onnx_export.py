@@ -114,6 +114,27 @@ SINE = dml_jax.ElementWiseSin.infer(
     input_tensor=TensorDesc("FLOAT32", [2, 3], strides=[1, 2]),
     scale_bias=dml_jax.ScaleBias(scale=2, bias=1),
 )
+LESS = dml_jax.ElementWiseLogicalLessThan.infer(
+    a_tensor=TensorDesc("FLOAT16", [2, 3]), b_tensor=TensorDesc("FLOAT16", [2, 3])
+)
+POWER = dml_jax.ElementWisePow.infer(
+    input_tensor=TensorDesc("FLOAT16", [2, 3]), exponent_tensor=TensorDesc("FLOAT16", [2, 3])
+)
+SHRINK = dml_jax.ActivationShrink.infer(
+    input_tensor=TensorDesc("FLOAT32", [2, 3]), bias=0.25, threshold=0.5
+)
+BLOCKS = [
+    op_class.infer(
+        input_tensor=TensorDesc("FLOAT32", [1, 8, 4, 2]), block_size=2, order="DEPTH_COLUMN_ROW"
+    )
+    for op_class in (dml_jax.DepthToSpace1, dml_jax.SpaceToDepth1)
+]
+BACKWARDS = dml_jax.Slice1.infer(
+    input_tensor=TensorDesc("FLOAT32", [4, 7]),
+    input_window_offsets=[1, 0],
+    input_window_sizes=[2, 7],
+    input_window_strides=[1, -3],
+)
 SUM = dml_jax.Reduce.infer(function="SUM", input_tensor=TensorDesc("FLOAT32", [2, 3]), axes=[1])
 
 
@@ -123,6 +144,12 @@ SUM = dml_jax.Reduce.infer(function="SUM", input_tensor=TensorDesc("FLOAT32", [2
         (CONVOLUTION, ["Reshape", "Conv", "Relu"]),
         (SINE, ["Mul", "Add", "Sin"]),
         (SUM, ["ReduceSum"]),
+        (LESS, ["Less", "Cast"]),
+        (POWER, ["Pow"]),
+        (SHRINK, ["Shrink"]),
+        (BLOCKS[0], ["DepthToSpace"]),
+        (BLOCKS[1], ["SpaceToDepth"]),
+        (BACKWARDS, ["Slice"]),
     ],
 )
 def test_operators_are_the_nodes_that_a_reader_expects(operator: Any, op_types: list[str]):

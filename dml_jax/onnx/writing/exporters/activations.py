@@ -21,6 +21,12 @@ def same(w: Writer, op: Any, *inputs: Value) -> Value:
     return w(op_type, *inputs, **values)
 
 
+@exports("ACTIVATION_SHRINK")
+def shrunk(w: Writer, op: Any, x: Value) -> Value:
+    only(x.dtype.kind == "f" and op.threshold >= 0)
+    return w("Shrink", x, bias=float(op.bias), lambd=float(op.threshold))
+
+
 @exports("ACTIVATION_PARAMETRIC_SOFTPLUS")
 def parametric_softplus(w: Writer, op: Any, x: Value) -> Value:
     return w("Mul", w("Softplus", w("Mul", x, w.like(op.beta, x))), w.like(op.alpha, x))

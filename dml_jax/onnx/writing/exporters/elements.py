@@ -9,16 +9,32 @@ from dml_jax.onnx.writing.writer import Value, Writer
 @exports(
     *("ABS", "ACOS", "ACOSH", "ADD", "ADD1", "ASIN", "ASINH", "ATAN", "ATANH", "BIT_AND"),
     *("BIT_NOT", "BIT_OR", "BIT_XOR", "CEIL", "COS", "COSH", "DIVIDE", "ERF", "EXP", "FLOOR"),
-    *("IDENTITY", "LOG", "MAX", "MIN", "MULTIPLY", "NEGATE", "RECIP", "SIGN", "SIN", "SINH"),
-    *("SQRT", "SUBTRACT", "TAN", "TANH"),
+    *("IDENTITY", "LOG", "MAX", "MIN", "MULTIPLY", "NEGATE", "POW", "RECIP", "SIGN", "SIN"),
+    *("SINH", "SQRT", "SUBTRACT", "TAN", "TANH"),
     prefix="ELEMENT_WISE_",
 )
 @exports("ACTIVATION_IDENTITY")
 def same(w: Writer, op: Any, *inputs: Value) -> Value:
-    op_type, is_integer = op_type_of(op), inputs[0].dtype.kind in "iu"
+    op_type, is_integer = op_type_of(op), any(x.dtype.kind in "iu" for x in inputs)
     only(is_integer or not op_type.startswith("Bitwise"))
-    only(op_type != "Div" or not is_integer)  # by 0 it gives what the program says
+    # integers by 0, and powers beyond the ends of their type, are what the program says
+    only(op_type not in ("Div", "Pow") or not is_integer)
     return w(op_type, *inputs)
+
+
+@exports(
+    *("EQUALS", "GREATER_THAN", "GREATER_THAN_OR_EQUAL", "LESS_THAN", "LESS_THAN_OR_EQUAL"),
+    prefix="ELEMENT_WISE_LOGICAL_",
+)
+def compared(w: Writer, op: Any, a: Value, b: Value) -> Value:
+    return w.cast(w(op_type_of(op), a, b, dtype=bool), op.output_tensor.dtype)
+
+
+@exports("ELEMENT_WISE_IS_INFINITY")
+def is_infinity(w: Writer, op: Any, x: Value) -> Value:
+    mode, named = op.infinity_mode.name, dict[str, Any]()
+    named["detect_negative"], named["detect_positive"] = mode != "POSITIVE", mode != "NEGATIVE"
+    return w.cast(w("IsInf", x, dtype=bool, **named), op.output_tensor.dtype)
 
 
 @exports("ELEMENT_WISE_CLIP")

@@ -1,4 +1,4 @@
-"""Exporters of reductions, of places of extremes, and of normalizations."""
+"""Exporters of reductions, of running sums, of places of extremes, and of normalizations."""
 
 from typing import Any
 
@@ -34,6 +34,14 @@ def _place(w: Writer, op: Any, x: Value, is_most: bool, is_last: bool) -> Value:
     op_type = "ArgMax" if is_most else "ArgMin"
     named = {"axis": axes[0], "keepdims": 1, "select_last_index": int(is_last)}
     return w.cast(w(op_type, x, dtype=np.int64, shape=shape, **named), op.output_tensor.dtype)
+
+
+@exports("CUMULATIVE_SUMMATION")
+def running_sum(w: Writer, op: Any, x: Value) -> Value:
+    only(x.dtype in (np.float32, np.int32, np.int64))
+    is_backward = op.axis_direction.name == "DECREASING"
+    named = {"exclusive": int(op.has_exclusive_sum), "reverse": int(is_backward)}
+    return w("CumSum", x, w.indices(op.axis), shape=x.shape, **named)
 
 
 @exports("TOP_K", "TOP_K1")

@@ -4,8 +4,46 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.writing.operator_records import exports, only
+from dml_jax.onnx.writing.operator_records import exports, only, op_type_of
+from dml_jax.onnx.writing.primitives.shapes import BEFORE_FIRST
 from dml_jax.onnx.writing.writer import Value, Writer
+
+
+@exports("SPLIT")
+def parts(w: Writer, op: Any, x: Value) -> list[Value]:
+    only(len(op.output_tensors) > 1)
+    results = [(None, tensor.sizes) for tensor in op.output_tensors]
+    sizes = w.indices([shape[op.axis] for _, shape in results])
+    return w.several("Split", x, sizes, results=results, axis=int(op.axis))
+
+
+@exports("SLICE1")
+def sliced_backwards(w: Writer, op: Any, x: Value) -> Value:
+    """Write a slice that goes from its last element along some dimensions."""
+    steps, shape = op.input_window_strides, op.output_tensor.sizes
+    only(any(step < 0 for step in steps))
+    rows = zip(op.input_window_offsets, op.input_window_sizes, steps, strict=True)
+    starts = [first if step > 0 else first + size - 1 for first, size, step in rows]
+    stops = [k + n * step for k, n, step in zip(starts, shape, steps, strict=True)]
+    stops = [BEFORE_FIRST if stop < 0 else stop for stop in stops]
+    return w("Slice", x, *map(w.indices, (starts, stops, range(x.rank), steps)), shape=shape)
+
+
+@exports("TILE")
+def tiled(w: Writer, op: Any, x: Value) -> Value:
+    return w("Tile", x, w.indices(op.repeats), shape=op.output_tensor.sizes)
+
+
+@exports("DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH", "SPACE_TO_DEPTH1")
+def moved_blocks(w: Writer, op: Any, x: Value) -> Value:
+    op_type, order = op_type_of(op), getattr(op, "order", None)
+    mode = "CRD" if order is not None and order.name == "COLUMN_ROW_DEPTH" else "DCR"
+    only(x.rank == 4 and x.dtype == np.float32)
+    if op_type == "SpaceToDepth":  # which has this order alone
+        only(mode == "DCR")
+        mode = None
+    shape, size = op.output_tensor.sizes, int(op.block_size)
+    return w(op_type, x, shape=shape, blocksize=size, mode=mode)
 
 
 @exports("PADDING", "PADDING1")

@@ -8,7 +8,7 @@ import numpy as np
 from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
 from dml_jax.onnx.writing.writer import Value, Writer, places_of
 
-_END = -(2**62)  # before the first element, where a slice goes backwards
+BEFORE_FIRST = -(2**62)  # where a slice that goes backwards ends
 
 
 @writes("reshape", "squeeze", "expand_dims")
@@ -52,7 +52,7 @@ def reverse(w: Writer, x: Value, axes: tuple[int, ...]) -> Value:
     axes = tuple(a for a in axes if x.shape[a] > 1)
     if not axes:
         return x
-    ends = ([-1] * len(axes), [_END] * len(axes), axes, [-1] * len(axes))
+    ends = ([-1] * len(axes), [BEFORE_FIRST] * len(axes), axes, [-1] * len(axes))
     return w("Slice", x, *map(w.indices, ends), shape=x.shape)
 
 
