@@ -44,7 +44,7 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
         for index, name in enumerate(listed):
             listed[index] = names.get(name, name)
     for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
             inner = {old: new for old, new in names.items() if old not in own}
             for each in graph.node:

@@ -57,9 +57,9 @@ class HostNodes:
 
     def has(self, node: onnx.NodeProto) -> bool:
         """Return whether only the host computes a node, or one of the graphs within it."""
-        names = read_by_outer(node).union(node.output)
-        is_held = not self._held.isdisjoint(names)
-        return is_held or any(_is_own(*pair) for pair in self._within(node))
+        if self._held and not self._held.isdisjoint(read_by_outer(node).union(node.output)):
+            return True
+        return any(_is_own(*pair) for pair in self._within(node))
 
     def _within(self, node: onnx.NodeProto, opsets: Opsets | None = None) -> Iterator[Any]:
         """Yield a node, those of its graphs and those of its function, each with its versions."""

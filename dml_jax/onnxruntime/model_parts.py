@@ -170,7 +170,7 @@ def read_by_outer(node: onnx.NodeProto) -> set[str]:
     """Return the tensors around a node that it reads, also within its graphs."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             names |= _free_in(graph)
     return names
 

@@ -13,7 +13,7 @@ def read_by(node: onnx.NodeProto) -> Iterable[str]:
     """Yield the tensors that a node reads, those of the graphs within it included."""
     yield from node.input
     for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             yield from read_by_graph(graph)
 
 
@@ -60,6 +60,6 @@ def within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     """Yield a node and those of the graphs within it."""
     yield node
     for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             for inner in graph.node:
                 yield from within(inner)
