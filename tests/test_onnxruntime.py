@@ -429,7 +429,7 @@ class TestGpus:
         assert name in own.get_available_providers() and own.get_device() == "GPU"
         session = own.InferenceSession(BYTES, providers=[(name, {"device_id": 0})])
         assert session.get_providers() == [name, "CPUExecutionProvider"]
-        (result, _) = session.values_of(None, FEEDS)
+        (result, _) = session.values_of(None, FEEDS, None, aligned_memory.empty)
         assert {d.platform for d in result.devices()} == {"gpu"}
         assert session.run(["j"], FEEDS)[0].tolist() == PLACES.tolist()
         with pytest.raises(own_state.EPFail, match="device_id"):
@@ -437,7 +437,7 @@ class TestGpus:
 
     def test_the_cpu_beside_a_gpu(self):
         session = own.InferenceSession(BYTES, providers=["CPUExecutionProvider"])
-        (result, _) = session.values_of(None, FEEDS)
+        (result, _) = session.values_of(None, FEEDS, None, aligned_memory.empty)
         assert {d.platform for d in result.devices()} == {"cpu"}
 
     def test_bindings_on_a_gpu(self):
