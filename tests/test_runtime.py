@@ -169,5 +169,9 @@ def test_a_network_stays_as_it_is():
     other = network.replace(weights={"w": w})
     np.testing.assert_array_equal(other(x)["y"], [3, 4])
     np.testing.assert_array_equal(network(x)["y"], [1, 2])
+    with pytest.raises(dml_jax.DmlError, match=r"the weight 'w' to be float32\[2\]"):
+        network.replace(weights={"w": w[:1]})
+    with pytest.raises(dml_jax.DmlError, match="the weight 'w' to be given"):
+        network.replace(weights={})
     network.weights["w"] = w  # entries may change
     np.testing.assert_array_equal(network(x)["y"], [3, 4])

@@ -299,12 +299,15 @@ class Network(Reported):
     ) -> "Network":
         """Return the network with other weights by name, or in another form.
 
-        `planned` is what `planned` returns of a choice. The graph is the same object.
+        `planned` is what `planned` returns of a choice. Both networks have the same graph. Raises
+        `DmlError` where a weight is missing, or has another shape or type.
         """
-        given, made = self.weights if weights is None else dict(weights), self.executable
+        given, made = self.weights, self.executable
+        if weights is not None:
+            given = self.signature.checked_weights(weights, given)
         other = replace(self, weights=given, _taking={})
         executable = other._executable(made.choice, planned or made.planned, made.seconds)
-        vars(other).update(executable=executable, graph=self.graph)
+        vars(other).update(executable=executable)
         return other
 
     def with_inputs(self, names: Collection[str]) -> "Network":
@@ -317,7 +320,7 @@ class Network(Reported):
             weights = {n: w for n, w in self.weights.items() if n not in key}
             other = replace(self, signature=signature, weights=weights, record=None, _taking={})
             choice = self.executable.choice
-            vars(other).update(executable=other._executable(choice), graph=self.graph)
+            vars(other).update(executable=other._executable(choice))
             self._taking[key] = other
         other = self._taking[key]
         other.weights.update({n: w for n, w in self.weights.items() if n not in key})

@@ -214,6 +214,14 @@ class Signature:
         expect.check()
         return {**held, **values}
 
+    def checked_weights(self, weights: Any, there: Mapping[str, Any]) -> dict[str, Any]:
+        """Return weights by name in place of those that are `there`. Raises `DmlError`."""
+        expect = Expect("")
+        kinds = {name: type_of(array) for name, array in there.items()}
+        given = fitted(expect, "weight", weights, kinds, {})
+        expect.check()
+        return given
+
     def _fitted(self, expect: Expect, inputs: Any) -> dict[str, Any]:
         return fitted(expect, "input", inputs, self.inputs, self.defaults, self._cure)
 
