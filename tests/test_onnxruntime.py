@@ -874,16 +874,21 @@ class TestForks:
         subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, timeout=60)
 
 
+def _function_of(stage):
+    assert stage.network is not None
+    return stage.network.executable.function
+
+
 class TestQuickPrograms:
     @pytest.mark.skipif(jax.default_backend() != "cpu", reason="quick programs are of CPUs")
     def test_a_good_program_follows_a_quick_one(self):
         session = own.InferenceSession(BYTES)
         (stage,) = _stages_after(session, 1)
-        assert not stage.network.executable.function.is_optimized
+        assert not _function_of(stage).is_optimized
         deadline = time.monotonic() + 60
-        while not stage.network.executable.function.is_optimized and time.monotonic() < deadline:
+        while not _function_of(stage).is_optimized and time.monotonic() < deadline:
             assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
-        assert stage.network.executable.function.is_optimized
+        assert _function_of(stage).is_optimized
         assert session.run(["z"], FEEDS)[0].tolist() == (X + 1).tolist()
 
     @pytest.mark.parametrize("how", ["entry", "use_deterministic_compute"])
@@ -895,7 +900,7 @@ class TestQuickPrograms:
             options.use_deterministic_compute = True
         session = own.InferenceSession(BYTES, options)
         (stage,) = _stages_after(session, 1)
-        assert stage.network.executable.function.is_optimized
+        assert _function_of(stage).is_optimized
         options.add_session_config_entry("session.dml_jax_quick_compile", "no")
         with pytest.raises(ValueError, match="to be '0' or '1', got 'no'"):
             own.InferenceSession(BYTES, options)

@@ -14,7 +14,6 @@ import jax
 import numpy as np
 
 LEAST = 3  # samples of each contender
-GIVEN_UP = 3.0  # a contender slower than the fastest by this factor gets no more of them
 
 
 class Sample(NamedTuple):
@@ -98,6 +97,7 @@ def interleaved(
     samples: int = 11,
     seconds: float = 1.0,
     sample_seconds: float = 5e-3,
+    give_up: float = 3.0,
     keep: Collection[str] = (),
 ) -> dict[str, Times]:
     """Time contenders by samples that are taken in turn, in an order that is shuffled each round.
@@ -110,6 +110,7 @@ def interleaved(
         seconds: after these, and `LEAST` rounds, no further round begins. On a busy machine they
             are processor time, up to four times as long.
         sample_seconds: a sample makes as many calls as last this long.
+        give_up: a contender slower than the fastest by this factor gets `LEAST` samples.
         keep: contenders that are neither given up nor counted as the fastest.
     """
     turns = itertools.cycle(range(sets))
@@ -124,7 +125,7 @@ def interleaved(
             if turn >= LEAST and min(spent, max(time.process_time() - used, spent / 4)) > seconds:
                 break
             fastest = {n: min(s.took for s in of) for n, of in taken.items() if of}
-            limit = GIVEN_UP * min((t for n, t in fastest.items() if n not in keep), default=0.0)
+            limit = give_up * min((t for n, t in fastest.items() if n not in keep), default=0.0)
             dice.shuffle(order)
             for name in order:
                 if turn >= LEAST and name not in keep and fastest[name] > limit:

@@ -150,7 +150,11 @@ def _of_ratio(dx: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
     return dx * unit * ((v - u) * (v + u) / (square * square)) * unit
 
 
-@derived_by(lambda dy, y, x: -2 * dy * _ratio(x, y) * _ratio(y, x), _of_ratio)
+def _of_height(dy: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
+    return -2 * dy * _ratio(x, y) * _ratio(y, x)
+
+
+@derived_by(_of_height, _of_ratio)
 def _ratio(y: jax.Array, x: jax.Array) -> jax.Array:
     """Return `x / (x^2 + y^2)`, and 0 at the origin."""
     unit, v, u = _in_units(y, x)
@@ -175,7 +179,11 @@ def _of_base(dx: jax.Array, x: jax.Array, exponent: jax.Array, logarithms: int) 
     return dx * slope
 
 
-@derived_by(_of_base, lambda de, x, exponent, count: de * _power(x, exponent, count + 1))
+def _of_exponent(de: jax.Array, x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
+    return de * _power(x, exponent, logarithms + 1)
+
+
+@derived_by(_of_base, _of_exponent)
 def _power(x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
     """Return C's pow of floats times a power of the logarithm of x.
 

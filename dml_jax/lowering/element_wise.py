@@ -18,7 +18,11 @@ def identity(x: jax.Array) -> jax.Array:
     return x
 
 
-@derived_by(lambda dx, x: dx * exp(x))
+def _of_exp(dx: jax.Array, x: jax.Array) -> jax.Array:
+    return dx * exp(x)
+
+
+@derived_by(_of_exp)
 def exp(x: jax.Array) -> jax.Array:
     """Return e to the power of x; beyond 88, where XLA's on CPUs has fewer digits, in two steps."""
     is_large = x > 88
@@ -29,11 +33,11 @@ def _of_dividend(da: jax.Array, _: jax.Array, b: jax.Array, times: int) -> jax.A
     return divide(da, b, times)
 
 
-@derived_by(
-    _of_dividend,
-    lambda db, a, b, times: -times * db * divide(a, b, times + 1),
-    transpose=_of_dividend,
-)
+def _of_divisor(db: jax.Array, a: jax.Array, b: jax.Array, times: int) -> jax.Array:
+    return -times * db * divide(a, b, times + 1)
+
+
+@derived_by(_of_dividend, _of_divisor, transpose=_of_dividend)
 def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
     """Return floats `a` divided by `b`, so many times; a GPU's quotient of FLOAT32 is corrected."""
     if a.dtype == np.float32:
@@ -167,7 +171,11 @@ def power_of_two(n: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(jnp.maximum(n + 127, 0) << 23, np.float32)
 
 
-@derived_by(lambda dx, x: dx * sinh(x))
+def _of_cosh(dx: jax.Array, x: jax.Array) -> jax.Array:
+    return dx * sinh(x)
+
+
+@derived_by(_of_cosh)
 def cosh(x: jax.Array) -> jax.Array:
     """Return `(exp(x) + exp(-x)) / 2`, by the addition theorem of cosh."""
     if x.dtype != np.float32:  # XLA's exponential of FLOAT64 has all digits
@@ -215,7 +223,11 @@ def sech_squared(x: jax.Array, factor: jax.Array | float = 1) -> jax.Array:
     return 4 * root / (size * size) * factor * rest
 
 
-@derived_by(lambda dx, x: -2 * dx * tanh(x) * _of_tanh(x))
+def _of_bend(dx: jax.Array, x: jax.Array) -> jax.Array:
+    return -2 * dx * tanh(x) * _of_tanh(x)
+
+
+@derived_by(_of_bend)
 def _of_tanh(x: jax.Array) -> jax.Array:
     """Return the derivative of `tanh`."""
     return sech_squared(x)
@@ -225,7 +237,11 @@ tanh = Differentiable(lax.tanh, lambda dx, x: dx * _of_tanh(x))
 """Return the hyperbolic tangent."""
 
 
-@derived_by(lambda dx, x: -dx * tanh(x / 2) * _of_logistic(x))
+def _of_half_bend(dx: jax.Array, x: jax.Array) -> jax.Array:
+    return -dx * tanh(x / 2) * _of_logistic(x)
+
+
+@derived_by(_of_half_bend)
 def _of_logistic(x: jax.Array) -> jax.Array:
     """Return the derivative of `logistic`."""
     return sech_squared(x / 2, 0.25)

@@ -52,7 +52,11 @@ def log_softmax(x: jax.Array, axes: Sequence[int] = LAST) -> jax.Array:
     return _log_softmax(x, _from_end(x, axes))
 
 
-@derived_by(lambda dx, x, axes: dx - beside(summed(jnp.exp(_log_softmax(x, axes)) * dx, axes), dx))
+def _of_log_softmax(dx: jax.Array, x: jax.Array, axes: Sequence[int]) -> jax.Array:
+    return dx - beside(summed(jnp.exp(_log_softmax(x, axes)) * dx, axes), dx)
+
+
+@derived_by(_of_log_softmax)
 def _log_softmax(x: jax.Array, axes: Sequence[int]) -> jax.Array:
     x = _below_maximum(x, axes)
     with jax.enable_x64(True):
