@@ -7,6 +7,7 @@ import collections
 import importlib
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from itertools import product
@@ -73,6 +74,12 @@ def test_a_name_of_a_module_says_one_thing():
     families = {path.stem for path in paths if path.parent.name == "operators"}
     stems = collections.Counter(p.stem for p in paths if not p.stem.startswith("__"))
     assert {s for s, count in stems.items() if count > 1} - families == TWICE
+
+
+def test_fuzzers_count_the_lines_of_modules_that_are_there():
+    text = (ROOT / "tests" / "fuzz" / "fuzz_files.py").read_text()
+    paths = re.findall(r'"((?:[a-z_]+/)+[a-z_]+\.py)"', text)
+    assert paths and not [path for path in paths if not (ROOT / "dml_jax" / path).exists()]
 
 
 def calls() -> Iterator[tuple[str, dict[str, Any]]]:

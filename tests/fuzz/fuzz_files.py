@@ -361,17 +361,17 @@ FORMATS = {
         mutated_array,
         lambda d: np.load(io.BytesIO(d)),
         check_array,
-        ("dispatch/resources.py", "files.py"),
+        ("dxdispatch/resources.py", "system/files.py"),
     ),
     "npz": Format(
         commands.weights,
         mutated_packed,
         lambda d: zipfile.ZipFile(io.BytesIO(d)),
         commands.check_weights,
-        ("cli/save.py", "onnx/saving.py"),
+        ("cli/save.py", "onnx/files/saving.py"),
     ),
     "pictures": Format(
-        pictures, mutated_picture, _picture_of, check_picture, ("dispatch/resources.py",)
+        pictures, mutated_picture, _picture_of, check_picture, ("dxdispatch/resources.py",)
     ),
     "language_models": Format(
         language_models,
@@ -385,7 +385,12 @@ FORMATS = {
         mutated,
         _json_of,
         _read_model,
-        ("dispatch/model.py", "dispatch/reading.py", "dispatch/resources.py", "graph/graph.py"),
+        (
+            "dxdispatch/model.py",
+            "dxdispatch/reading.py",
+            "dxdispatch/resources.py",
+            "graph/graph.py",
+        ),
     ),
     "parts": Format(
         lambda: parts.seeds() | _of_networks(),
@@ -393,8 +398,8 @@ FORMATS = {
         _model_of,
         _read_model,
         (
-            "dispatch/model.py",
-            "dispatch/dispatchables.py",
+            "dxdispatch/model.py",
+            "dxdispatch/dispatchables.py",
             "graph/wiring.py",
             "description/descriptor.py",
             "operator/base.py",
@@ -406,11 +411,11 @@ FORMATS = {
         _checked_model,
         _read_network,
         (
-            "onnx/model.py",
-            "onnx/translate.py",
-            "onnx/nodes.py",
-            "onnx/schemas.py",
-            "onnx/stages.py",
+            "onnx/files/model.py",
+            "onnx/translate/translation.py",
+            "onnx/nodes/node.py",
+            "onnx/nodes/schemas.py",
+            "onnxruntime/stage.py",
         ),
     ),
     "networks": Format(
@@ -418,14 +423,19 @@ FORMATS = {
         fuzz_networks.mutated_model,
         onnx.ModelProto.FromString,
         lambda data, _: fuzz_networks.check_model(data, zlib.crc32(data) % 50 == 0),
-        ("onnx/model.py", "onnx/loading.py", "onnx/translate.py", "onnx/node_outputs.py"),
+        (
+            "onnx/files/model.py",
+            "onnx/loading.py",
+            "onnx/translate/translation.py",
+            "onnx/translate/node_outputs.py",
+        ),
     ),
     "graphs": Format(
         fuzz_networks.graphs,
         mutated_bytes,
         lambda data: _read_graph(data, Path(tempfile.gettempdir())),
         _read_graph,
-        ("dispatch/serialized.py", "dispatch/flatbuffer.py"),
+        ("dxdispatch/serialized.py", "dxdispatch/flatbuffer.py"),
     ),
     "commands": Format(
         commands.seeds,
@@ -439,21 +449,31 @@ FORMATS = {
         folders.mutated_export,
         folders.is_export,
         folders.check_export,
-        ("genai/exports.py", "genai/folder.py", "genai/decoder.py", "genai/growing.py"),
+        (
+            "genai/optimum_folders.py",
+            "genai/folder.py",
+            "genai/decoder.py",
+            "genai/exported_decoders.py",
+        ),
     ),
     "adapters": Format(
         folders.adapters,
         folders.mutated_adapter,
         folders.is_adapter,
         folders.check_adapter,
-        ("genai/lora.py", "onnx/blocks.py"),
+        ("genai/lora.py", "onnx/tensor_parallel/decoder_blocks.py"),
     ),
     "external": Format(
         folders.externals,
         folders.mutated_external,
         onnx.ModelProto.FromString,
         folders.check_external,
-        ("onnx/external.py", "onnx/large.py", "onnx/saving.py", "onnx/model.py"),
+        (
+            "onnx/files/external_data.py",
+            "onnx/files/lazy_initializers.py",
+            "onnx/files/saving.py",
+            "onnx/files/model.py",
+        ),
     ),
 }
 
