@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import enum
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
@@ -17,6 +18,10 @@ FAULTS_MAX = 100
 OF_SIZES, OF_UNSET_SIZES, OF_VALUES, OF_LIMITS = "sizes", "unset sizes", "values", "limits"
 """The kinds of faults that other sizes of a network's inputs may cure, that no size is set, that
 values of inputs may cure, given as constants, and that an index lies beyond its table."""
+
+OF_BEYOND, OF_BUG = "beyond", "internal"
+"""The kinds of faults that `load_onnx(..., fallback=True)` cures, and that nothing but a change of
+this package cures (`InternalError`)."""
 
 OF_LENGTHS, OF_RANGE = "lengths", "range"
 """The kinds of faults that a list has not one element for each dimension, and that an integer is
@@ -34,7 +39,8 @@ class Fault:
             `Sentence`, which is the whole message.
         value: the value of the field; the message leaves `UNSAID` out.
         context: the places that enclose the fault, outermost first (`Dispatchable 'sum'`).
-        kind: what the fault is about, for callers that act on it, such as `OF_SIZES`.
+        kind: what would cure the fault, for callers that try it: `OF_SIZES`, `OF_UNSET_SIZES`,
+            `OF_VALUES`, `OF_BEYOND`, `OF_BUG`, or "". The other kinds say what it is about.
         choices: the names of which the value has to be one, where these are few.
     """
 
@@ -106,7 +112,35 @@ class DmlError(ValueError):
 
     def within(self, context: str) -> "DmlError":
         """Return the error with `context` around each of its faults."""
-        return DmlError(replace(f, context=(context, *f.context)) for f in self.faults)
+        return type(self)(replace(f, context=(context, *f.context)) for f in self.faults)
+
+
+class InternalError(DmlError):
+    """Says that the package has a bug, in one line with its place; `__cause__` is the bug.
+
+    Nobody tries a cure for it: no sizes, values or options of a caller are to blame.
+    """
+
+
+@contextlib.contextmanager
+def bugs_within(context: str) -> Iterator[None]:
+    """Raise a bug inside, any other error than `DmlError`, as `InternalError` within `context`.
+
+    With the environment variable `DML_JAX_RAISE=1` the bug itself is raised.
+    """
+    try:
+        yield
+    except DmlError:
+        raise
+    except Exception as error:
+        # A file of a stranger must not end a program by a traceback, so a bug has one line too.
+        # Tests and fuzzers ask for the bug itself, which they would otherwise take for a refusal.
+        if os.environ.get("DML_JAX_RAISE") == "1":
+            raise
+        text = abbreviate(Unquoted(f"{type(error).__name__}: {error}"), 200)
+        rule = Sentence(f"this is a bug of dml_jax, please report it: {text}")
+        fault = Fault("", "", rule, UNSAID, (context,) if context else (), OF_BUG)
+        raise InternalError([fault]) from error
 
 
 def raise_if(faults: Iterable[Fault]) -> None:
@@ -122,8 +156,8 @@ def moving(operator: str, path: str = "", context: str = "") -> Iterator[None]:
     try:
         yield
     except DmlError as error:
-        moved = DmlError(error.moved(operator, path))
-        raise (moved.within(context) if context else moved) from None
+        moved = type(error)(error.moved(operator, path))
+        raise (moved.within(context) if context else moved) from error.__cause__
 
 
 @contextlib.contextmanager
@@ -132,7 +166,7 @@ def inside(context: str) -> Iterator[None]:
     try:
         yield
     except DmlError as error:
-        raise error.within(context) from None
+        raise error.within(context) from error.__cause__
 
 
 @contextlib.contextmanager

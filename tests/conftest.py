@@ -23,6 +23,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Tests keep no programs in the user's folder.
 os.environ["DML_JAX_CACHE"] = str(Path(tempfile.mkdtemp(prefix="dml-jax-tests-")))
 
+# Tests see a bug of the package itself, not the line that says where it is.
+os.environ["DML_JAX_RAISE"] = "1"
+
 # A shell's background jobs ignore it, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,6 +8,7 @@ afterwards, one file for each place in the code.
 
 import argparse
 import copy
+import os
 import random
 import resource
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
+os.environ["DML_JAX_RAISE"] = "1"  # a bug itself, which is no refusal
 
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
