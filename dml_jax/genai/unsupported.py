@@ -8,6 +8,7 @@ import jax
 
 from dml_jax.errors import nearest
 from dml_jax.genai.errors import absent, refusal
+from dml_jax.system.refused_names import refused_name
 
 __all__ = [
     "Audios",
@@ -49,23 +50,9 @@ _LOGGED = (
 )
 
 
-class _Refusing(type):
-    """The type of classes that refuse each use: a call, and that of a method."""
-
-    said: tuple[str, str]
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise absent(*cls.said)
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return cls
-
-
 def refusing(name: str, what: str, instead: str) -> Any:
     """Return a class of the API that refuses its use."""
-    return _Refusing(name, (), {"__doc__": f"Refuse {what}.", "said": (what, instead)})
+    return refused_name(name, lambda _: absent(what, instead), f"Refuse {what}.")
 
 
 MEMORY = refusing("MEMORY", "models in memory or in packages", "a Config takes a folder")

@@ -1,9 +1,10 @@
 """Names of ONNX Runtime's API that are there, and are refused in words where they are used."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from dml_jax.onnxruntime import errors
+from dml_jax.system.refused_names import refused_name
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -15,22 +16,11 @@ SPARSE = "sparse tensors are not taken: pass the dense array"
 _NATIVE = "this is native code of ONNX Runtime: call it in a program of the package onnxruntime"
 
 
-class _Refused(type):
-    """The type of the classes and functions that are refused, their attributes as well."""
-
-    reason: str
-
-    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
-        raise errors.NotImplemented(f"{cls.__name__}: {cls.reason}")
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _refused(f"{cls.__name__}.{name}", cls.reason)
-
-
 def _refused(name: str, reason: str) -> Any:
-    return _Refused(name, (), {"reason": reason, "__doc__": f"Refused: {reason}."})
+    def error_of(used: str) -> errors.NotImplemented:
+        return errors.NotImplemented(f"{used}: {reason}")
+
+    return refused_name(name, error_of, f"Refused: {reason}.")
 
 
 def refusing(reason: str, names: str) -> Callable[[_Class], _Class]:
