@@ -47,7 +47,7 @@ def _bounds(node: Node, index: int) -> Bounds | None:
     return (int(values.min()), int(values.max())) if values.dtype.kind == "i" else None
 
 
-@fallback("LabelEncoder", domain=DOMAIN, range=_bounds)
+@fallback("LabelEncoder", domain=DOMAIN, integers=_bounds)
 def _label(node: Node, x: jax.Array) -> jax.Array:
     keys, values = _numbers(node, "keys"), _values(node)
     rule = f"have {len(keys)} elements, as the keys have"

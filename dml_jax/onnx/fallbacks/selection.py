@@ -28,7 +28,7 @@ def _places(mask: jax.Array, most: int) -> tuple[jax.Array, jax.Array]:
     return places, _integers(jnp.minimum(jnp.sum(flat, dtype=np.int32), most))
 
 
-@fallback("Compress", padded=padding_rules.compressed, counted=1)
+@fallback("Compress", padding=padding_rules.compressed, counted=1)
 def _compress(node: Node, x: jax.Array, condition: jax.Array) -> Padded:
     axis = node.attribute("axis")
     x = x.reshape(-1) if axis is None else x
@@ -66,7 +66,10 @@ def _unique(node: Node, x: jax.Array) -> Any:
 
 
 @fallback(
-    "NonMaxSuppression", padded=padding_rules.boxes, range=integer_ranges.places, read_at_load=(2,)
+    "NonMaxSuppression",
+    padding=padding_rules.boxes,
+    integers=integer_ranges.places,
+    read_at_load=(2,),
 )
 def _suppress(
     node: Node,

@@ -1,9 +1,9 @@
 """The record of each op type, and how translators register."""
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from dml_jax import facts, functional
@@ -22,7 +22,53 @@ class Place:
     padding: Padding
 
 
-@dataclass(slots=True)  # a name that is no attribute is refused
+@dataclass(frozen=True)
+class SizeRules:
+    """What is known of an op type's sizes and integers, where data decides them.
+
+    Attributes:
+        padding: returns what a node does with inputs whose size depends on data
+            (`dml_jax.onnx.sizes.padding_rules`); None, or no rule, where the padding would matter.
+        output: returns the largest sizes of an output whose sizes come while the program runs
+            (`dml_jax.onnx.sizes.bounds`); None where they are known, or cannot be had.
+        elements: returns the elements of the first output as sums of integers that are not known at
+            load (`dml_jax.onnx.sizes.symbolic_sizes`).
+        counted: the input whose elements other than 0 are counted: what is padded by one tensor has
+            one count.
+        integers: returns the bounds of an output of 64-bit integers
+            (`dml_jax.onnx.sizes.integer_ranges`); without a rule an output only has elements of the
+            inputs.
+    """
+
+    padding: Callable[[Any, Sequence[Place]], Any] | None = None
+    output: Callable[[Any], Any] | None = None
+    elements: Callable[[Any], Any] | None = None
+    counted: int | None = None
+    integers: Callable[[Any, int], Bounds | None] | None = None
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What sets an op type's early versions apart from the later ones.
+
+    Attributes:
+        inferred_since: the version by which ONNX infers the sizes of earlier versions too.
+        inferred_as: changes copies of the node, of the types of its inputs by name, and of the
+            list of these, so that ONNX's inference gives the sizes of ONNX's text, or of ONNX
+            Runtime.
+        written_as: the version that earlier ones are written as
+            (`dml_jax.onnx.nodes.early_versions`).
+        misread_before: the version before which ONNX's reference implementation computes something
+            else than its text, so that nothing of it is computed at load by this.
+    """
+
+    inferred_since: int = 1
+    inferred_as: Callable[..., Any] | None = None
+    written_as: Any = None
+    misread_before: int = 0
+
+
+@dataclass(frozen=True)
 class OpType:
     """All that is known of an op type.
 
@@ -32,28 +78,11 @@ class OpType:
             version as the translators (`dml_jax.onnx.fallbacks`).
         inlined: what translates a node of graphs or sequences in the graph around it, of its
             `Site`; returns the outputs.
-        padded: returns what a node does with inputs whose size depends on data
-            (`dml_jax.onnx.sizes.padding_rules`); None, or no rule, where the padding would matter.
-        sized: returns the largest sizes of an output whose sizes come while the program runs
-            (`dml_jax.onnx.sizes.bounds`); None where they are known, or cannot be had.
-        terms: returns the elements of the first output as sums of integers that are not known at
-            load (`dml_jax.onnx.sizes.symbolic_sizes`).
-        counted: the input whose elements other than 0 are counted: what is padded by one tensor has
-            one count.
-        range: returns the bounds of an output of 64-bit integers
-            (`dml_jax.onnx.sizes.integer_ranges`); without a rule an output only has elements of the
-            inputs.
+        sizes: the rules of sizes and integers.
+        versions: what early versions differ in.
         is_random: whether it draws numbers, so that nothing of it is computed at load.
         reads_sizes: whether it reads the sizes of its input, and no elements.
         must_fit: whether an output is refused that is empty though no input is.
-        inferred_since: the version by which ONNX infers the sizes of earlier versions too.
-        inferred_as: changes copies of the node, of the types of its inputs by name, and of the
-            list of these, so that ONNX's inference gives the sizes of ONNX's text, or of ONNX
-            Runtime.
-        written_as: the version that earlier ones are written as
-            (`dml_jax.onnx.nodes.early_versions`).
-        misread_before: the version before which ONNX's reference implementation computes something
-            else than its text, so that nothing of it is computed at load by this.
         read_at_load: the inputs that the fallback gets no array of where their elements are known:
             it reads these numbers, which may need 64 bits.
         takes_scalars: whether an input that is a list of numbers may be one number.
@@ -64,18 +93,11 @@ class OpType:
     translators: dict[int, Translator] = field(default_factory=dict)
     fallbacks: dict[int, Callable[..., Any]] = field(default_factory=dict)
     inlined: dict[int, Callable[..., Any]] = field(default_factory=dict)
-    padded: Callable[[Any, Sequence[Place]], Any] | None = None
-    sized: Callable[[Any], Any] | None = None
-    terms: Callable[[Any], Any] | None = None
-    counted: int | None = None
-    range: Callable[[Any, int], Bounds | None] | None = None
+    sizes: SizeRules = SizeRules()
+    versions: Versions = Versions()
     is_random: bool = False
     reads_sizes: bool = False
     must_fit: bool = False
-    inferred_since: int = 1
-    inferred_as: Callable[..., Any] | None = None
-    written_as: Any = None
-    misread_before: int = 0
     read_at_load: Sequence[int] = ()
     takes_scalars: bool = False
     kept_from_operator: Callable[[Any], str] | None = None
@@ -86,28 +108,39 @@ MISREAD = 1 << 30
 OP_TYPES: dict[tuple[str, str], OpType] = defaultdict(OpType)
 
 
-def translates(
-    *op_types: str, since: int = 1, domain: str = "", to: str = "translators", **facts: Any
+def _register(
+    functions: Callable[[OpType], dict[int, Callable[..., Any]]],
+    *op_types: str,
+    since: int = 1,
+    domain: str = "",
+    **facts: Any,
 ) -> Callable[[Function], Function]:
-    """Register the translator of `op_types`, from version `since` of these on.
+    """Add a function to the `functions` of the records of `op_types`, from version `since` on.
 
-    `facts` are further attributes of their records (`OpType`), of all versions.
+    `facts` are further attributes of the records, of all versions: those of `OpType`, of its
+    `SizeRules` and of its `Versions`.
     """
+    rules, differences, others = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    for name, value in facts.items():
+        part = rules if name in _RULES else differences if name in _DIFFERENCES else others
+        part[name] = value
 
     def register(function: Function) -> Function:
-        for op_type in op_types:
-            record = OP_TYPES[domain, op_type]
-            getattr(record, to)[since] = function
-            for name, value in facts.items():
-                setattr(record, name, value)
+        for key in ((domain, op_type) for op_type in op_types):
+            sizes = replace(OP_TYPES[key].sizes, **rules)
+            versions = replace(OP_TYPES[key].versions, **differences)
+            OP_TYPES[key] = replace(OP_TYPES[key], sizes=sizes, versions=versions, **others)
+            functions(OP_TYPES[key])[since] = function
         return function
 
     return register
 
 
-inlines = functools.partial(translates, to="inlined")
+_RULES, _DIFFERENCES = ({own.name for own in fields(kind)} for kind in (SizeRules, Versions))
 
-fallback = functools.partial(translates, to="fallbacks")
+translates = partial(_register, lambda record: record.translators)
+inlines = partial(_register, lambda record: record.inlined)
+fallback = partial(_register, lambda record: record.fallbacks)
 
 
 def listed(results: Any) -> Sequence[Any]:
@@ -128,7 +161,7 @@ def of_version(known: Mapping[int, Any], version: int) -> Any:
     return None if first is None else known[first]
 
 
-@functools.cache
+@cache
 def function_of(op_type: str) -> Callable[..., Any]:
     """Return the function of the operator that ONNX calls `op_type`, by the facts of names."""
     operators = {name for name, own in facts.names().items() if op_type in own.get("onnx", ())}

@@ -155,9 +155,9 @@ def output_types(
         for name, tensor in zip(proto.input, inputs, strict=True)
         if tensor is not None
     }
-    if record.inferred_as:
+    if record.versions.inferred_as:
         proto, inputs = deepcopy(proto), [*inputs]
-        record.inferred_as(proto, kinds, inputs)
+        record.versions.inferred_as(proto, kinds, inputs)
     data, weights = {}, {}
     for name, tensor in zip(proto.input, inputs, strict=True):
         if tensor is None:
@@ -166,8 +166,8 @@ def output_types(
         if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
             (weights if tensor.is_weight else data)[name] = tensor
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    if schema.since_version < record.inferred_since:
-        schema = defs.get_schema(proto.op_type, record.inferred_since, schema.domain)
+    if schema.since_version < record.versions.inferred_since:
+        schema = defs.get_schema(proto.op_type, record.versions.inferred_since, schema.domain)
 
     def inferred(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
         known = {}

@@ -4,7 +4,7 @@ A node whose sizes come while the program runs (Range, Expand, ConstantOfShape, 
 largest sizes that these may be. Its output is padded to them, and the count says what is there
 (`dml_jax.onnx.sizes.padding_rules`). The largest size follows from sizes that are known, as for the
 places of NonZero, or `load_onnx(bounds=...)` says it. Each op type's record names its rule
-(`OpType.sized`).
+(`SizeRules.output`).
 """
 
 import functools

@@ -136,7 +136,7 @@ def checked(node: Node, index: int, kind: Type) -> Bounds | None:
 
     Raises `DmlError` where it is computed in 32 bits, and may not fit.
     """
-    limits, rule = _LIMITS.get(kind.element), node.record.range
+    limits, rule = _LIMITS.get(kind.element), node.record.sizes.integers
     if limits is None or (has_x64() and not rule):
         return None
     found = rule(node, index) if rule else _union(_given(node))

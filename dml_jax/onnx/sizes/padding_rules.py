@@ -1,6 +1,6 @@
 """Tensors whose size depends on data: padded to the most that it can be, with a count.
 
-Each op type's record names its rule (`OpType.padded`), which says what a node does with such
+Each op type's record names its rule (`SizeRules.padding`), which says what a node does with such
 inputs: its outputs are padded in turn, or the padding is filled with what changes no result, as 0
 for a sum. A node without a rule, or whose rule returns None, is refused.
 """
@@ -62,7 +62,8 @@ def passed(node: Node) -> Padding | None:
     places = [Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
     if not places or node.record.reads_sizes:
         return None
-    given = node.record.padded and node.record.padded(node, places)
+    rule = node.record.sizes.padding
+    given = rule and rule(node, places)
     found: Passing | None = Passing(given) if isinstance(given, int) else given
     is_own = found is None or found.place or (found.axis is None and found.fill is None)
     if not is_own:

@@ -1,7 +1,7 @@
 """Integers as sums: what is known at load of starts, ends and counts that come at run time.
 
 The counter of a loop, and what is added to it, differ by a number that is known. So a slice
-between both has a size that is known. Each op type's record names its rule (`OpType.terms`).
+between both has a size that is known. Each op type's record names its rule (`SizeRules.elements`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +77,8 @@ def terms_of(tensor: Tensor) -> Terms | None:
 
 def _terms_of(tensor: Tensor) -> Terms:
     node = tensor.made_by
-    found = node.record.terms(node) if node is not None and node.record.terms else None
+    rule = None if node is None else node.record.sizes.elements
+    found = rule and rule(node)
     if found is not None:
         return found
     places = range(tensor.type.element_count)

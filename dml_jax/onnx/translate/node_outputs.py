@@ -107,11 +107,11 @@ class NodeOutputs:
         comes first, but for arithmetic of sizes and elements, which NumPy checks as ONNX does, and
         for tensors without elements.
         """
-        node, record = self.node, self.node.record
-        is_plain = record.padded is padding_rules.by_element and not node.attributes
+        node, rules = self.node, self.node.record.sizes
+        is_plain = rules.padding is padding_rules.by_element and not node.attributes
         has_none = zero_size_inputs.has_empty_inputs(node)
-        is_checked = is_plain or record.terms or record.sized or has_none
-        is_read = node.version >= record.misread_before and not _is_of_host(node)
+        is_checked = is_plain or rules.elements or rules.output or has_none
+        is_read = node.version >= node.record.versions.misread_before and not _is_of_host(node)
         if is_read and is_checked:
             try:
                 return folded(node)
@@ -286,8 +286,8 @@ class NodeOutputs:
 
     def _padding(self, axis: int, count: Tensor) -> Padding:
         """Return how an output is padded; what counts the same tensor has one count."""
-        if self.node.record.counted is not None:
-            value = self.node.tensor(self.node.record.counted).value
+        if (counted := self.node.record.sizes.counted) is not None:
+            value = self.node.tensor(counted).value
             _, count = self.translation.counts.setdefault(id(value), (value, count))
         return Padding(axis, count, self.node.label)
 

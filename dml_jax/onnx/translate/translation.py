@@ -144,9 +144,10 @@ class Translation(GraphContext):
             return record.inlined[1](Site(self, proto, inputs, scope, opsets))
         if has_list:
             raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
-        if record.written_as and opsets.get("", 0) < record.written_as.version:
-            proto, inputs = renewed(proto, inputs, record.written_as, self.constant)
-            opsets = {**opsets, "": record.written_as.version}
+        early = record.versions.written_as
+        if early and opsets.get("", 0) < early.version:
+            proto, inputs = renewed(proto, inputs, early, self.constant)
+            opsets = {**opsets, "": early.version}
             record = record_of(domain, proto.op_type)
         version, schema = schema_of(domain, proto.op_type, opsets)
         check_attributes(proto, schema)
@@ -198,7 +199,7 @@ class Translation(GraphContext):
 
         Its largest sizes take the place of the one of `inputs` that decides them.
         """
-        sized = node.record.sized if self.bounds is not None else None
+        sized = node.record.sizes.output if self.bounds is not None else None
         found = sized and sized(node)
         if not found:
             return None

@@ -25,7 +25,7 @@ _ROWS = "Hardmax", "LogSoftmax", "Softmax"
 _SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
 
 
-@translates(*ACTIVATIONS, padded=padding_rules.by_element)
+@translates(*ACTIVATIONS, padding=padding_rules.by_element)
 def _activation(node: Node) -> Expression:
     x, values = node[0], map(node.attribute, ACTIVATIONS[node.op_type])
     if node.op_type == "Shrink" and not node.type().is_floating:  # its bias is a FLOAT
@@ -67,7 +67,7 @@ def _of_two_parameters(node: Node) -> Expression:
 
 
 @translates(
-    *_ROWS, padded=padding_rules.lines(padding_rules.least, flattened_before=13), misread_before=13
+    *_ROWS, padding=padding_rules.lines(padding_rules.least, flattened_before=13), misread_before=13
 )
 def _rows(node: Node) -> Expression:
     axis = node.axis()  # before version 13, all dimensions from it on are one row
@@ -75,19 +75,19 @@ def _rows(node: Node) -> Expression:
     return node.function(node[0], [*range(axis, end)])
 
 
-@translates("HardSwish", padded=padding_rules.by_element)
+@translates("HardSwish", padding=padding_rules.by_element)
 def _hard_swish(node: Node) -> Expression:
     return dml.activation_hard_swish(node[0], _SIXTH, 0.5)
 
 
-@translates("Gelu", padded=padding_rules.by_element)
+@translates("Gelu", padding=padding_rules.by_element)
 def _gelu(node: Node) -> Expression:
     if node.choice("approximate", ("none", "tanh")) == "tanh":
         return gelu_by_tanh(node[0])
     return dml.activation_gelu(node[0])
 
 
-@translates("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, padded=padding_rules.by_element)
+@translates("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT, padding=padding_rules.by_element)
 def _biased_gelu(node: Node) -> Expression:
     x = node[0] + node[1] if node.has(1) else node[0]
     return gelu_by_tanh(x) if node.op_type == "FastGelu" else dml.activation_gelu(x)
@@ -112,7 +112,7 @@ def gelu_by_tanh(x: Expression) -> Expression:
     return x * dml.activation_sigmoid(inner * 2.0)  # 0.5 * (1 + tanh(u)) is sigmoid(2 * u)
 
 
-@translates("Mish", padded=padding_rules.by_element)
+@translates("Mish", padding=padding_rules.by_element)
 def _mish(node: Node) -> Expression:
     x = node[0]
     return x * dml.activation_tanh(dml.activation_softplus(x))

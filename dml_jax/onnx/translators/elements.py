@@ -40,29 +40,29 @@ def operands(node: Node) -> tuple[Expression, Expression]:
     return a, b
 
 
-@translates("Neg", range=integer_ranges.negated, terms=symbolic_sizes.negated)
-@translates(*UNARY, padded=padding_rules.by_element)
+@translates("Neg", integers=integer_ranges.negated, elements=symbolic_sizes.negated)
+@translates(*UNARY, padding=padding_rules.by_element)
 def _unary(node: Node) -> Expression:
     return node.function(node[0])
 
 
-@translates("Sign", padded=padding_rules.by_element)
+@translates("Sign", padding=padding_rules.by_element)
 def _sign(node: Node) -> Expression:
     sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
-@translates("Add", range=integer_ranges.added, terms=symbolic_sizes.summed(1))
-@translates("Sub", range=integer_ranges.subtracted, terms=symbolic_sizes.summed(-1))
-@translates("Mul", range=integer_ranges.multiplied, terms=symbolic_sizes.scaled)
-@translates("Equal", terms=symbolic_sizes.compared)
-@translates(*BINARY, padded=padding_rules.by_element, misread_before=7)  # along `axis`
+@translates("Add", integers=integer_ranges.added, elements=symbolic_sizes.summed(1))
+@translates("Sub", integers=integer_ranges.subtracted, elements=symbolic_sizes.summed(-1))
+@translates("Mul", integers=integer_ranges.multiplied, elements=symbolic_sizes.scaled)
+@translates("Equal", elements=symbolic_sizes.compared)
+@translates(*BINARY, padding=padding_rules.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
     return node.function(*operands(node))
 
 
-@translates("Sum", range=integer_ranges.added)
-@translates("Max", "Min", "Sum", padded=padding_rules.by_element)
+@translates("Sum", integers=integer_ranges.added)
+@translates("Max", "Min", "Sum", padding=padding_rules.by_element)
 def _chained(node: Node) -> Expression:
     return functools.reduce(node.function, [node[k] for k in range(len(node))])
 
@@ -79,7 +79,7 @@ def _scale(node: Node) -> Expression:
     return node[0] * node.attribute("scale", 1.0)
 
 
-@translates("Mean", padded=padding_rules.by_element)
+@translates("Mean", padding=padding_rules.by_element)
 def _mean(node: Node) -> Expression:
     if len(node) == 2:
         return dml.mean(node[0], node[1])
@@ -91,19 +91,21 @@ def _sum(node: Node) -> Expression:
     return functools.reduce(dml.add, [node[k] for k in range(len(node))])
 
 
-@translates("Abs", padded=padding_rules.by_element, range=integer_ranges.magnitude)
+@translates("Abs", padding=padding_rules.by_element, integers=integer_ranges.magnitude)
 def _abs(node: Node) -> Expression | Tensor:
     return node.tensor(0) if node.type().dtype.kind == "u" else dml.abs(node[0])
 
 
-@translates("Erf", padded=padding_rules.by_element)
+@translates("Erf", padding=padding_rules.by_element)
 def _erf(node: Node) -> Expression:
     if node.type().is_floating:
         return dml.erf(node[0])
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates("Pow", misread_before=7, padded=padding_rules.by_element, range=integer_ranges.power)
+@translates(
+    "Pow", misread_before=7, padding=padding_rules.by_element, integers=integer_ranges.power
+)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -113,7 +115,7 @@ def _pow(node: Node) -> Expression:
     return dml.pow(x, as_type(exponent, node.output_type()) if is_floating else exponent)
 
 
-@translates("Mod", padded=padding_rules.by_element)
+@translates("Mod", padding=padding_rules.by_element)
 def _mod(node: Node) -> Expression:
     if node.attribute("fmod"):
         return dml.modulus_truncate(node[0], node[1])
@@ -151,12 +153,12 @@ def _shift(node: Node) -> Expression:
     return dml.cast(shifted ^ mask, node.output_type())
 
 
-@translates("Where", padded=padding_rules.by_element, terms=symbolic_sizes.chosen)
+@translates("Where", padding=padding_rules.by_element, elements=symbolic_sizes.chosen)
 def _where(node: Node) -> Expression:
     return dml.if_(node[0], node[1], node[2])
 
 
-@translates("IsInf", padded=padding_rules.by_element)
+@translates("IsInf", padding=padding_rules.by_element)
 def _is_inf(node: Node) -> Expression:
     is_positive, is_negative = node.attribute("detect_positive"), node.attribute("detect_negative")
     if not (is_positive or is_negative):
@@ -166,7 +168,7 @@ def _is_inf(node: Node) -> Expression:
     return dml.is_infinity(node[0], mode)
 
 
-@translates("Clip", padded=padding_rules.by_element)
+@translates("Clip", padding=padding_rules.by_element)
 def _clip_by_attributes(node: Node) -> Expression:
     limits = np.finfo(np.float32)
     low = node.attribute("min", float(limits.min))
@@ -191,8 +193,8 @@ def _clip(node: Node) -> Expression:
 @translates(
     "Cast",
     written_as=early_versions.CAST,
-    padded=padding_rules.by_element,
-    terms=symbolic_sizes.cast,
+    padding=padding_rules.by_element,
+    elements=symbolic_sizes.cast,
 )
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
@@ -252,8 +254,8 @@ def _bit_cast(node: Node) -> Expression:
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
 
 
-@translates("Identity", padded=padding_rules.by_element, terms=symbolic_sizes.same)
-@translates("Dropout", misread_before=12, padded=padding_rules.by_element)
+@translates("Identity", padding=padding_rules.by_element, elements=symbolic_sizes.same)
+@translates("Dropout", misread_before=12, padding=padding_rules.by_element)
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)

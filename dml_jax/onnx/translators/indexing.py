@@ -19,7 +19,10 @@ from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
 
 @translates(
-    "Gather", padded=padding_rules.gathered, range=integer_ranges.first, terms=symbolic_sizes.picked
+    "Gather",
+    padding=padding_rules.gathered,
+    integers=integer_ranges.first,
+    elements=symbolic_sizes.picked,
 )
 def _gather(node: Node) -> Expression:
     axis = node.axis()
@@ -39,7 +42,9 @@ def check_places(node: Node) -> None:
         node.expect(node.shape(2) == wanted, "updates", rule, list(node.shape(2)))
 
 
-@translates("GatherElements", padded=padding_rules.gathered_elements, range=integer_ranges.first)
+@translates(
+    "GatherElements", padding=padding_rules.gathered_elements, integers=integer_ranges.first
+)
 def _gather_elements(node: Node) -> Expression:
     check_places(node)
     axis, data, wanted = node.axis(), node[0], node.shape(1)
@@ -49,9 +54,9 @@ def _gather_elements(node: Node) -> Expression:
 
 
 @translates(
-    "GatherND", domain=MICROSOFT, padded=padding_rules.gathered_nd, range=integer_ranges.first
+    "GatherND", domain=MICROSOFT, padding=padding_rules.gathered_nd, integers=integer_ranges.first
 )
-@translates("GatherND", padded=padding_rules.gathered_nd, range=integer_ranges.first)
+@translates("GatherND", padding=padding_rules.gathered_nd, integers=integer_ranges.first)
 def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
@@ -104,7 +109,7 @@ def _scatter_elements(node: Node) -> Any:
     return dml.scatter_nd(of_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
-@translates("ScatterND", padded=padding_rules.scattered_nd)
+@translates("ScatterND", padding=padding_rules.scattered_nd)
 def _scatter_nd(node: Node) -> Any:
     _check_reduction(node)
     if node.type(1).is_empty:
@@ -124,7 +129,7 @@ def _scatter_nd(node: Node) -> Any:
     return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])
 
 
-@translates("TopK", padded=padding_rules.ranked, range=integer_ranges.ranked)
+@translates("TopK", padding=padding_rules.ranked, integers=integer_ranges.ranked)
 def _top_k(node: Node) -> Any:
     count = None if node.version < 10 or node.tensor(1).is_known else node[1]
     if count is not None:  # all are ranked, of which the first ones are there
@@ -170,8 +175,8 @@ def _one_hot(node: Node) -> Expression:
     return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 
 
-@translates("CumSum", padded=padding_rules.accumulated(0), range=integer_ranges.total)
-@translates("CumProd", padded=padding_rules.accumulated(1), range=integer_ranges.product)
+@translates("CumSum", padding=padding_rules.accumulated(0), integers=integer_ranges.total)
+@translates("CumProd", padding=padding_rules.accumulated(1), integers=integer_ranges.product)
 def _cumulative(node: Node) -> Expression:
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
     is_exclusive = bool(node.attribute("exclusive"))
@@ -186,7 +191,7 @@ def _cumulative(node: Node) -> Expression:
     return made
 
 
-@translates("NonZero", padded=padding_rules.filled(0), counted=0, range=integer_ranges.places)
+@translates("NonZero", padding=padding_rules.filled(0), counted=0, integers=integer_ranges.places)
 def _non_zero(node: Node) -> Any:
     node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:

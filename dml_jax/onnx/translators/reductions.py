@@ -69,11 +69,11 @@ def _of_each(node: Node) -> Any:
 
 
 for _op_type, (_, _fill, _bounds) in REDUCTIONS.items():
-    translates(_op_type, padded=padding_rules.reduced(_fill), range=_bounds)(_reduce)
+    translates(_op_type, padding=padding_rules.reduced(_fill), integers=_bounds)(_reduce)
 
 
-@translates("ArgMax", padded=padding_rules.arg(padding_rules.least), range=integer_ranges.along)
-@translates("ArgMin", padded=padding_rules.arg(padding_rules.most), range=integer_ranges.along)
+@translates("ArgMax", padding=padding_rules.arg(padding_rules.least), integers=integer_ranges.along)
+@translates("ArgMin", padding=padding_rules.arg(padding_rules.most), integers=integer_ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
     made = node.function(node[0], [node.axis()], direction, node.output_type())

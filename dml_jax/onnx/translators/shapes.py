@@ -25,7 +25,7 @@ MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap"
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-@translates("Shape", reads_sizes=True, terms=symbolic_sizes.sized)
+@translates("Shape", reads_sizes=True, elements=symbolic_sizes.sized)
 def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
     part, padding = range(node.rank())[start:end], node.tensor(0).padding
@@ -49,15 +49,15 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(padding.count.expression, (1,)), others)
 
 
-@translates("Reshape", written_as=early_versions.RESHAPE, sized=bounds.viewed)
+@translates("Reshape", written_as=early_versions.RESHAPE, output=bounds.viewed)
 @translates("Squeeze", "Unsqueeze", takes_scalars=True)
 @translates(
     "Flatten",
     "Reshape",
     "Squeeze",
     "Unsqueeze",
-    padded=padding_rules.viewed,
-    terms=symbolic_sizes.same,
+    padding=padding_rules.viewed,
+    elements=symbolic_sizes.same,
 )
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
@@ -70,7 +70,7 @@ def _expand_dims(node: Node) -> Expression:
     return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
 
 
-@translates("Transpose", padded=padding_rules.transposed)
+@translates("Transpose", padding=padding_rules.transposed)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     rule = f"have each of 0 to {node.rank() - 1} once"
@@ -80,7 +80,7 @@ def _transpose(node: Node) -> Expression:
     return dml.identity(transposed(node[0], order))
 
 
-@translates("Expand", range=integer_ranges.first, sized=bounds.expanded)
+@translates("Expand", integers=integer_ranges.first, output=bounds.expanded)
 def _expand(node: Node) -> Expression | Tensor:
     node.constant(1)
     if node.output_shape() == node.shape():
@@ -88,7 +88,7 @@ def _expand(node: Node) -> Expression | Tensor:
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat", padded=padding_rules.joined, terms=symbolic_sizes.joined)
+@translates("Concat", padding=padding_rules.joined, elements=symbolic_sizes.joined)
 def _concat(node: Node) -> Expression | Padded:
     full = [k for k in range(len(node)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
@@ -108,7 +108,7 @@ def _concat(node: Node) -> Expression | Padded:
     return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 
-@translates("Split", padded=padding_rules.kept, written_as=early_versions.SPLIT)
+@translates("Split", padding=padding_rules.kept, written_as=early_versions.SPLIT)
 def _split(node: Node) -> Any:
     given = node.constant(1)
     is_right = given is None or min(given, default=0) >= 0
@@ -129,13 +129,13 @@ def _crop(node: Node) -> Expression:
     return dml.slice(node[0], [0] * len(outer) + [top, left], [*outer, *sizes], ones)
 
 
-@translates("Pad", range=integer_ranges.first, padded=padding_rules.surrounded)
+@translates("Pad", integers=integer_ranges.first, padding=padding_rules.surrounded)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
     return padded(node, pads, float(node.attribute("value")))
 
 
-@translates("Pad", domain=MICROSOFT, range=integer_ranges.first)
+@translates("Pad", domain=MICROSOFT, integers=integer_ranges.first)
 @translates("Pad", since=11)
 def _pad(node: Node) -> Expression:
     rank = node.rank()
@@ -168,7 +168,7 @@ def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> 
     return dml.padding(x, mode, value, low, high)
 
 
-@translates("Tile", range=integer_ranges.first)
+@translates("Tile", integers=integer_ranges.first)
 def _tile(node: Node) -> Expression | Tensor:
     if node.version < 6:
         count, axis = (int(node.number(k)) for k in (1, 2))
@@ -212,7 +212,7 @@ def _literal(site: Site) -> list[Tensor]:
     return [(translation.constant if is_part else translation.weight)(name, value, element)]
 
 
-@translates("ConstantOfShape", sized=bounds.filled, terms=symbolic_sizes.constant)
+@translates("ConstantOfShape", output=bounds.filled, elements=symbolic_sizes.constant)
 def _constant_of_shape(node: Node) -> Expression:
     node.constant(0)
     value = node.attribute("value")
@@ -233,7 +233,7 @@ def _of_scalars(proto: onnx.NodeProto, kinds: dict[str, Any], inputs: list[Tenso
             inputs[k] = tensor.inferred_as((), lambda array: array.reshape(()))
 
 
-@translates("Range", sized=bounds.counted, must_fit=True, inferred_as=_of_scalars)
+@translates("Range", output=bounds.counted, must_fit=True, inferred_as=_of_scalars)
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = map(node.number, range(3))
     node.expect(delta != 0, "delta", "be other than 0", delta)

@@ -11,17 +11,21 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import index_type
 from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.node import Node
-from dml_jax.onnx.nodes.op_types import OP_TYPES, translates
+from dml_jax.onnx.nodes.op_types import OP_TYPES, OpType, Versions, translates
 from dml_jax.onnx.nodes.reshapes import as_type, reshaped, taken
 from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
-OP_TYPES["", "DynamicSlice"].written_as = early_versions.DYNAMIC_SLICE  # below opset 10
+# The name of Slice with starts and ends as inputs, below opset 10.
+OP_TYPES["", "DynamicSlice"] = OpType(versions=Versions(written_as=early_versions.DYNAMIC_SLICE))
 _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 
 @translates(
-    "Slice", padded=padding_rules.sliced, range=integer_ranges.first, terms=symbolic_sizes.part
+    "Slice",
+    padding=padding_rules.sliced,
+    integers=integer_ranges.first,
+    elements=symbolic_sizes.part,
 )
 def _slice(node: Node) -> Any:
     if node.version < 10:

@@ -120,7 +120,7 @@ def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
     return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
 
 
-@translates("Conv", padded=padding_rules.moved, must_fit=True)
+@translates("Conv", padding=padding_rules.moved, must_fit=True)
 def _conv(node: Node) -> Expression:
     return _convolved(node, node[0], node[1])
 
@@ -182,7 +182,7 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
 
 @translates(
     "ConvTranspose",
-    padded=padding_rules.moved,
+    padding=padding_rules.moved,
     must_fit=True,
     misread_before=MISREAD,
     inferred_as=_with_pads,
@@ -257,7 +257,7 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", padded=padding_rules.moved, misread_before=7, inferred_since=_INFERRED)
+@translates("AveragePool", padding=padding_rules.moved, misread_before=7, inferred_since=_INFERRED)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = window_of(node, None, node.shape()[2:])
@@ -273,7 +273,7 @@ def _average_pool(node: Node) -> Expression:
 
 @translates(
     "LpPool",
-    padded=padding_rules.batch,
+    padding=padding_rules.batch,
     written_as=early_versions.LP_POOL,
     inferred_since=_INFERRED,
 )
@@ -284,10 +284,10 @@ def _lp_pool(node: Node) -> Expression:
 
 @translates(
     "MaxPool",
-    padded=padding_rules.moved,
+    padding=padding_rules.moved,
     misread_before=MISREAD,
     inferred_since=_INFERRED,
-    range=integer_ranges.ranked,
+    integers=integer_ranges.ranked,
 )
 def _max_pool(node: Node) -> Any:
     window = window_of(node, None, node.shape()[2:])
@@ -338,7 +338,7 @@ def _windows(node: Node) -> Expression:
     return dml.identity(x.reinterpret([*sizes, size], [*strides, own]))
 
 
-@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padded=padding_rules.batch)
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padding=padding_rules.batch)
 def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
         return node.tensor(0)
