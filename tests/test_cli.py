@@ -295,7 +295,7 @@ def test_a_table_folds_at_commas(width: int, model: str, monkeypatch: pytest.Mon
     wide = {"type": "ELEMENT_WISE_CLIP", "desc": desc}
     text = {**MODEL, "dispatchables": {**MODEL["dispatchables"], "stretchColumns": wide}}
     Path(model).write_text(json.dumps(text))
-    terminal = importlib.import_module("dml_jax.cli.terminal")
+    terminal = importlib.import_module("dml_jax.cli.tables")
     monkeypatch.setattr(terminal, "console", lambda: Console(width=width, highlight=False))
     lines = invoke("check", model).stdout.splitlines()
     assert max(map(len, lines)) <= width
@@ -422,7 +422,7 @@ def test_the_catalogue_on_a_narrow_terminal(width: int, monkeypatch: pytest.Monk
     """No column of single letters, and names can be copied."""
     from rich.console import Console
 
-    for name in ("operators", "terminal"):
+    for name in ("operators", "tables"):
         module = importlib.import_module(f"dml_jax.cli.{name}")
         monkeypatch.setattr(module, "console", lambda: Console(width=width, highlight=False))
     listed = invoke("operators").stdout

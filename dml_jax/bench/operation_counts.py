@@ -13,7 +13,8 @@ import jax
 
 from dml_jax.bench.measured_functions import Transformed, byte_count, type_name
 from dml_jax.bench.memory import wide
-from dml_jax.graph import Graph
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.graph import FunctionNode, Graph
 from dml_jax.operator import Operator
 
 # Operations for each element of the first output, where they are not 1.
@@ -107,6 +108,34 @@ def _followed(program: Any, sources: Iterable[int | None], read: list[float]) ->
             if one is not None:
                 read[one] = math.inf
     return [known.get(id(x)) for x in program.outvars]
+
+
+def bytes_by_kind(network: Any) -> list[tuple[str, int]]:
+    """Return the bytes of a network's tensors, by kind.
+
+    Tensors between nodes count as long as a node may still read them, while nodes run in order.
+    """
+    sizes = [0, 0]
+    for point in network.bind_points():
+        sizes[point.output] += sum(t.total_tensor_size_in_bytes for t in point.tensors)
+    weights = sum(array.nbytes for array in network.weights.values())
+    known = [("weights", weights), ("inputs", sizes[0]), ("outputs", sizes[1])]
+    return [*known, ("tensors between nodes at most", _most_between(network.graph))]
+
+
+def _most_between(graph: "Graph") -> int:
+    """Return the most bytes that tensors between nodes take, those within a node included."""
+    last = {source: at for at, (_, _, sources) in enumerate(graph.plan) for source in sources}
+    sizes, now, most = {}, 0, 0
+    for at, (index, node, sources) in enumerate(graph.plan):
+        for slot, (_, tensor) in enumerate(node.slots(output=True)):
+            if isinstance(tensor, TensorDesc) and (index, slot) in last:
+                sizes[index, slot] = tensor.total_tensor_size_in_bytes
+                now += sizes[index, slot]
+        graphs = node.graphs if isinstance(node, FunctionNode) else ()
+        most = max(most, now + max(map(_most_between, graphs), default=0))
+        now -= sum(sizes.get(source, 0) for source in {*sources} if last[source] == at)
+    return most
 
 
 def product_type(graph: Graph) -> str:

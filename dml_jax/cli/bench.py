@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dml_jax.cli.model_files import load
-from dml_jax.cli.networks import load_network, network_options
+from dml_jax.cli.model_files import load, load_network
+from dml_jax.cli.network_options import network_options
 from dml_jax.cli.terminal import (
     INPUT,
     STDIN,

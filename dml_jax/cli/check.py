@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
-from dml_jax.cli.model_files import show_model
-from dml_jax.cli.networks import check_network, is_network, load_file, network_options
+from dml_jax.cli.model_files import is_network, load_file
+from dml_jax.cli.network_options import network_options
+from dml_jax.cli.tables import check_network, show_model
 from dml_jax.cli.terminal import INPUT, Command, json_option, level_option, reporting
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, inside, raise_if

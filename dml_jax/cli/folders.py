@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from dml_jax.cli.networks import load_file
+from dml_jax.cli.model_files import load_file
 from dml_jax.cli.pydirectml_programs import read_program
-from dml_jax.cli.terminal import faults_as_values, say_folded, say_json
+from dml_jax.cli.tables import say_folded
+from dml_jax.cli.terminal import faults_as_values, say_json
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import OF_UNSET_SIZES, DmlError, Fault, Unquoted, printable
 from dml_jax.onnx.options import NetworkOptions

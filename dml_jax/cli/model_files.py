@@ -1,20 +1,17 @@
-"""Models and graphs for the commands: read from a file or standard input, and shown as a table."""
+"""Models, graphs and networks for the commands: read from a file or standard input."""
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from dml_jax.cli.terminal import STDIN, as_values, read_stdin, say_json, show_table
-from dml_jax.errors import DmlError, Fault, Sentence, inside, printable
+from dml_jax.cli.terminal import STDIN, read_stdin
+from dml_jax.enums import FeatureLevel
+from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, inside, raise_if
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
-from dml_jax.system.files import absolute
+from dml_jax.system.files import absolute, similar_file
 
 if TYPE_CHECKING:
-    from dml_jax.dxdispatch.model import Model
-    from dml_jax.graph import Graph
+    from dml_jax.onnx import Network
 
 
 def load(
@@ -51,42 +48,46 @@ def folder_fault(path: Path) -> Fault:
     return Fault("", "", Sentence(f"'{path}' is a folder: dml-jax check {path}"), "")
 
 
-def titled(name: str) -> dict[str, Any]:
-    """Return for JSON the `name` that tells a model from others, if it has one."""
-    return {"model": name} if name else {}
+def load_network(
+    path: Path, options: NetworkOptions, feature_level: FeatureLevel | None = None
+) -> "Network":
+    """Return the network at `path`; free dimensions without a size have size 1.
+
+    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
+    """
+    from dml_jax.dxdispatch.network_files import NetworkFile
+
+    if path.is_dir():
+        raise DmlError([folder_fault(path)])
+    if not path.is_file():
+        rule = f"be a file that can be read{similar_file(path)}"
+        value = Unquoted("a device" if path.exists() else "no such file")
+        raise DmlError([Fault("", f"the file '{path}'", rule, value)])
+    network = NetworkFile(path.absolute(), NetworkOptions(), options).load({})
+    if feature_level is not None:
+        network.validate(feature_level)
+    return network
 
 
-def show_rows(
-    kind: str, rows: Iterable[Any], as_json: bool, known: Mapping[str, Any] = {}, name: str = ""
-) -> None:
-    """Print the rows of `show_table`; JSON has what is `known` beside them."""
-    if as_json:
-        listed = {f"{kind.lower()}s": [as_values(*row) for row in rows]}
-        say_json({**titled(name), **known, **listed})
-        return
-    if name:
-        click.echo(f"{printable(name)}:")
-    show_table(kind, rows)
+def is_network(path: Path) -> bool:
+    """Return whether a file is named as an ONNX model."""
+    return path.suffix.lower() == ".onnx"
 
 
-def show_model(model: "Model", as_json: bool, name: str = "") -> None:
-    """Print the operators of `model`; `name` tells it from other models."""
-    from dml_jax.show.diagrams import kind_of
+def load_file(
+    path: Path,
+    options: NetworkOptions,
+    feature_level: FeatureLevel | None = None,
+    folder: Path | None = None,
+    takes_graphs: bool = False,
+) -> Any:
+    """Return the network at `path`, or the model or graph, as `load` takes its arguments.
 
-    ops = ((key, d.operator) for key, d in model.dispatchables.items())
-    show_rows("Dispatchable", ((key, kind_of(op), op) for key, op in ops), as_json, name=name)
-
-
-def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
-    """Yield (name, kind, operator, tensor or function) of each node, those within nodes too."""
-    from dml_jax.graph import ConstantNode, OperatorNode
-    from dml_jax.show.diagrams import kind_of
-
-    for index, node in graph.all_nodes:
-        name = node.name or str(index)
-        if isinstance(node, OperatorNode):
-            yield name, kind_of(node.operator), node.operator
-        elif isinstance(node, ConstantNode):
-            yield name, "constant", node.tensor
-        else:
-            yield name, node.label, node
+    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
+    """
+    if is_network(path):
+        return load_network(path, options, feature_level)
+    loaded = load(path, options, folder, takes_graphs)
+    if feature_level is not None:
+        raise_if(loaded.refused_at(feature_level))
+    return loaded

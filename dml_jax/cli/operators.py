@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.terminal import Command, console, json_option, say_folded, say_json
+from dml_jax.cli.tables import console, say_folded
+from dml_jax.cli.terminal import Command, json_option, say_json
 from dml_jax.errors import nearest
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 

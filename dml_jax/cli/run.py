@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.model_files import show_model
-from dml_jax.cli.networks import (
-    compiled_network,
-    input_option,
-    is_network,
-    load_file,
-    network_options,
-    run_network,
-    say_times,
-    show_network,
-)
-from dml_jax.cli.pictures import picture_options
+from dml_jax.cli.model_files import is_network, load_file
+from dml_jax.cli.network_options import input_options, network_options
+from dml_jax.cli.tables import show_largest, show_model, show_network, show_outputs
 from dml_jax.cli.terminal import (
     INPUT,
     Command,
@@ -46,6 +37,7 @@ from dml_jax.system.files import cache_folder
 
 if TYPE_CHECKING:
     from dml_jax.dxdispatch.model import Model
+    from dml_jax.onnx import Network
 
 UINT_MAX = 2**32 - 1  # of DxDispatch's counts
 PRINT_MOST = 1000
@@ -134,8 +126,7 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
 @network_options
-@input_option
-@picture_options
+@input_options
 @click.option(
     "--no-cache",
     is_flag=True,
@@ -208,18 +199,8 @@ def run(**options: Any) -> None:
         with reporting(asked.as_json):
             _show_machine(asked.show_adapters, asked.show_dependencies, asked.as_json)
         return
-    path: Path = asked.model or asked.named
-    if path is None:
-        raise click.UsageError("Missing argument 'MODEL'.")
-    if (asked.model and asked.named) or (asked.check and asked.hlo):
-        which = "MODEL and --model" if asked.model and asked.named else "--check and --hlo"
-        raise click.UsageError(f"{which} exclude each other.")
-    if asked.input_path and not path.exists() and (asked.input_path / path).exists():
-        path = asked.input_path / path
-    of_networks = asked.labels or asked.mean or asked.std or asked.options.bounds
-    if of_networks and not is_network(path):
-        raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
-    timing = Timing(**{field.name: options[field.name] for field in fields(Timing)})
+    path = _path_of(asked)
+    asked.timing = Timing(**{field.name: options[field.name] for field in fields(Timing)})
     if not (asked.no_cache or asked.hlo):  # a program that was read has less text
         asked.options = replace(asked.options, cache=cache_folder())
     with contextlib.ExitStack() as entered:
@@ -232,32 +213,103 @@ def run(**options: Any) -> None:
         device = None if asked.check else find_device(asked.adapter, "--adapter")
         if asked.precision == "tensorfloat32" and device and not has_tensorfloat32(device):
             click.echo(f"'{name_of(device)}' has no tensorfloat32: float32", err=True)
-        is_one, start = is_network(path), time.perf_counter()
+        start = time.perf_counter()
         with working(f"Loading {path.name}"), jax.default_device(device):
             loaded = load_file(path, asked.options, asked.feature_level, asked.input_path)
+        asked.load_ms = 1e3 * (time.perf_counter() - start)
         if device is None:
-            (show_network if is_one else show_model)(loaded, asked.as_json)
+            (show_network if is_network(path) else show_model)(loaded, asked.as_json)
             return
         if not asked.as_json and not asked.hlo:
             click.echo(f"Running on '{name_of(device)}'")
-        report: dict[str, Any] = {"device": name_of(device)}
-        if not is_one:
-            report |= _run_model(loaded, device, timing, asked)
-        elif asked.hlo:
-            text = compiled_network(loaded, path.name, device).as_text()
-            titled = [(f"Network '{printable(path.name)}'", path.name, text)]
-            report |= _programs(titled, asked.as_json)
+        if is_network(path):
+            report = _run_network(loaded, path.name, device, asked)
         else:
-            report["load_ms"] = 1e3 * (time.perf_counter() - start)
-            report |= run_network(loaded, path.name, device, timing, asked)
-            report["cache"] = loaded.programs and loaded.programs.facts()
-            if not asked.as_json:
-                say_times(report)
+            report = _run_model(loaded, device, asked)
         if asked.as_json:
-            say_json(report)
+            say_json({"device": name_of(device), **report})
 
 
-def _run_model(model: "Model", device: Any, timing: Timing, asked: Any) -> dict[str, Any]:
+def _path_of(asked: Any) -> Path:
+    """Return the path of the model. Raises a usage error where options do not fit together."""
+    path: Path = asked.model or asked.named
+    if path is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    if (asked.model and asked.named) or (asked.check and asked.hlo):
+        which = "MODEL and --model" if asked.model and asked.named else "--check and --hlo"
+        raise click.UsageError(f"{which} exclude each other.")
+    if asked.input_path and not path.exists() and (asked.input_path / path).exists():
+        path = asked.input_path / path
+    of_pictures = asked.mean or asked.std
+    if (asked.labels or of_pictures or asked.options.bounds) and not is_network(path):
+        raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
+    if of_pictures and not (
+        asked.check or asked.hlo or any(map(_is_picture, asked.inputs.values()))
+    ):
+        raise click.UsageError("--mean and --std are for pictures (--input NAME=FILE.png).")
+    return path
+
+
+def _is_picture(file: Path) -> bool:
+    from dml_jax.dxdispatch.resources import IMAGE_TYPES
+
+    return file.suffix.lower() in IMAGE_TYPES
+
+
+def _run_network(network: "Network", name: str, device: Any, asked: Any) -> dict[str, Any]:
+    """Run a network, `name` in the report, as the options `asked` say.
+
+    Returns what JSON reports of it. Nothing else is printed where JSON is asked for.
+    """
+    from dml_jax.dxdispatch.file_inputs import Pictures
+    from dml_jax.dxdispatch.network_runs import compile_network, largest_of, run_network
+
+    if asked.hlo:
+        text = compile_network(network, name, device).as_text()
+        return _programs([(f"Network '{printable(name)}'", name, text)], asked.as_json)
+    pictures, labels = Pictures(asked.mean, asked.std), None
+    if asked.labels is not None:
+        labels = asked.labels.read_text("utf-8", "replace").splitlines()
+    say = _silent if asked.as_json else click.echo
+    run = run_network(
+        network,
+        name,
+        device,
+        asked.timing,
+        files=asked.inputs,
+        pictures=pictures,
+        folder=asked.output_path,
+        say=say,
+        track=progress(asked.timing.milliseconds_to_run),
+        busy=working,
+    )
+    if not asked.as_json:
+        show_outputs(run.outputs)
+    has_largest = labels is not None or bool(pictures.said)
+    largest = largest_of(run.outputs, labels) if has_largest else {}
+    facts = network.programs and network.programs.facts()
+    if asked.as_json:
+        beside = {"pictures": pictures.said, "largest": largest} if has_largest else {}
+        return {"load_ms": asked.load_ms, **run.to_json(), **beside, "cache": facts}
+    show_largest(largest)
+    for output, path in run.files.items():
+        click.echo(printable(f"Output '{output}' written to '{path}'"))
+    if not run.files:
+        click.echo("(values: --output_path FOLDER)")
+    if facts:
+        click.echo(printable(f"Compiled {facts['said']} (--no-cache)"))
+    click.echo(
+        f"Load {asked.load_ms:.0f} ms, compile {run.compile_ms:.0f} ms, "
+        f"run {run.run_ms:.3f} ms (median of {len(run.samples_ms)})"
+    )
+    return {}
+
+
+def _silent(line: str) -> None:
+    """Print nothing: JSON stands alone on standard output."""
+
+
+def _run_model(model: "Model", device: Any, asked: Any) -> dict[str, Any]:
     """Run a model as the options `asked` say; return what JSON reports of it."""
     from dml_jax.dxdispatch.executor import Executor
     from dml_jax.dxdispatch.run_model import initial_of_files
@@ -271,9 +323,9 @@ def _run_model(model: "Model", device: Any, timing: Timing, asked: Any) -> dict[
     executor = Executor(
         model,
         device,
-        (lambda line: None) if asked.as_json else click.echo,
-        timing,
-        progress(timing.milliseconds_to_run),
+        _silent if asked.as_json else click.echo,
+        asked.timing,
+        progress(asked.timing.milliseconds_to_run),
         record,
         asked.output_path or Path(),
         print_most=PRINT_MOST if sys.stdout.isatty() and not asked.as_json else None,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.model_files import rows_of, show_model, show_rows
-from dml_jax.cli.networks import load_file, network_options, show_network
+from dml_jax.cli.model_files import load_file
+from dml_jax.cli.network_options import network_options
+from dml_jax.cli.tables import as_values, rows_of, show_model, show_network, show_rows
 from dml_jax.cli.terminal import (
     INPUT,
     PICTURE,
     Command,
-    as_values,
     json_option,
     new_folder,
     reporting,

@@ -1,15 +1,13 @@
 """Shared parts of the commands: options, failures, devices, tables, JSON, progress."""
 
 import contextlib
-import itertools
 import json
 import math
 import os
-import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +19,6 @@ from dml_jax.show.figures import check_name
 from dml_jax.system.files import parse_text
 
 if TYPE_CHECKING:
-    from dml_jax.description.tensor import TensorDesc
-    from dml_jax.graph import FunctionNode
-    from dml_jax.operator.call import Bindable
     from dml_jax.system.free_memory import Device
 
 STATUS = (
@@ -218,106 +213,6 @@ def level_option(*names: str) -> Any:
     )
 
 
-def console() -> Any:
-    """Return a console: with the terminal's width and colours, or plain and wide for a pipe."""
-    from rich.console import Console
-
-    wide = None if sys.stdout.isatty() else 160
-    return Console(width=wide, markup=False, highlight=False)
-
-
-def level_of(item: "Bindable") -> FeatureLevel | None:
-    """Return the lowest feature level of an operator; None of a node beyond DirectML."""
-    try:
-        return item.minimum_feature_level
-    except DmlError:
-        return None
-
-
-def show_table(
-    title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]]"
-) -> None:
-    """Print (name, kind, operator, tensor or function) of each row; `title` heads the names."""
-    from dml_jax.operator.call import Bindable
-
-    cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
-    for name, kind, item in rows:
-        sides = ("\n".join(t.shown() for t in some) for some in _ends(item))
-        level = str(level_of(item) or "none") if isinstance(item, Bindable) else ""
-        cells.append([printable(name), printable(kind), *sides, level])
-    say_folded(*cells)
-
-
-def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
-    """Return the tensors that an operator or a function reads and writes; one is written."""
-    from dml_jax.description.tensor import TensorDesc
-    from dml_jax.operator.call import Bindable
-
-    if isinstance(item, TensorDesc):
-        return [], [item]
-    if isinstance(item, Bindable):
-        reads, writes = ([t for _, _, t in item.tensors(output)] for output in (False, True))
-    else:
-        reads, writes = ([t for _, t in item.slots(output) if t] for output in (False, True))
-    return reads, writes
-
-
-def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
-    """Print a table without a frame, whose cells fold only behind commas and spaces.
-
-    A table that is too wide for that becomes a block of lines for each row.
-    """
-    from rich.cells import set_cell_size
-    from rich.text import Text
-
-    out = console()
-    columns = list(zip(head, *rows, strict=True))
-    least = [max(_width(part) for cell in column for part in _parts(cell)) for column in columns]
-    widths = [
-        max(_width(line) for cell in column for line in f"{cell}\n".split("\n"))
-        for column in columns
-    ]
-    room = out.width - 2 * (len(widths) - 1)
-    if sum(least) > room:
-        for name, *cells in rows:
-            out.print(name, soft_wrap=True)
-            for label, cell in zip(head[1:], cells, strict=True):
-                for line in _folded(f"{label}: {cell}", out.width - 4):
-                    out.print(f"  {line}", soft_wrap=True)
-        return
-    while sum(widths) > room:
-        slack = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
-        widths[slack.index(max(slack))] -= 1
-    for index, row in enumerate((head, *rows)):
-        folded = map(_folded, row, widths)
-        for cells in itertools.zip_longest(*folded, fillvalue=""):
-            line = "  ".join(map(set_cell_size, cells, widths)).rstrip()
-            out.print(Text(line, "" if index else "bold"), soft_wrap=True)
-
-
-def _width(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text.rstrip())
-
-
-def _parts(cell: str) -> list[str]:
-    """Return the parts of `cell` between which a line may end; at least one."""
-    return re.findall(r"[^, ]*[, ]*", cell)
-
-
-def _folded(cell: str, width: int) -> list[str]:
-    """Return the lines of `cell` in a column of this width."""
-    lines: list[str] = []
-    for line in cell.splitlines():
-        lines.append("")
-        for part in _parts(line):
-            if lines[-1] and _width(lines[-1] + part) > width:
-                lines.append("")
-            lines[-1] += part
-    return lines
-
-
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
     """Report invalid options as usage errors (exit status 2)."""
@@ -325,28 +220,6 @@ def usage_errors() -> Iterator[None]:
         yield
     except DmlError as error:
         raise click.BadParameter(str(error)) from None
-
-
-def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode") -> dict[str, Any]:
-    """Return a row of `show_table` for JSON."""
-    from dml_jax.description.tensor import TensorDesc
-    from dml_jax.operator.call import Bindable
-
-    inputs, outputs = (
-        [t.to_json() if isinstance(t, TensorDesc) else t.shown() for t in some]
-        for some in _ends(item)
-    )
-    values = {"name": name, "operator": kind, "inputs": inputs, "outputs": outputs}
-    if not isinstance(item, Bindable):
-        return values
-    level = level_of(item)
-    return values | {
-        "feature_level": level.suffix if level else None,
-        "refused": {
-            level.suffix: [str(fault) for fault in faults]
-            for level, faults in item.refusals.items()
-        },
-    }
 
 
 def devices() -> "list[Device]":

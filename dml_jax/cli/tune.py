@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.networks import load_network, network_options
+from dml_jax.cli.model_files import load_network
+from dml_jax.cli.network_options import network_options
 from dml_jax.cli.terminal import INPUT, Command, Finite, json_option, reporting, say_json
 
 if TYPE_CHECKING:
