@@ -543,7 +543,7 @@ class TestSizes:
         session = own.InferenceSession(BYTES)
         for rows in (1, 2, 1, 3, 2):
             session.run(None, {"x": np.ones((rows, 3), np.float32), "i": PLACES})
-        assert session._programs.count == 3
+        assert session._specializations.count == 3
 
     def test_the_least_recently_used_goes(self):
         options = own.SessionOptions()
@@ -552,7 +552,7 @@ class TestSizes:
         for rows in (1, 2, 1, 3, 1):
             x = np.ones((rows, 3), np.float32)
             assert session.run(["z"], {"x": x, "i": PLACES})[0].shape == x.shape
-        assert session._programs.count == 2
+        assert session._specializations.count == 2
         options.add_session_config_entry("session.dml_jax_programs", "no")
         with pytest.raises(ValueError, match="a number of at least 1"):
             own.InferenceSession(BYTES, options)
@@ -580,7 +580,7 @@ class TestSizes:
             for count in (1, 2, 3, 3):
                 feeds = {"word": np.ones(size, np.float32), "letters": np.ones(count, np.float32)}
                 same(sessions, feeds)
-        assert sessions[0]._programs.count == 2 + 3
+        assert sessions[0]._specializations.count == 2 + 3
 
     def test_a_shape_that_is_fed(self):
         data = model(
@@ -909,7 +909,7 @@ class TestQuickPrograms:
 def _stages_after(session, count):
     for _ in range(count):
         session.run(None, FEEDS)
-    return session._programs._stages.values()
+    return [s.stage for s in session._specializations._stages.entries()]
 
 
 class TestProfiles:

@@ -20,7 +20,7 @@ import dml_jax
 from dml_jax import load_onnx, onnxruntime
 from dml_jax.cli import cli
 from dml_jax.onnx import loading
-from dml_jax.onnxruntime import stage
+from dml_jax.onnxruntime import stage_builder
 from dml_jax.rewrite import DEFAULT, Rewrite
 from dml_jax.runtime import program_cache
 
@@ -164,9 +164,9 @@ def test_sessions_read_stages_and_programs(
     before = {*files_in(first)}
     assert before
     translated = list[Any]()
-    attempt = stage.Translation.attempt
+    attempt = stage_builder.Translation.attempt
     monkeypatch.setattr(
-        stage.Translation, "attempt", lambda *a: translated.append(a) or attempt(*a)
+        stage_builder.Translation, "attempt", lambda *a: translated.append(a) or attempt(*a)
     )
     again = session_of(first, quick_compile=quick)
     assert answers(again, 1, 2) == wanted

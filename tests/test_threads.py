@@ -37,6 +37,19 @@ v = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy"]
 graph = helper.make_graph([helper.make_node("Sqrt", ["x"], ["y"])], "g", v[:1], v[1:])
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 """
+SESSION = """
+import dml_jax.onnxruntime as ort
+from onnx import TensorProto, helper
+v = [helper.make_tensor_value_info(n, t, s) for n, t, s in
+     [("x", TensorProto.FLOAT, ["n", 4]), ("y", TensorProto.INT64, [2, None])]]
+nodes = [helper.make_node("Sqrt", ["x"], ["z"]), helper.make_node("NonZero", ["z"], ["c"]),
+         helper.make_node("Neg", ["c"], ["y"])]
+graph = helper.make_graph(nodes, "g", v[:1], v[1:])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+session = ort.InferenceSession(model.SerializeToString())
+def sums():
+    return [int(session.run(None, {"x": a[:n].astype("f")})[0].sum()) for n in (1, 2, 3, 1)]
+"""
 GRAPH = f"""
 def graph():
     builder = D.GraphBuilder()
@@ -56,6 +69,7 @@ USES = {  # what is before it, the use, and what each thread gets
     "graph": (GRAPH, "graph()", "[1.0] * 4"),
     "model": ("", "[*D.load_model('model.json').dispatchables]", "['sum']"),
     "network": (NETWORK, "D.load_onnx(model)(a[0])['y'].tolist()", "[1.0] * 4"),
+    "session": (SESSION, "sums()", "[-6, -16, -30, -6]"),
     "PyDirectML": (
         "",
         "__import__('dml_jax.pydirectml', fromlist=['x']).TensorDataType.FLOAT32.name",

@@ -1,45 +1,26 @@
-"""The first stage of a run, and the inputs whose values decide sizes."""
+"""The inputs of a run whose values decide sizes."""
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
-from dml_jax.onnxruntime.model_parts import Source, read_by_outer
-from dml_jax.onnxruntime.stage import Plan, Stage, Values, type_of
+from dml_jax.onnxruntime.model_parts import read_by_outer
+from dml_jax.onnxruntime.stage import Stage, Values
 
-_SMALL = 8  # elements of an input whose values decide sizes
+# Elements of an input whose values decide sizes. A shape, a sampling rate or a number of steps has
+# few, and few values; an array of many would make a stage for each run.
+_SMALL = 8
 
 
-def first_stage(
-    source: Source,
-    nodes: Sequence[onnx.NodeProto],
-    values: Values,
-    wanted: Sequence[str],
-    deciding: set[str],
-) -> Stage:
-    """Return the first stage for the values of inputs.
+def deciding_inputs(stage: Stage, nodes: Sequence[onnx.NodeProto], values: Values) -> set[str]:
+    """Return the inputs that decide sizes by their values alone: a few integers each.
 
     Args:
-        source: the model.
-        nodes: the part of it that is computed, each node after those that it reads from.
+        stage: the first stage of a run, whose next stage is for elements of some tensors.
+        nodes: the part of the model that is computed.
         values: the inputs by name.
-        wanted: the names of the outputs of the model.
-        deciding: the inputs whose values decide sizes; those that are found are added.
     """
-    while True:
-        given = {n: np.asarray(v) if n in deciding else type_of(v) for n, v in values.items()}
-        stage = Stage.kept(source, Plan(nodes, given), wanted)
-        found = {n for n in _origins(stage, nodes, values) if n not in deciding}
-        if not found:
-            return stage
-        stage.keep()
-        deciding |= found
-
-
-def _origins(stage: Stage, nodes: Sequence[onnx.NodeProto], values: Values) -> set[str]:
-    """Return the inputs that decide sizes by their values alone: a few integers each."""
     makers = {name: node for node in nodes for name in node.output if name}
     found: set[str] = set()
     for name in stage.by_value:
@@ -49,6 +30,7 @@ def _origins(stage: Stage, nodes: Sequence[onnx.NodeProto], values: Values) -> s
             if one in values:
                 names.add(one)
             node = makers.get(one)
+            # Shape and Size read the sizes of an input, which are in each key anyway.
             if node is not None and (node.op_type not in ("Shape", "Size") or node.domain):
                 fresh = read_by_outer(node) - seen
                 seen |= fresh

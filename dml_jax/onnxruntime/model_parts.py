@@ -1,6 +1,6 @@
 """A model that is read once, for programs of many sizes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,8 +175,12 @@ def read_by_outer(node: onnx.NodeProto) -> set[str]:
     return names
 
 
+def read_by_nodes(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Return the tensors around nodes that these read, as `read_by_outer` does of one."""
+    return {name for node in nodes for name in read_by_outer(node)}
+
+
 def _free_in(graph: onnx.GraphProto) -> set[str]:
     own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
-    reads = {name for node in graph.node for name in read_by_outer(node)}
-    return (reads | {v.name for v in graph.output}) - own - {""}
+    return (read_by_nodes(graph.node) | {v.name for v in graph.output}) - own - {""}

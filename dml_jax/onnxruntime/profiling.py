@@ -18,7 +18,7 @@ import onnx
 
 from dml_jax.onnxruntime.model_parts import Source, read_by_outer
 from dml_jax.onnxruntime.ort_values import OrtValue
-from dml_jax.onnxruntime.specializations import Programs
+from dml_jax.onnxruntime.specializations import Specializations
 from dml_jax.onnxruntime.stage import Values
 
 
@@ -30,7 +30,7 @@ class Profile:
         self._start = time.perf_counter_ns()
         self.start_time_ns = time.time_ns()
         self._events: list[Mapping[str, Any]] = []
-        self._programs: dict[int, Programs] = {}
+        self._stages: dict[int, Specializations] = {}
 
     def now(self) -> int:
         """Return the microseconds since the profile began."""
@@ -57,13 +57,15 @@ class Profile:
         for index, node in enumerate(source.nodes):
             reads = sorted(read_by_outer(node))
             given = {name: values[name] for name in reads if name in values}
-            if index not in self._programs:
+            if index not in self._stages:
                 outputs = [name for name in node.output if name]
-                self._programs[index] = Programs(source, [node], [*given], outputs, 8, device)
-            programs = self._programs[index]
-            programs.run(given)  # its first run of these sizes compiles it
+                self._stages[index] = Specializations(
+                    *(source, [node], [*given], outputs, 8, device)
+                )
+            stages = self._stages[index]
+            stages.run(given)  # its first run of these sizes compiles it
             since = self.now()
-            results = programs.run(given)
+            results = stages.run(given)
             jax.block_until_ready([x for x in results.values() if isinstance(x, jax.Array)])
             self.add("Node", f"{_name(node, index)}_kernel_time", since, {})
             made = {name: results[name] for name in node.output if name}

@@ -26,7 +26,7 @@ from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
-from dml_jax.onnxruntime.split_model import programs_of
+from dml_jax.onnxruntime.split_model import specializations_of
 from dml_jax.runtime.platform import platform
 from dml_jax.system.aligned_memory import Pages, aligned
 from dml_jax.system.processor import check_process
@@ -95,18 +95,20 @@ class InferenceSession:
         self._outputs = [NodeArg.of(v, names, denoted) for v in _typed_outputs(self._source)]
         self.input_names = [*self._inputs, *self._overridable]
         self.output_names = [arg.name for arg in self._outputs]
-        self._make_programs()
+        self._specialize()
         if self._profile is not None:
             is_path = not isinstance(path_or_bytes, bytes)
             self._profile.add("Session", f"model_loading_{'uri' if is_path else 'array'}", 0)
             self._profile.add("Session", "session_initialization", 0)
 
-    def _make_programs(self) -> None:
+    def _specialize(self) -> None:
         self._device, self.pages = self._providers.device, Pages()
         with jax.default_device(self._device):
             self._is_cpu = platform() == "cpu"
         names, count = [*self._inputs], self._options.program_count
-        self._programs = programs_of(self._source, names, self.output_names, count, self._device)
+        self._specializations = specializations_of(
+            *(self._source, names, self.output_names, count, self._device)
+        )
 
     def run(
         self,
@@ -147,7 +149,7 @@ class InferenceSession:
             kind = with_article(type(feeds))
             text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
             raise AttributeError(text)  # as ONNX Runtime does
-        if self._profile is None and self._programs.knows(feeds):
+        if self._profile is None and self._specializations.has(feeds):
             given = dict(feeds)
         else:
             given = checked(feeds, self._inputs, self._overridable)
@@ -156,7 +158,7 @@ class InferenceSession:
                 given[name] = aligned(value, memory) if type(value) is np.ndarray else value
         with raised_as(errors.Fail):
             if self._profile is None:
-                values = self._programs.run(given)
+                values = self._specializations.run(given)
             else:
                 values = self._profile.run(self._source, given, self._device)
         if self._is_cpu:
@@ -247,7 +249,7 @@ class InferenceSession:
         """Compute with other providers from here on; programs are compiled again."""
         self._providers = chosen(providers, provider_options)
         self._source.store.clear()
-        self._make_programs()
+        self._specialize()
 
     def enable_fallback(self) -> None:
         """Do nothing: what a provider lacks, the CPU computes, or an error says so."""

@@ -1,31 +1,54 @@
-"""Programs by sizes: each set of sizes has its own, and all share the file and its weights."""
+"""Stages by sizes: each set of sizes has its own, and all share the file and its weights."""
 
-import collections
-import gc
+import contextlib
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import onnx
 
-from dml_jax.onnxruntime.deciding_inputs import first_stage
+from dml_jax.onnxruntime.deciding_inputs import deciding_inputs
 from dml_jax.onnxruntime.model_parts import Source
-from dml_jax.onnxruntime.stage import Stage, Values
+from dml_jax.onnxruntime.stage import Stage, Task, Values, type_of
+from dml_jax.onnxruntime.stage_builder import stage_of, write_record
+from dml_jax.runtime.recently_used import RecentlyUsed
 
-_COLLECTED = 32  # programs that are dropped between two collections of their memory
+
+class Specialization:
+    """A stage, and whether it ran before."""
+
+    def __init__(self, stage: Stage):
+        self.stage, self._is_compiled, self._lock = stage, False, threading.Lock()
+
+    def run(self, values: Values) -> None:
+        """Compute the stage; add its results to `values`. The first run compiles it."""
+        if self._is_compiled:
+            self.stage.run(values)
+            return
+        # Of threads that come at once one compiles: `jax.jit` would let each of them do it.
+        with self._lock:
+            self.stage.run(values)
+            if not self._is_compiled:
+                write_record(self.stage)
+            self._is_compiled = True
+
+    def drop(self) -> None:
+        """Forget the compiled programs."""
+        if self.stage.network is not None:
+            self.stage.network.executable.forget()
 
 
-class Programs:
-    """The programs of a part of a model, for the sizes that runs have.
+class Specializations:
+    """The stages of a part of a model, for the sizes that runs have.
 
     Args:
         source: the model.
         nodes: the part, each node after those that it reads from.
-        names: the tensors that a run gives.
-        wanted: the tensors that a run asks for.
-        limit: how many programs are kept; the least recently used goes first.
+        inputs: the tensors that a run gives.
+        outputs: the tensors that a run asks for.
+        limit: how many stages there are at most; the least recently used goes first.
         device: where they compute; None is JAX's own choice.
     """
 
@@ -33,50 +56,83 @@ class Programs:
         self,
         source: Source,
         nodes: Sequence[onnx.NodeProto],
-        names: Sequence[str],
-        wanted: Sequence[str],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
         limit: int,
         device: Any,
     ):
-        self._source, self._nodes, self._names, self._wanted = source, nodes, [*names], wanted
-        self._limit, self._device = limit, device
-        self._stages: collections.OrderedDict[Hashable, Stage] = collections.OrderedDict()
-        self._deciding: set[str] = set()
-        self._lock, self._dropped = threading.RLock(), 0
+        self._source, self._nodes, self._inputs, self._outputs = source, nodes, [*inputs], outputs
+        self._device = device
+        # First stages by the sizes of inputs, the others by the stage before and the sizes of what
+        # it leaves: a program serves all runs that come to the same sizes.
+        self._stages = RecentlyUsed[Specialization](limit, Specialization.drop)
+        self._deciding: frozenset[str] = frozenset()  # the inputs whose values are a part of keys
+        self._lock = threading.Lock()  # over `_deciding`: what one thread adds, no other may lose
 
     @property
     def count(self) -> int:
-        """Return how many programs are kept."""
+        """Return how many stages there are."""
         return len(self._stages)
 
-    def knows(self, feeds: Any) -> bool:
+    def has(self, feeds: Mapping[str, Any]) -> bool:
         """Return whether arrays have the sizes and types of an earlier run: these need no check."""
-        if len(feeds) != len(self._names):
+        if len(feeds) != len(self._inputs):
             return False
-        is_plain = all(type(feeds.get(name)) is np.ndarray for name in self._names)
+        is_plain = all(type(feeds.get(name)) is np.ndarray for name in self._inputs)
         return is_plain and self._key(feeds) in self._stages
 
     def run(self, values: Values) -> Values:
         """Return all tensors of a run by name; `values` are the inputs, checked."""
-        while True:
-            deciding = len(self._deciding)
-            key = self._key(values)
-            stage = self._stages.get(key)
-            if stage is None:
-                with self._lock, jax.enable_x64(True), jax.default_device(self._device):
-                    stage = self._stages.get(key) or first_stage(
-                        self._source, self._nodes, values, self._wanted, self._deciding
-                    )
-                    if len(self._deciding) == deciding:
-                        self._keep(key, stage)
-                    else:  # the values of more inputs decide sizes
-                        self._stages.clear()
-                        continue
-            return self._run(stage, key, dict(values))
+        device = self._device
+        on_device = contextlib.nullcontext() if device is None else jax.default_device(device)
+        # A session computes INT64 and DOUBLE in their own types, whatever the caller's setting is.
+        with jax.enable_x64(True), on_device:
+            specialization, values = self._first(values), dict(values)
+            while True:
+                specialization.run(values)
+                if not specialization.stage.remaining:
+                    return values
+                specialization = self._next(specialization.stage, values)
 
-    def _key(self, values: Values) -> Hashable:
+    def _first(self, values: Values) -> Specialization:
+        """Return the first stage of a run; find the inputs whose values decide sizes."""
+        while True:
+            deciding, key = self._deciding, self._key(values)
+            specialization = self._stages.get(key)
+            if specialization is not None:
+                return specialization
+
+            def build(deciding: Collection[str] = deciding) -> Specialization:
+                types = {
+                    n: np.asarray(x) if n in deciding else type_of(x) for n, x in values.items()
+                }
+                task = Task(self._nodes, types, self._outputs)
+                return Specialization(stage_of(self._source, task))
+
+            specialization = self._stages.get_or_build(key, build)
+            stage = specialization.stage
+            found = deciding_inputs(stage, self._nodes, values) - self._deciding
+            if not found:
+                return specialization
+            # By these values one stage does the work of two. This one would give the same answer,
+            # and does to a thread that has it; a later process reads its record, and so learns
+            # from it what decides, without a translation.
+            write_record(stage)
+            with self._lock:
+                self._deciding |= found
+            self._stages.clear()
+
+    def _next(self, stage: Stage, values: Values) -> Specialization:
+        """Return the stage after another one, which gave `values`."""
+
+        def build() -> Specialization:
+            return Specialization(stage_of(self._source, stage.next_task(values), stage))
+
+        return self._stages.get_or_build((stage, stage.key_of_next(values)), build)
+
+    def _key(self, values: Mapping[str, Any]) -> Hashable:
         """Return what the first stage depends on."""
-        names: Any = self._names
+        names: Any = self._inputs
         if len(values) != len(names):  # some defaults are given too
             names = sorted(values)
         key: list[Any] = []
@@ -88,49 +144,4 @@ class Programs:
             key += [getattr(value, "shape", None), getattr(value, "dtype", None)]
             if name in self._deciding:
                 key.append(np.asarray(value).tobytes())
-        return tuple(key) if names is self._names else (*names, *key)
-
-    def _run(self, stage: Stage, key: Hashable, values: Values) -> Values:
-        with jax.enable_x64(True):
-            while True:
-                self._touch(key)
-                if self._device is None:
-                    self._compute(stage, values)
-                else:
-                    with jax.default_device(self._device):
-                        self._compute(stage, values)
-                if not stage.left:
-                    return values
-                key = (id(stage), stage.key(values))
-                following = self._stages.get(key)
-                if following is None:
-                    with self._lock, jax.default_device(self._device):
-                        following = self._stages.get(key)
-                        if following is None:
-                            following = stage.next(values, self._wanted)
-                            following.before = stage  # which keeps its identity
-                            self._keep(key, following)
-                stage = following
-
-    def _compute(self, stage: Stage, values: Values) -> None:
-        if stage.is_compiled:
-            stage.run(values)
-            return
-        with self._lock:  # or each thread would compile it
-            stage.run(values)
-
-    def _keep(self, key: Hashable, stage: Stage) -> None:
-        self._stages[key] = stage
-        while len(self._stages) > self._limit:
-            _, old = self._stages.popitem(last=False)
-            old.drop()
-            self._dropped += 1
-            if self._dropped % _COLLECTED == 0:
-                del old
-                gc.collect()  # programs hold each other: memory would grow until Python looks
-
-    def _touch(self, key: Hashable) -> None:
-        try:
-            self._stages.move_to_end(key)
-        except KeyError:  # another thread dropped it
-            return
+        return tuple(key) if names is self._inputs else (*names, *key)
