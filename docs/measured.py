@@ -532,8 +532,8 @@ PLATFORMS = """\
 # Where the tests ran
 
 `pytest --ran benchmarks/results/ran.json` adds a row. Each row is one run of the tests on one
-device, in the types and at the feature levels of each operator. `tests/test_libtpu.py` compiles
-every operator for a TPU and runs none.
+device, in the types and at the feature levels of each operator. `tests/devices/test_libtpu.py`
+compiles every operator for a TPU and runs none.
 """
 
 

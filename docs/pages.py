@@ -36,7 +36,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
 
 import measured  # noqa: E402
-from facts import Example, examples  # noqa: E402  (tests/facts.py)
+from documented_facts import Example, examples  # noqa: E402  (in tests)
 from pictures import curve, example_picture  # noqa: E402
 
 LEARN = "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-"

@@ -186,8 +186,8 @@ INTRODUCTION = """# Conformance
 
 Operators against other people's tests and other people's implementations.
 `python tests/conformance/report.py` runs all of it and writes this page; the tests
-(`tests/test_conformance.py`) run a sample of the three suites, and all random cases, and compare
-the page with them. The nightly command runs every case.
+(`test_conformance.py` beside it) run a sample of the three suites, and all random cases, and
+compare the page with them. The nightly command runs every case.
 
 ONNX's tests go through `dml_jax.load_onnx`, which makes each of them a graph of DirectML
 operators. Where ONNX and DirectML differ, ONNX's answer is the right one, and the graph computes it

@@ -1,0 +1,1360 @@
+"""The bench: what its cells are, what their times mean, what it prints; and the comparisons."""
+
+import csv
+import errno
+import importlib.util
+import itertools
+import json
+import math
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from forms import compiled_soon
+from kernel_shares import REST, kinds_of, shares, shares_of
+
+import dml_jax
+from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
+from dml_jax.bench import compare, expressions, html, limits, measure, memory, peers, report, runs
+from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
+from dml_jax.bench.measure import Bench
+from dml_jax.bench.measured_functions import Plain, type_name
+from dml_jax.bench.memory import Data
+from dml_jax.bench.network_cells import cells_of_graph, kernels
+from dml_jax.bench.operation_counts import operations
+from dml_jax.bench.peers import difference
+from dml_jax.bench.rows import Results, Row
+from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
+from dml_jax.cli import cli
+from dml_jax.cli.bench import _print
+from dml_jax.dxdispatch.model import load_model
+from dml_jax.errors import install_command
+from dml_jax.graph.parts import ArrayType
+from dml_jax.rewrite.channels_last import ChannelsLast
+from dml_jax.system import files
+
+ROOT = Path(__file__).parents[2]
+QUICK = ["--mb", "0.004", "--seconds", "0.001"]
+
+
+@pytest.fixture(autouse=True)
+def little_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times of tests mean nothing: they need not be of data that no cache holds."""
+    monkeypatch.setattr(memory, "MOST_SETS", 3)
+    monkeypatch.setattr(limits, "COPIED", 2**16)
+
+
+def bench(*words: str) -> Result:
+    return CliRunner(env={"COLUMNS": None}).invoke(cli, ["bench", *words])
+
+
+# The cells.
+
+
+@pytest.mark.parametrize("elements", [1, 10_000, 2**20, 2**24])
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_typical_uses_have_the_type_and_about_the_elements(name: str, elements: int):
+    for data_type in (*TYPES, "UINT32"):
+        for use in OPERATORS[name].typical(elements, data_type):
+            largest = max((*use.inputs, *use.outputs), key=lambda t: math.prod(t.sizes))
+            assert largest.data_type.name == data_type
+            assert 0.75 * elements - 100 <= math.prod(largest.sizes) <= 1.5 * elements + 100
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+def test_a_representative_accepts_the_types_of_the_table(name: str):
+    assert {type_name(c.tensor) for c in cells([name])} == {"FLOAT32", "FLOAT16", "UINT8"}
+
+
+def test_an_operator_has_no_typical_use_of_a_type_that_it_refuses(monkeypatch):
+    assert OPERATORS["DML_OPERATOR_TILE"].typical(100, "FLOAT64") == []
+    assert {u.function.name for u in Reduce.typical(100, "UINT8")} == {  # pyright: ignore
+        *("ARGMIN", "ARGMAX", "MIN", "MAX")  # the functions with UINT8 on the operator's page
+    }
+    with pytest.raises(DmlError, match=r"be a type that TILE accepts .*, got FLOAT64"):
+        cells(["TILE"], ["FLOAT64"])
+    with pytest.raises(DmlError, match="did you mean 'REDUCE'"):
+        cells(["REDUCES"])
+    monkeypatch.setattr(OPERATORS["DML_OPERATOR_TILE"], "typical", lambda elements, data_type: [])
+    with pytest.raises(DmlError, match=r"^TILE: expected typical to describe a use"):
+        cells(["TILE"])
+
+
+def test_each_cell_has_a_name_of_its_own():
+    found = cells(list(OPERATORS), mebibytes=[0.01])
+    assert len({cell.name for cell in found}) == len(found)
+    assert {cell.operator for cell in found} == {op.short_name for op in OPERATORS.values()}
+    assert "REDUCE LOG_SUM_EXP axes=[1] FLOAT16[1,32,16,8]" not in {c.name for c in found}
+    assert any(c.name.startswith("REDUCE LOG_SUM_EXP axes=[1] FLOAT16[") for c in found)
+
+
+def test_bytes_are_those_of_the_arrays():
+    """As many as NumPy's arrays have that go in and come out."""
+    for cell in cells(mebibytes=[0.01]):
+        arrays = [np.zeros(t.sizes, t.dtype) for t in cell.function.inputs]
+        results = jax.tree.leaves(jax.eval_shape(cell.function, *arrays))
+        out = sum(np.empty(r.shape, r.dtype).nbytes for r in results)
+        assert cell.bytes == sum(a.nbytes for a in arrays) + out
+
+
+# The data.
+
+
+TABLE, ROWS = jax.ShapeDtypeStruct((500, 16), jnp.float32), 4 * 16 * 4
+LOOKED_UP: dict[str, tuple[Any, int]] = {
+    "rows": (lambda table: jax.jit(lambda t: t[jnp.arange(4)])(table), 2 * ROWS),
+    "a part": (lambda table: table.T[:, 10:14], 2 * ROWS),
+    "a part of another type": (lambda table: table.astype(jnp.int8)[:4], ROWS + ROWS // 4),
+    "a row at a computed place": (
+        lambda table: jax.lax.dynamic_slice(table, (jnp.argmax(table[0]), 0), (4, 16)),
+        2 * ROWS + ROWS // 4,
+    ),
+    "more rows than there are": (lambda table: table[jnp.zeros(600, int)], (500 + 600) * 64),
+    "GATHER": (lambda table: dml_jax.gather(table, jnp.zeros((1, 4), int), axis=0), 2 * ROWS),
+    "GATHER_ELEMENTS": (
+        lambda table: dml_jax.gather_elements(table, jnp.zeros((4, 16), int), axis=0),
+        2 * ROWS,
+    ),
+    "SCATTER": (
+        lambda table: dml_jax.scatter_elements(table, jnp.zeros((4, 16), int), table[:4], axis=0),
+        2 * 500 * 64,
+    ),
+    "sizes": (lambda table: jnp.zeros(table.shape[1:], jnp.float32), 64),
+    "both": (lambda table: table[:4] + table.sum(), 500 * 64 + ROWS),
+    "itself": (lambda table: [table[:4], table.reshape(-1)], 2 * 500 * 64 + ROWS),
+    "a loop": (
+        lambda table: jax.lax.fori_loop(0, 3, lambda k, y: y + table[k], table[0]),
+        501 * 64,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOOKED_UP)
+def test_of_a_table_the_rows_move_that_are_read(kind: str):
+    function, size = LOOKED_UP[kind]
+    inputs, outputs = (
+        [ArrayType(x.dtype, x.shape) for x in jax.tree.leaves(some)]
+        for some in (TABLE, jax.eval_shape(function, TABLE))
+    )
+    assert Cell("", "", Plain(function, inputs, outputs)).bytes == size
+
+
+def test_random_data_is_fresh_and_in_range():
+    data, tensor = Data(jax.devices()[0]), TensorDesc("FLOAT32", [64, 64])
+    first, second = (np.asarray(data.array(tensor)) for _ in range(2))
+    for array in (first, second):
+        assert -1 <= array.min() < -0.9
+        assert 0.9 < array.max() < 1
+        assert len(np.unique(array)) > 4000  # of 4096
+    assert (first != second).mean() > 0.99
+    for name in ("INT8", "UINT8", "INT32", "UINT32"):
+        whole = np.asarray(data.array(TensorDesc(name, [4096])))
+        assert (whole.dtype.name, whole.min(), whole.max()) == (name.lower(), 1, 15)
+
+
+def test_an_operator_says_the_range_of_its_inputs(monkeypatch: pytest.MonkeyPatch):
+    data = Data(jax.devices()[0])
+    (reduced,) = cells(["REDUCE"], ["FLOAT32"], [0.1], 1)
+    ((x,), _) = data.sets(reduced.function, 2)
+    assert 0.5 <= float(x.min()) < float(x.max()) < 1.5  # logarithms, and products of many
+    monkeypatch.setattr(Reduce, "domain", classmethod(lambda cls, field: (0, 3)))
+    (reduced,) = cells(["REDUCE"], ["INT32"], [0.1], 1)
+    ((x,), _) = data.sets(reduced.function, 2)
+    assert set(np.unique(np.asarray(x)).tolist()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_donated_memory_holds_the_outputs(monkeypatch, queued: bool):
+    monkeypatch.setattr("dml_jax.bench.memory.is_queued", lambda device: queued)
+    tensor, device = TensorDesc("FLOAT32", [8, 128]), jax.devices()[0]
+    inputs = [(jnp.full(tensor.sizes, k, jnp.float32),) for k in range(3)]
+    found = {
+        way: memory.contender(lambda x: x * 2, inputs, device, outputs)
+        for way, outputs in (("donated", [tensor]), ("allocated", ()))
+    }
+    calls = range(1 if queued else 3)  # of which each does all sets, or one
+    results = {way: [y for k in calls for (y,) in one.call(k)] for way, one in found.items()}
+    for ys in results.values():
+        assert [float(y[3, 3]) for y in ys] == [0.0, 2.0, 4.0]
+    places = [y.unsafe_buffer_pointer() for y in results["donated"]]
+    again = [y for k in calls for (y,) in found["donated"].call(k)]
+    assert [y.unsafe_buffer_pointer() for y in again] == places
+    assert all(y.is_deleted() for y in results["donated"])
+    ((y,), *_) = found["allocated"].call(0)
+    assert y.unsafe_buffer_pointer() not in places
+    assert not any(y.is_deleted() for y in results["allocated"])
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_the_time_is_of_one_set(monkeypatch, queued: bool):
+    monkeypatch.setattr("dml_jax.bench.memory.is_queued", lambda device: queued)
+    inputs, done = [(jnp.full((4,), k, jnp.float32),) for k in range(4)], []
+    outputs = [TensorDesc("FLOAT32", [4])]
+    contender = memory.contender(lambda x: x + 0, inputs, jax.devices()[0], outputs)
+    clock = Clock(monkeypatch)
+
+    def timed(index: int) -> None:
+        results: Any = contender.call(index)
+        done.extend(float(x[0]) for (x,) in results)
+        clock.now += len(results)
+
+    times = interleaved({"": Contender(timed, sets=contender.sets)}, 4)
+    assert times[""].median == 1.0
+    assert {*done} == {0.0, 1.0, 2.0, 3.0}
+
+
+# The times.
+
+
+class Clock:
+    """Time that only the contenders spend."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.now = 0.0
+        monkeypatch.setattr("dml_jax.bench.timing.time.perf_counter", lambda: self.now)
+        monkeypatch.setattr("dml_jax.bench.timing.time.sleep", lambda seconds: None)
+
+    def spending(self, *seconds: float) -> tuple[Contender, list[int]]:
+        """A contender whose calls take these times in turn, and the sets that it was given."""
+        sets: list[int] = []
+
+        def call(index: int) -> None:
+            self.now += seconds[len(sets) % len(seconds)]
+            sets.append(index)
+
+        return Contender(call), sets
+
+
+def test_medians_and_quartiles_of_interleaved_samples(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    steady, sets = clock.spending(1.0)
+    # Two calls to warm up, then five samples, each behind a call that does not count.
+    counted = [1.0, 2.0, 3.0, 4.0, 100.0]
+    uneven, _ = clock.spending(9.0, 9.0, *(t for sample in counted for t in (50.0, sample)))
+    times = interleaved({"steady": steady, "uneven": uneven}, 4, samples=5, seconds=1e9)
+    assert (times["steady"].median, times["steady"].samples, times["steady"].calls) == (1, 5, 1)
+    assert (times["uneven"].low, times["uneven"].median, times["uneven"].high) == (2, 3, 4)
+    assert set(sets) == {0, 1, 2, 3}  # the sets are gone through in turn
+
+
+def test_short_calls_are_put_together_and_slow_ones_given_up(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    contenders = {
+        name: clock.spending(s)[0]
+        for name, s in {"fast": 1e-6, "slow": 5e-6, "slowest": 1e-4, "kept": 1e-4}.items()
+    }
+    times = interleaved(contenders, samples=9, sample_seconds=1e-3, keep={"kept"})
+    assert times["fast"].median == pytest.approx(1e-6)
+    assert times["fast"].calls == 1000
+    counts = {name: t.samples for name, t in times.items()}
+    assert counts == {"fast": 9, "slow": 3, "slowest": 3, "kept": 9}
+
+
+def test_one_that_was_slow_once_is_not_given_up(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    # Two calls to warm up; before each sample one that does not count.
+    spent = [1.0, 1.0, 1.0, 100.0, *[1.0] * 8]
+    contenders = {"steady": clock.spending(1.0)[0], "once slow": clock.spending(*spent)[0]}
+    times = interleaved(contenders, samples=5, seconds=1e9)
+    assert (times["once slow"].samples, times["once slow"].median) == (5, 1)
+
+
+def queueing(clock: Clock, queue: float, work: float) -> Contender:
+    """Calls that take the host so long to queue, and then the device to do."""
+    begin, hear, done = 2e-4, 5e-4, [0.0]
+
+    def reached(seconds: float) -> float:
+        clock.now += queue
+        done[0] = max(done[0], clock.now + begin) + seconds
+        return done[0]
+
+    def mark() -> Mark:
+        at = reached(0.0) + hear
+        return Mark(lambda: clock.now >= at, lambda: setattr(clock, "now", max(clock.now, at)))
+
+    return Contender(lambda _: reached(work), mark=mark)
+
+
+def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPatch):
+    """However long it takes to begin, and the host to queue, and to hear that it is done."""
+    contender = queueing(Clock(monkeypatch), queue=3e-5, work=1e-3)
+    times = interleaved({"": contender}, samples=5, seconds=1e9)[""]
+    assert times.calls > 1
+    assert [times.low, times.median, times.high] == pytest.approx([1e-3] * 3)
+
+
+@pytest.mark.parametrize("queue", [1e-3, 1.0])
+def test_what_waits_for_the_host_takes_what_the_host_takes(monkeypatch, queue: float):
+    contender = queueing(Clock(monkeypatch), queue, work=1e-5)
+    times = interleaved({"": contender}, samples=5, seconds=1e9, sample_seconds=2e-2)[""]
+    # A mark is queued, and heard of, beside the calls.
+    assert queue <= times.median <= queue * (1 + 2 / times.calls)
+
+
+def test_several_devices_are_through_when_all_are(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dml_jax.bench.timing.is_queued", lambda device: True)
+    devices, results = jax.devices()[:2], []
+    contender = jax_contender(lambda _: results.append(jnp.zeros(3)) or results[-1], *devices)
+    assert contender.mark is not None
+    mark = contender.mark()
+    numbers = mark.wait()
+    assert mark.passed()
+    assert [number.devices() for number in numbers] == [{device} for device in devices]  # pyright: ignore
+    sample = contender.sample(iter(range(9)), 3)
+    assert sample.took > 0 and len(results) == 4
+
+
+def test_shares_are_of_the_copy_that_was_timed_in_turn():
+    run = Bench(jax.devices()[0], 0.001, memory.WAYS)
+    (row,) = run.run(cells(["REDUCE"], ["FLOAT32"], [1], 1))
+    assert set(row.seconds) == {"donated", "allocated", "copy"}
+    if jax.default_backend() == "cpu":
+        assert row.copy_bytes == 2 * limits.COPIED
+    share = row.bytes / row.time() / (row.copy_bytes / row.time("copy"))
+    assert row.share == pytest.approx(share)
+    assert Row.from_json(json.loads(json.dumps(row.to_json()))).share == pytest.approx(
+        share, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("cache", "free", "rotated"),
+    [
+        (None, None, 2**28),
+        (2**20, 2**40, 2**28),
+        (2**29, 2**40, 2**30),
+        (2**29, 2**32, 2**29),
+        (2**29, 2**20, 2**28),
+    ],
+)
+def test_data_is_more_than_the_last_caches_hold(
+    monkeypatch: pytest.MonkeyPatch, cache: int | None, free: int | None, rotated: int
+):
+    monkeypatch.setattr(memory, "MOST_SETS", 64)
+    monkeypatch.setattr(memory, "last_cache_bytes", lambda: cache)
+    monkeypatch.setattr(memory, "host_bytes", lambda: free)
+    cpu = jax.devices("cpu")[0]
+    assert memory.sets_moving(2**26, cpu) == rotated / 2**26
+    assert memory.sets_moving(2**40, cpu) == 2
+    assert memory.sets_moving(1, cpu) == 64  # at most
+
+
+# The command.
+
+
+def test_the_table_fits_and_has_a_legend():
+    result = bench("--operator", "depth_to_space1", "--dtype", "float32", "-v", *QUICK)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert re.match(r"copy [\d.,]+ GB/s \(FLOAT32\)", lines[1])
+    head = " ".join(lines[2].split())
+    assert head == "Operator Largest tensor MiB Time Allocated GB/s Copy Of copy"
+    rows = [line for line in lines if "FLOAT32[" in line]
+    assert len(rows) == 4  # two blocks, two orders
+    assert re.search(r"FLOAT32\[[\d,]+\] +[\d.]+ +[\d.]+ [mu]s ± *\d+% +[\d.]+ [mu]s +", rows[0])
+    assert any(line.startswith("MiB: bytes that must move") for line in lines)
+
+
+def row(seconds: float = 1.0, copy: float = 1.0, **changes: Any) -> Row:
+    """A cell of 2 MiB, beside a copy of as many bytes."""
+    known = {"bytes": 2**21, "operations": 0.0}
+    known |= {"copy_bytes": 2**21, "seconds": {"donated": [seconds], "copy": [copy]}}
+    known |= {"spread": {"donated": [0.0]}} | changes
+    name = known.pop("name", "TILE FLOAT32[8]")
+    return Row(name, "TILE", "", "arrangement", "FLOAT32", [8], **known)
+
+
+def test_no_column_of_a_wide_table_is_cut_off(capsys: pytest.CaptureFixture[str]):
+    peers = ("jnp", "numpy", "torch", "torch.compile", "onnxruntime", "cupy")
+    seconds = {name: [1.0] for name in ("donated", "allocated", "copy", *peers)}
+    wide = replace(row(), seconds=seconds)
+    tabled = report.tabled([wide], False)
+    _print(report.rich_table(*tabled), report.COLUMNS)
+    head, texts = capsys.readouterr().out.splitlines()
+    assert head.split() == " ".join(tabled[0]).split()
+    assert texts.split() == " ".join(tabled[1][0]).split()
+
+
+def test_small_cells_are_not_summed_up():
+    assert report.summary([row(bytes=2**19)]).startswith("No cell moves 1 MiB or more")
+    said = report.summary([row(2.0), row(8.0), row(bytes=2**19)])
+    assert "cells of 1 MiB or more reach 0.25 (geometric mean over 2). The lowest:" in said
+    assert "0.12  TILE FLOAT32[8]" in said
+
+
+def test_of_a_program_alone_nothing_is_summed_up():
+    """`--network net.onnx --filter "whole program"` has no operators beside."""
+    assert report.summary([replace(row(), operator=report.PROGRAM)]) == ""
+
+
+def test_the_roof_is_the_lower_limit():
+    """Memory takes 1 s; 40 operations at 8 a second take 5 s."""
+    assert row(20.0, copy=1.0).of_roof == pytest.approx(1 / 20)
+    assert row(20.0, operations=40, peak=8).of_roof == pytest.approx(5 / 20)
+    assert row(20.0, operations=4, peak=8).of_roof == pytest.approx(1 / 20)
+
+
+@pytest.mark.parametrize("peak", [0.0, 8.0])
+def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The chart's axis is the number of the table, though the copy beside a cell was slow."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+
+    draw, dots = Axes.scatter, []
+    works = {"operations": 1e9 * peak, "peak": peak}
+    both = [row(t, c, **works) for t, c in ((2.0, 1.0), (4.0, 3.0))]
+    both[1].name = "another"
+
+    def seen(self: Axes, x: float, y: float, **options: Any) -> Any:
+        dots.append((x, y))
+        return draw(self, x, y, **options)
+
+    monkeypatch.setattr(Axes, "scatter", seen)
+    report.draw("", both, tmp_path / "x.svg")
+    head, texts = report.tabled(both)
+    column = [float(text[head.index("GFLOP/s" if peak else "Of copy")]) for text in texts]
+    places = [y if peak else x for x, y in dots]
+    assert places == pytest.approx(column, rel=0.01)
+
+
+def test_names_beside_dots_cover_nothing():
+    """Neither each other, nor a dot, though the dots lie close together."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    rows = [
+        replace(row(1 + k / 50, operations=1e9, peak=1e10), name=f"{k}", operator=f"GATHER_ND_{k}")
+        for k in range(40)
+    ]
+    figure = report.chart("", rows)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    boxes = [Text.get_window_extent(text) for text in axes.texts]
+    dots = [axes.transData.transform(dots.get_offsets())[0] for dots in axes.collections]
+    assert [text.get_text() for text in axes.texts] == [f"GATHER_ND_{k}" for k in range(39, 29, -1)]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+
+
+def test_a_busy_machine_is_called_so():
+    copies = [row(copy=2**21 / rate / 1e9) for rate in (4, 8)]
+    assert report.busy(copies) == "The FLOAT32 copy varied from 4 to 8 GB/s: the machine is busy."
+    assert report.busy(copies[:1]) == ""
+
+
+def test_an_interrupted_run_says_how_much_it_wrote(tmp_path: Path, monkeypatch: Any):
+    def interrupted(self: Bench, cell: Cell) -> Row:
+        if "done" in vars(self):
+            raise KeyboardInterrupt
+        vars(self)["done"] = True
+        return row()
+
+    monkeypatch.setattr(Bench, "row", interrupted)
+    target = tmp_path / "found.json"
+    result = bench("--operator", "JOIN", "--dtype", "FLOAT32", "--json", str(target), *QUICK)
+    count = len(cells(["JOIN"], ["FLOAT32"], [0.004]))
+    assert result.exit_code == 130
+    assert f"Written to '{target}' (1 of {count} cells)" in result.stdout
+    assert json.loads(target.read_text())["interrupted"] is True
+
+
+def test_an_interrupted_run_of_processes_counts_the_cells_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(command: Any, results: Results, *others: Any) -> Any:
+        results.cells, results.complete = 5, 1
+        for name in "ab":
+            results.add(replace(row(), name=name))
+            yield row()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "in_processes", interrupted)
+    result = bench("--operator", "JOIN", "-o", str(tmp_path / "found.json"))
+    assert "(2 of 5 cells, 1 of them complete)" in result.stdout
+
+
+@pytest.mark.parametrize("disk", ["during", "at the end"])
+def test_on_a_full_disk_the_other_files_are_written(disk: str, tmp_path: Path, monkeypatch: Any):
+    """One line; the table is printed, and what the file had before stays."""
+    full, other = tmp_path / "full.json", tmp_path / "other.csv"
+    full.write_text("before")
+    write, writes = files.write_whole, []
+
+    def filled(target: Path, *arguments: Any) -> None:
+        writes.append(target)
+        if target != full or (disk == "at the end" and len(writes) == 1):
+            return write(target, *arguments)
+        with files.beside(target, "the file"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dml_jax.bench.rows.write_whole", filled)
+    monkeypatch.setattr(Bench, "row", lambda self, cell: row())
+    words = ["--operator", "TILE", "--dtype", "FLOAT32", *QUICK, "--processes", "1"]
+    result = bench(*words, "-o", str(full), "-o", str(other))
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"expected the file '{full}' to be one that can be written, got No space left on device\n"
+    )
+    assert "TILE" in result.stdout and f"Written to '{other}'" in result.stdout
+    assert other.read_text().count("\nTILE") == 1
+    if disk == "during":
+        assert full.read_text() == "before"
+    else:
+        assert len(Results.load(full).rows) == 1  # what was kept during the run
+
+
+@pytest.mark.parametrize("error", [MemoryError(), jax.errors.JaxRuntimeError("device is busy")])
+def test_a_device_that_fails_is_one_line(error: Exception, monkeypatch: pytest.MonkeyPatch):
+    def fails(*arguments: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("dml_jax.bench.measure.Data", fails)
+    result = bench("--operator", "TILE", *QUICK)
+    assert result.exit_code == 1
+    assert result.stderr == f"The device failed: {str(error) or 'MemoryError'}\n"
+
+
+def test_a_process_that_ends_leaves_the_other_cells(tmp_path: Path):
+    """As one does that the system ends because memory does not suffice."""
+    program = (
+        "import json, sys\n"
+        "done = json.load(sys.stdin)\n"
+        "print(json.dumps({'names': ['large', 'TILE FLOAT32[8]']}), flush=True)\n"
+        "if 'large' not in done:\n"
+        "    print(json.dumps({'begun': 'large'}), flush=True)\n"
+        "    sys.exit(137)\n"
+        "if len(done) < 2:\n"
+        f"    print(json.dumps({{'row': {row().to_json()}}}))\n"
+    )
+    results = Results()
+    command = [sys.executable, "-c", program]
+    found = [*runs.in_processes(command, results, 2, 0.0, lambda *_: None)]
+    assert [one.name for one in found] == ["TILE FLOAT32[8]"] * 2
+    assert results.failed == {"large": "status 137"}
+    assert (results.complete, results.cells) == (1, 2)
+
+
+def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
+    """Every five seconds where it is no terminal, with the time that is left."""
+    seconds = iter(range(0, 1000, 3))
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
+    result = bench("--operator", "TILE", "--dtype", "FLOAT32", *QUICK, "--json")
+    assert re.match(r"\[2/3, \d+ (min|s) left\] TILE repeats=\[4,1,1,1\] FLOAT32\[", result.stderr)
+    assert len(json.loads(result.stdout)["cells"]) == 3
+
+
+def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
+    seconds = iter(range(0, 1000, 7))
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
+    result = bench("--quick", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"Time is up; not complete: \d of \d cells", result.stderr)
+    assert len([line for line in result.stdout.splitlines() if "FLOAT32[" in line]) >= 1
+
+
+def test_the_command_writes_each_kind_of_file(tmp_path: Path):
+    files = [tmp_path / "deep" / f"x{end}" for end in (".csv", ".md", ".html", ".png", ".json")]
+    words = [word for file in files for word in ("-o", str(file))]
+    words += ["--operator", "SPLIT", "--dtype", "INT64", *QUICK, "--processes", "1"]
+    result = bench(*words, "-a", "cpu")
+    assert result.exit_code == 0, result.output
+    sheet, table, page, picture, data = files
+    assert f"Drawn to '{picture}'" in result.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    found = Results.load(data)
+    assert found.environment["platform"] == "cpu"
+    assert found.environment["os"] and found.environment["commit"] is not None
+    assert {r.data_type for r in found.rows.values()} == {"INT64"}
+    (head, *lines) = csv.reader(sheet.read_text().splitlines())
+    assert head[:2] == ["operator", "variant"] and "donated_seconds" in head
+    for line, one in zip(lines, found.rows.values(), strict=True):
+        assert float(line[head.index("donated_seconds")]) == pytest.approx(one.time(), rel=1e-3)
+    assert table.read_text().count("\n| `SPLIT") == len(lines)
+    text = page.read_text()
+    assert text.count("<g data-cell>") == len(lines) and text.count("<tr>") == len(lines) + 1
+    assert "http" not in text  # one file
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+PROBE = """<script>
+const times = () => [...document.querySelectorAll("tbody tr")].map(row => row.cells[4].textContent);
+const before = times(), found = [before];
+for (const _ of "12") { document.querySelectorAll("th")[4].click(); found.push(times()); }
+document.title = JSON.stringify(found);
+console.error("the end");
+</script></body>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed (apt-get install chromium)")
+def test_a_browser_opens_the_page_without_an_error(tmp_path: Path):
+    page, times = tmp_path / "x.html", ["2 s", "300 us", "40 ms"]
+    works = {"operations": 1e6, "peak": 1e9}
+    kept = [row(t, name=n, **works) for t, n in ((2.0, "a"), (3e-4, "b"), (0.04, "c"))]
+    page.write_text(
+        html.page(Results(rows={r.name: r for r in kept}), "x").replace("</body>", PROBE)
+    )
+    own = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'own'}"]
+    command = [str(BROWSER), *own, "--enable-logging=stderr", "--virtual-time-budget=1000"]
+    command += ["--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert len(said) == 1 and '"the end"' in said[0]
+    title = re.search("<title>(.*)</title>", done.stdout)
+    assert title is not None
+    before, down, up = ([t.split(" ±")[0] for t in column] for column in json.loads(title[1]))
+    assert before == times
+    assert down == [times[0], times[2], times[1]] and up == down[::-1]
+    assert done.stdout.count("<g data-cell") == 3
+
+
+def test_cells_are_chosen_by_words_and_sizes():
+    words = ["--operator", "REDUCE", "--list", "--dtype", "FLOAT32", "--mb", "8"]
+    assert bench(*words, "--filter", "SUM axis 0").stdout.splitlines() == [
+        "REDUCE SUM axes=[0] FLOAT32[2,64,128,128]",
+        "REDUCE SUM axes=[0,1,2,3] FLOAT32[2,64,128,128]",
+    ]
+    for exact in ("SUM axes=[0]", "sum axis 0 float32", "SUM axes=[0] FLOAT32[2,64,128,128]"):
+        listed = bench(*words, "--filter", exact).stdout
+        assert listed == "REDUCE SUM axes=[0] FLOAT32[2,64,128,128]\n"
+    words = ["--operator", "CONVOLUTION", "--dtype", "BFLOAT16", "--list"]
+    assert bench(*words, "--sizes", "2,8,16,16").stdout == "CONVOLUTION BFLOAT16[2,8,16,16]\n"
+    named = bench(*words, "--sizes", "input=2,8,16,16,filter=24,8,3,3")
+    assert named.stdout == "CONVOLUTION BFLOAT16[2,24,16,16]\n"
+    wrong = bench(*words, "--sizes", "inputs=2,8,16,16")
+    assert "expected --sizes to name an input of input, filter, got 'inputs'" in wrong.stderr
+    family = bench("--family", "matrix", "--gradient", "--dtype", "FLOAT32", "--list")
+    assert "GEMM gradient NONE" in family.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--gradient"],
+        ["--vmap", "3"],
+        ["--dtype", "BFLOAT16"],
+        ["--gradient", "--vmap", "3", "--dtype", "BFLOAT16"],
+    ],
+)
+def test_transformed_operators_are_beside_their_expressions(words: list[str]):
+    words += [] if "--dtype" in words else ["--dtype", "FLOAT32"]
+    words += ["--operator", "REDUCE", "--filter", "L2", "--peers", "jnp,numpy", *QUICK, "--json"]
+    found = json.loads(bench(*words).stdout)["cells"]
+    assert found
+    for cell in found:
+        assert {"allocated", "jnp"} <= set(cell["seconds"])
+        for word in ("gradient", "vmap"):
+            assert (f"--{word}" in words) == (word in cell["name"])
+        assert "differs" not in cell
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed")
+def test_a_peer_that_is_missing_is_said():
+    assert "did you mean 'torch'?" in bench("--peers", "tork", *QUICK).stderr
+    result = bench("--peers", "cupy", *QUICK)
+    assert "pip install cupy" in result.stderr
+    result = bench("--operator", "GEMM", "--dtype", "FLOAT32", "--peers", "numpy,jnp", *QUICK)
+    assert "\nnumpy computes none of these cells." in result.stdout
+    assert "jnp computes" not in result.stdout
+
+
+def test_a_peer_that_lacks_memory_is_said(monkeypatch: pytest.MonkeyPatch):
+    def lacking(index: int) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setitem(peers.PEERS, "jnp", lambda *_: (Contender(lacking), ()))
+    words = ["--operator", "TILE", "--dtype", "FLOAT32", "--peers", "jnp", *QUICK, "--json"]
+    for cell in json.loads(bench(*words).stdout)["cells"]:
+        assert "RESOURCE_EXHAUSTED" in cell["differs"]["jnp"]
+        assert "allocated" in cell["seconds"]
+        assert "jnp" not in cell["seconds"]
+
+
+def test_a_cell_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch):
+    def fails(self: Bench, cell: Cell) -> Row:
+        if "repeats=[4," in cell.name:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nmore")
+        return row()
+
+    monkeypatch.setattr(Bench, "row", fails)
+    result = bench("--operator", "TILE", "--dtype", "FLOAT32", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "RESOURCE_EXHAUSTED: Out of memory" in result.stderr
+    assert "more\n" not in result.stderr
+    assert "TILE" in result.stdout
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="a GPU itself raises an error")
+def test_a_cell_that_needs_more_memory_than_is_free_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory, "host_bytes", lambda: 2**10)
+    result = bench("--operator", "TILE", "--dtype", "FLOAT32", *QUICK)
+    assert result.exit_code == 1
+    line = r"(?m)^Not measured: TILE .* GiB of memory are needed, and 0.0 GiB are free$"
+    assert re.search(line, result.stderr)
+
+
+def test_a_run_of_processes_goes_on_where_it_stopped(tmp_path: Path):
+    """A child process for each time; the file keeps the command line."""
+    target = tmp_path / "run.json"
+    words = ["--operator", "TILE", "--dtype", "UINT8", "--filter", "repeats=[4,", *QUICK]
+    result = bench(*words, "--processes", "2", "-o", str(target))
+    assert result.exit_code == 0, result.output
+    (one,) = Results.load(target).rows.values()
+    assert len(one.seconds["donated"]) == len(one.seconds["copy"]) == 2
+    kept = Results.load(target)
+    one.seconds = {name: times[:1] for name, times in one.seconds.items()}
+    kept.rows = {one.name: one}
+    kept.save(target)
+    assert bench("--resume", str(target)).exit_code == 0
+    (again,) = Results.load(target).rows.values()
+    assert len(again.seconds["donated"]) == 2
+    assert again.seconds["donated"][0] == pytest.approx(one.seconds["donated"][0])
+
+
+def test_limits_are_of_all_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "MULTIPLIED", 64)
+    monkeypatch.setattr(limits, "LARGEST", 2**17)
+    monkeypatch.setattr(limits, "COMBINED", (2**12,))
+    picture = tmp_path / "limits.svg"
+    devices = str(min(2, jax.device_count()))
+    words = ["--limits", "--dtype", "INT8", "--devices", devices, *QUICK[2:], "-o", str(picture)]
+    result = bench(*words)
+    assert result.exit_code == 0, result.output
+    kinds = {line.split(" ")[0] for line in result.stdout.splitlines()}
+    wanted = {"copy", "read", "write", "add", "product", "cache", "launch"}
+    combined = {"all-reduce", "all-gather"} if jax.device_count() > 1 else set[str]()
+    assert wanted | combined <= kinds
+    assert picture.read_text().count("INT8") >= 5
+
+
+def test_a_model_s_dispatchables_are_measured(monkeypatch: pytest.MonkeyPatch):
+    model = ROOT / "examples" / "models" / "pixel_shuffle.json"
+    words = ["bench", "--model", "-", "--json", "--seconds", "0.001"]
+    monkeypatch.chdir(model.parent)
+    result = CliRunner(env={"COLUMNS": None}).invoke(cli, words, input=model.read_text())
+    assert result.exit_code == 0, result.output
+    names = {c["operator"] for c in json.loads(result.stdout)["cells"]}
+    assert names >= set(load_model(model).dispatchables)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two equal products with a Relu behind each."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper, numpy_helper
+
+    weights = [np.eye(64, dtype=np.float32) * k for k in (2, 3)]
+    names = ["x", "a", "b", "c", "y"]
+    nodes = [
+        helper.make_node(
+            op, [names[k], *(["w" + str(k // 2)] if k % 2 == 0 else [])], [names[k + 1]]
+        )
+        for k, op in enumerate(["MatMul", "Relu", "MatMul", "Relu"])
+    ]
+    ends = [helper.make_tensor_value_info(n, 1, [64, 64]) for n in ("x", "y")]
+    held = [numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    path = tmp_path_factory.mktemp("network") / "two.onnx"
+    opset = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+    return path
+
+
+def test_each_operator_of_a_network_is_measured(network: Path, monkeypatch: pytest.MonkeyPatch):
+    """Equal ones once; the sum of their times stands beside the program's."""
+    monkeypatch.setattr(limits, "MULTIPLIED", 64)
+    words = ["--network", str(network), "--roofline", "--seconds", "0.001"]
+    result = bench(*words, "--peers", "onnxruntime")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    counts = {line[0]: line[-2:] for line in lines if line[:1] in (["GEMM"], ["ACTIVATION_RELU"])}
+    assert set(counts) == {"GEMM", "ACTIVATION_RELU"}
+    assert re.search(r"The operators take [\d.]+ [mu]s one by one, the program", result.stdout)
+    found = {c["operator"]: c for c in json.loads(bench(*words, "--json").stdout)["cells"]}
+    assert (found["GEMM"]["count"], found["ACTIVATION_RELU"]["count"]) == (2, 2)
+    assert found["GEMM"]["operations"] == 2 * 64**3
+    assert found["whole program"]["operations"] == 2 * (2 * 64**3 + 64**2)
+
+
+def test_a_profile_says_which_kernel_computes_a_node(network: Path, tmp_path: Path):
+    result = bench("--network", str(network), "--profile", str(tmp_path / "trace"))
+    assert result.exit_code == 0, result.output
+    assert [*(tmp_path / "trace").rglob("*.xplane.pb")]
+    assert [*(tmp_path / "trace").rglob("perfetto_trace.json.gz")]
+    found = json.loads((tmp_path / "trace" / "kernels.json").read_text())
+    nodes = [name for names in found.values() for name in names]
+    assert len(nodes) == len(set(nodes)) == 4
+
+
+def test_nodes_have_the_names_of_the_file(tmp_path: Path):
+    """Also after rewrites, and where a function or a weight that is read late makes the nodes."""
+    onnx: Any = pytest.importorskip("onnx")
+    node, opsets = onnx.helper.make_node, [onnx.helper.make_opsetid("", 17)]
+    body = [node("Mul", ["a", "a"], ["t"], name="inner"), node("Neg", ["t"], ["b"])]
+    function = onnx.helper.make_function("l", "Own", ["a"], ["b"], body, opsets)
+    nodes = [
+        node("Identity", ["w"], ["filter"], name="weights"),
+        node("Conv", ["x", "filter"], ["c"], name="stem", pads=[1, 1, 1, 1]),
+        node("Own", ["c"], ["o"], name="/model/own", domain="l"),
+        node("Softmax", ["o"], ["y"], name='the "head"', axis=1),
+        node("Relu", ["y"], ["z"]),
+    ]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4, 8, 8])
+        for name in "xz"
+    ]
+    weights = [onnx.numpy_helper.from_array(np.ones((4, 4, 3, 3), np.float32), "w")]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    imports = [*opsets, onnx.helper.make_opsetid("l", 1)]
+    path, named = tmp_path / "network.onnx", {"stem", "/model/own", 'the "head"', "Node 'z' (Relu)"}
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, functions=[function]), path)
+    result = bench("--network", str(path), "--profile", str(tmp_path / "trace"))
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "trace" / "kernels.json").read_text())
+    assert {name for names in found.values() for name in names} - {"weights"} == named
+    assert 'the "head"' not in found.get("", [])
+    result = bench("--network", str(path), "--seconds", "0.001", "--json")
+    rows = [Row.from_json(cell) for cell in json.loads(result.stdout)["cells"]]
+    assert {name for row in rows for name in row.nodes} - {"weights"} == named
+    _, texts = report.tabled(rows)
+    assert any(text[0] == "CONVOLUTION [1,4,8,8] [4,4,3,3] stem" for text in texts)
+    assert replace(rows[0], nodes=["a", "b", "c"]).labelled.endswith(" a +2")
+
+
+def test_a_node_stands_in_one_kernel():
+    text = """HloModule m
+%fused (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  %a = f32[4]{0} add(%p, %p), metadata={op_name="jit(f)/first/add"}
+  ROOT %b = f32[4]{0} negate(%a), metadata={op_name="jit(f)/second/neg"}
+}
+ENTRY %main (x: f32[4]) -> f32[4] {
+  %x = f32[4]{0} parameter(0), metadata={op_name="third"}
+  %one = f32[4]{0} fusion(%x), kind=kLoop, calls=%fused
+  ROOT %two = f32[4]{0} negate(%one), metadata={op_name="jit(f)/second/neg"}
+}
+"""
+    found = kernels(text, ["first", "second", "third"])
+    assert found == {"one": ["first"], "two": ["second"], "": ["third"]}
+
+
+def test_equal_operators_of_a_graph_are_one_cell():
+    builder = dml_jax.GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [4, 4]))
+    graph = builder.build(dml_jax.abs(dml_jax.abs(dml_jax.abs(x)) + x))
+    found = {cell.operator: cell.count for cell in cells_of_graph(graph)}
+    assert found == {"ELEMENT_WISE_ABS": 3, "ELEMENT_WISE_ADD": 1}
+
+
+def test_convolutions_of_channels_last_count_their_operations():
+    builder = dml_jax.GraphBuilder()
+    y = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 16, 8, 8]))
+    w = builder.constant(np.ones((16, 16, 3, 3), np.float32))
+    for _ in range(3):
+        y = dml_jax.convolution(y, w, start_padding=(1, 1), end_padding=(1, 1))
+    turned, count = ChannelsLast(always=True).once(builder.build(y))
+    (cell,) = (c for c in cells_of_graph(turned) if c.operator == "CONVOLUTION")
+    work = 2 * 16 * 8 * 8 * 16 * 3 * 3
+    assert (count, cell.count) == (3, 3)
+    assert (cell.variant, operations(cell.function)) == ("[1,16,8,8] [16,16,3,3]", work)
+    assert operations(turned) == 3 * work
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--operator", "REDUCT"], 2, "did you mean 'REDUCE'?"),
+        (["--operator", "REDUCE SUM"], 2, "(--operator REDUCE --filter 'SUM'), got 'REDUCE SUM'"),
+        (["--dtype", "FLOAT33"], 2, "did you mean 'FLOAT32'?"),
+        (["--operator", "softmax"], 2, "such as ACTIVATION_SOFTMAX, ACTIVATION_SOFTMAX1), got"),
+        (["--operator", "TILE,Join"], 2, "(one each: --operator TILE --operator Join), got 'TILE,"),
+        (["--operator", "jnp.sum"], 2, "(such as REDUCE), got 'jnp.sum'"),
+        (["--operator", "--seconds", "1"], 2, "got '--seconds'"),
+        (["--dtype", "float33"], 2, "got 'float33'"),
+        (["--mb", "16GB"], 2, "expected a number without a unit, such as 16, got '16GB'"),
+        (["--mb", "0"], 2, "0.0 is not in the range"),
+        (["--operator", "TILE", "--dtype", "UINT4"], 2, "be a type that TILE accepts"),
+        (["--device", "tpu:9"], 1, "no device matches 'tpu:9'"),
+        (["-a", "tpu:9"], 1, "no device matches 'tpu:9'"),
+        (["--model", "nowhere.json"], 1, "nowhere.json"),
+        (["--network", "nowhere.onnx"], 1, "nowhere.onnx"),
+        (["--model", "m.json", "--dtype", "INT8"], 2, "--model stands without --dtype."),
+        (["--network", "n.onnx", "--gradient"], 2, "--network stands without --gradient."),
+        (["--limits", "--mb", "8", "--vmap", "2"], 2, "--limits stands without --mb and --vmap."),
+        (["--sizes", "8,8", "--sizes", "9,9"], 2, "--sizes is given twice."),
+        (["--seconds", "1", "--quick", "--seconds=2"], 2, "--seconds is given twice."),
+        (["--exclude", "SUM"], 2, "No such option '--exclude'.\n"),
+        (["--operator", "GEMM", "--sizes", "5,2"], 2, "those of all inputs (a=5,2,b=...), got a\n"),
+        (["--sizes", "8,8", "--mb", "8"], 2, "--sizes stands without --mb."),
+        (["--compare", "a.json", "b.json", "--quick"], 2, "--compare stands without --quick."),
+        (
+            ["--compare", "a.json", "b.json", "-o", "c.svg"],
+            2,
+            "--compare writes .json, .md or .csv",
+        ),
+        (["--fail-above", "1.1"], 2, "--fail-above needs --compare."),
+        (["--profile", "x"], 2, "--profile needs --network or --model."),
+        (["--precision", "half"], 2, "'half' is not one of JAX's: default, high"),
+        (["--devices", "99"], 2, "expected --devices to be at most"),
+        (["--limits", "--dtype", "UINT8"], 2, "expected --dtype to be of FLOAT32, BFLOAT16"),
+        (["--cells", "nowhere.txt"], 2, "nowhere.txt"),
+        (["--filter", "nonsense", "--processes", "2"], 2, "expected --filter to be words"),
+        (["-o", "chart.gif"], 2, "end in .json, .csv, .md, .html, .svg or .png"),
+        (["--seconds", "0"], 2, "0.0 is not in the range"),
+        (["--sizes", "8x8"], 2, "'8x8' is not sizes, as 8,64,256,256"),
+        (["--filter", "nonsense"], 2, "expected --filter to be words of a cell's name"),
+        (["--resume", "nowhere.json"], 1, "expected the file 'nowhere.json' to be readable"),
+        (["--compare", "a.json", "b.json"], 1, "expected the file 'a.json' to be readable"),
+        (["--repeat-until", "x"], 2, "'x' is not a percentage"),
+        (["--repeat-until", "nan"], 2, "'nan' is not a percentage, as 5%."),
+        (["--shape", "8,8"], 2, "No such option '--shape' (--sizes 8,64,56,56)"),
+        (["--network", "n.onnx", "--profile", __file__], 2, "is a file"),
+    ],
+)
+def test_what_is_wrong_is_said(words: list[str], status: int, message: str):
+    result = bench(*words)
+    assert result.exit_code == status, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = bench("-o", "chart.svg")
+    assert result.exit_code == 1
+    assert install_command("show") in result.stderr
+
+
+def test_a_function_is_timed():
+    x = jnp.ones((64, 64), jnp.float32)
+    found = measure.time(lambda x, y: {"sum": x + y}, x, x)
+    assert found.time() > 0
+    assert found.bytes == 3 * 4 * 64 * 64
+    assert found.share > 0
+
+
+def test_arguments_are_those_of_jit():
+    """Trees of arrays of each type; the count of operations is that of the textbook."""
+    seen, x = [], jnp.ones((8, 8), jnp.float32)
+
+    def dense(weights: Any, pair: Any) -> Any:
+        seen.append((type(weights), type(pair)))
+        return pair[0] @ weights["w"], pair[1] @ weights["w"]
+
+    row = measure.time(dense, {"w": x}, (x, x), seconds=0.001)
+    assert set(seen) == {(dict, tuple)}
+    assert row.operations == 2 * 2 * 8**3
+    for array in (x > 0, x.astype(jnp.complex64), x.astype(jnp.int8), jax.random.key(0)):
+        assert measure.time(lambda x: [x, None], array, seconds=0.001).share > 0
+    for wrong in ("text", 2**70):
+        with pytest.raises(DmlError, match=r"arguments\[1\]\['a'\] to be an array, as jax.jit"):
+            measure.time(lambda x, y: x, x, {"a": wrong})
+
+
+def test_the_roof_of_a_network_is_that_of_its_products(tmp_path: Path, monkeypatch: Any):
+    """A language model's first input has integers."""
+    onnx: Any = pytest.importorskip("onnx")
+    monkeypatch.setattr(limits, "MULTIPLIED", 64)
+    weights = np.ones((64, 64), np.float32)
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "ids"], ["x"]),
+        onnx.helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    ids = onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [1, 8])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 8, 64])
+    tables = [onnx.numpy_helper.from_array(weights, name) for name in ("table", "w")]
+    path = tmp_path / "network.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [ids], [y], tables)), path)
+    result = bench("--network", str(path), "--roofline", "--seconds", "0.001", "--json")
+    peaks = {c["operator"]: c.get("peak") for c in json.loads(result.stdout)["cells"]}
+    assert peaks["whole program"] == peaks["GEMM"] > 0
+
+
+# The verdicts.
+
+
+class Medians:
+    """Tables of runs, drawn from the medians of processes that were recorded on a busy machine.
+
+    `noise` is the usual standard deviation of the logarithm of a time; processor time has half of
+    it. None keeps what was recorded, a factor of two and more.
+    """
+
+    def __init__(self, noise: float | None = None):
+        recorded = json.loads((ROOT / "tests" / "facts" / "bench_medians.json").read_text())[
+            "cells"
+        ]
+        self.dice, self.logs = random.Random(7), {}
+        for name, columns in recorded.items():
+            logs = [[math.log(x) for x in column] for column in columns]
+            middles = [statistics.median(column) for column in logs]
+            self.logs[name] = [[x - m for x in c] for c, m in zip(logs, middles, strict=True)]
+        usual = [
+            statistics.median(statistics.stdev(columns[k]) for columns in self.logs.values())
+            for k in (0, 2)
+        ]
+        wall, processor = (noise / usual[0], noise / 2 / usual[1]) if noise else (1.0, 1.0)
+        self.factors = [wall, wall, processor, processor]
+
+    def run(self, cells: int, processes: int, slower: float = 1.0) -> Results:
+        """Return a run of some cells, all of them slower by a factor."""
+        found = Results()
+        for name in [*self.logs][:cells]:
+            columns = self.logs[name]
+            drawn = [self.dice.randrange(len(columns[0])) for _ in range(processes)]
+            own, copy, used, copied = (
+                [math.exp(columns[k][i] * self.factors[k]) for i in drawn] for k in range(4)
+            )
+            one = row()
+            one.seconds = {"donated": [slower * x for x in own], "copy": copy}
+            one.processor = {"donated": [slower * x for x in used], "copy": copied}
+            one.name = name
+            found.add(one)
+        return found
+
+
+@pytest.mark.parametrize(("noise", "processes"), [(None, 5), (0.04, 5), (0.04, 12), (0.1, 12)])
+def test_equal_runs_have_no_changed_cell(noise: float | None, processes: int):
+    """At most one of a hundred tables; and of those that are not too noisy few are undecided."""
+    medians, changed, undecided = Medians(noise), 0, 0.0
+    for _ in range(100):
+        found = compare.compare(medians.run(12, processes), medians.run(12, processes))
+        changed += any(v.verdict in ("slower", "faster") for v in found)
+        undecided += sum(v.verdict == "undecided" for v in found) / len(found) / 100
+    assert changed <= 1
+    assert undecided <= 0.1 or noise is None or noise > 0.05
+
+
+def test_a_slow_down_of_a_tenth_is_found():
+    """In five named cells, in ten of ten tries."""
+    medians = Medians(0.04)
+    for _ in range(10):
+        found = compare.compare(medians.run(5, 12), medians.run(5, 12, slower=1.1))
+        assert [v.verdict for v in found] == ["slower"] * 5
+        assert all(v.ratio is not None and 1.05 < v.ratio < 1.15 for v in found)
+
+
+def test_the_comparison_is_a_table_with_an_exit_status(tmp_path: Path):
+    medians = Medians(0.01)
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    medians.run(3, 5).save(old)
+    medians.run(3, 5, slower=1.5).save(new)
+    result = bench("--compare", str(old), str(new), "--fail-above", "1.2")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == "3 slower, 0 faster, 0 same, 0 undecided"
+    assert bench("--compare", str(old), str(new), "--fail-above", "2").exit_code == 0
+    sheet = tmp_path / "x.csv"
+    bench("--compare", str(new), str(old), "-o", str(sheet))
+    assert [line[-1] for line in csv.reader(sheet.read_text().splitlines())] == [
+        "verdict",
+        *["faster"] * 3,
+    ]
+    assert (
+        json.loads(bench("--compare", str(new), str(old), "--json").stdout)[0]["verdict"]
+        == "faster"
+    )
+    lost = medians.run(3, 5)
+    name, other, _ = lost.rows
+    lost.failed[name] = "RESOURCE_EXHAUSTED"
+    lost.rows = {n: r for n, r in lost.rows.items() if n != other}
+    lost.save(new)
+    result = bench("--compare", str(old), str(new), "--fail-above", "9", "-o", str(sheet))
+    assert (result.exit_code, result.stderr) == (1, f"Not measured: {name}: RESOURCE_EXHAUSTED\n")
+    assert "1 failed, 1 missing" in result.stdout
+    lines = [*csv.reader(sheet.read_text().splitlines())]
+    assert lines[1:3] == [[name, "", "", "failed"], [other, "", "", "missing"]]
+    assert bench("--compare", str(new), str(old), "--fail-above", "9").exit_code == 0
+    del lost.failed[name]
+    lost.save(new)
+    result = bench("--compare", str(old), str(new), "--fail-above", "9", "--json")
+    assert (result.exit_code, json.loads(result.stdout)[0]["verdict"]) == (0, "missing")
+    medians.run(3, 4).save(new)
+    result = bench("--compare", str(old), str(new))
+    assert "expected a run to have the times of 5 processes of each cell" in result.stderr
+
+
+def test_a_cell_is_repeated_until_its_interval_is_narrow():
+    one = row()
+    one.seconds["donated"] = [1.0, 1.1, 0.9, 1.05, 0.95]
+    assert one.interval == pytest.approx(math.expm1(2.776 * 0.0792 / math.sqrt(5)), rel=0.05)
+    assert runs._is_done(one, 5, 0.5)
+    assert not runs._is_done(one, 5, 0.001)
+    assert not runs._is_done(one, 6, 0.5)
+
+
+# The operations.
+
+
+def desc(*sizes: int) -> TensorDesc:
+    return TensorDesc("FLOAT32", sizes)
+
+
+def _gemm(**fields: Any) -> Any:
+    plain = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1, "beta": 0}
+    return dml_jax.Gemm.infer(**{**plain, **fields})
+
+
+def _convolution(x: Any, w: Any, **fields: Any) -> Any:
+    (uses, *_) = dml_jax.Convolution.typical(1000, "FLOAT32")
+    known = {f.name: getattr(uses, f.name) for f in uses.fields if not f.tensor}
+    return dml_jax.Convolution.infer(input_tensor=x, filter_tensor=w, **{**known, **fields})
+
+
+_EVEN = {"start_padding": [0, 0], "end_padding": [0, 0]}
+
+
+def _recurrent(cls: Any) -> Any:
+    """Return a network of 5 steps of 3 sequences, 7 inputs, 4 hidden units, in both directions."""
+    gates = {dml_jax.Rnn: 1, dml_jax.Gru: 3, dml_jax.Lstm: 4}[cls]
+    (use, *_) = cls.typical(4096, "FLOAT32")
+    known = {f.name: getattr(use, f.name) for f in use.fields if not f.tensor}
+    known |= {"direction": "BIDIRECTIONAL", "activation_descs": use.activation_descs * 2}
+    return cls.infer(
+        input_tensor=desc(1, 5, 3, 7),
+        weight_tensor=desc(1, 2, gates * 4, 7),
+        recurrence_tensor=desc(1, 2, gates * 4, 4),
+        **known,
+    )
+
+
+def _attention(cls: Any, **tensors: Any) -> Any:
+    """Return an attention of 4 heads."""
+    fields = {"head_count": 4, "query_head_count": 4, "key_value_head_count": 2, "scale": 1}
+    fields |= {"mask_type": "NONE", "mask_filter_value": -1e4, "outputs": ()}
+    names = {f.name for f in cls.fields} | {"outputs"}
+    return cls.infer(**tensors, **{n: v for n, v in fields.items() if n in names})
+
+
+_GEMM = {"a_tensor": desc(2, 3, 32, 64), "b_tensor": desc(2, 3, 16, 32)}
+_TURNED = {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}
+_X, _STRIDED = desc(2, 8, 11, 11), {"strides": [2, 2], "dilations": [2, 2]}
+_KEYS = {"key_tensor": desc(2, 12, 32), "value_tensor": desc(2, 12, 32)}
+
+
+@pytest.mark.parametrize(
+    ("op", "count"),
+    [
+        # A product and a sum for each element of the result and each of the terms.
+        (lambda: _gemm(a_tensor=desc(1, 1, 64, 32), b_tensor=desc(1, 1, 32, 16)), 65_536),
+        (lambda: _gemm(**_GEMM, **_TURNED), 393_216),  # 2 * 6 * 64 * 16 * 32
+        (lambda: _gemm(**_GEMM, **_TURNED, c_tensor=desc(2, 3, 64, 16)), 393_216 + 6_144),
+        (
+            lambda: _gemm(**_GEMM, **_TURNED, fused_activation=dml_jax.ActivationRelu.fused()),
+            393_216 + 6_144,
+        ),
+        # Each output element takes as many products as the filter has elements for one channel.
+        (lambda: _convolution(desc(2, 8, 10, 10), desc(16, 8, 3, 3), **_EVEN), 294_912),
+        (
+            lambda: _convolution(desc(2, 8, 10, 10), desc(16, 2, 3, 3), group_count=4, **_EVEN),
+            73_728,  # 2 * (2 * 16 * 8 * 8) * (2 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(desc(2, 8, 10, 10), desc(8, 1, 3, 3), group_count=8, **_EVEN),
+            18_432,  # each channel for itself
+        ),
+        (
+            lambda: _convolution(_X, desc(16, 8, 3, 3), strides=[2, 2], **_EVEN),
+            115_200,  # 2 * (2 * 16 * 5 * 5) * (8 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(_X, desc(16, 8, 3, 3), dilations=[2, 2], **_EVEN),
+            225_792,  # 2 * (2 * 16 * 7 * 7) * (8 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(_X, desc(16, 2, 3, 3), group_count=4, **_STRIDED, **_EVEN),
+            18_432,  # 2 * (2 * 16 * 4 * 4) * (2 * 3 * 3)
+        ),
+        (
+            lambda: _convolution(
+                desc(2, 8, 10, 10), desc(16, 8, 3, 3), bias_tensor=desc(1, 16, 1, 1), **_EVEN
+            ),
+            294_912 + 2_048,
+        ),
+        # A transposed convolution takes a product for each input element and filter element.
+        (
+            lambda: _convolution(
+                desc(2, 8, 10, 10),
+                desc(8, 16, 3, 3),
+                direction="BACKWARD",
+                output_sizes=[2, 16, 12, 12],
+                **_EVEN,
+            ),
+            460_800,  # 2 * (2 * 8 * 10 * 10) * (16 * 3 * 3)
+        ),
+        # 2 * (2 directions * 5 steps * 3 sequences) * (gates * 4) * (7 + 4)
+        (lambda: _recurrent(dml_jax.Rnn), 2_640),
+        (lambda: _recurrent(dml_jax.Lstm), 10_560),
+        (lambda: _recurrent(dml_jax.Gru), 7_920),
+        # 2 * (2 sequences * 4 heads) * queries * keys * (8 of a key + those of a value)
+        (
+            lambda: _attention(dml_jax.MultiheadAttention, query_tensor=desc(2, 8, 32), **_KEYS),
+            24_576,
+        ),
+        (
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                query_tensor=desc(2, 8, 32),
+                key_tensor=desc(2, 12, 32),
+                value_tensor=desc(2, 12, 48),
+            ),
+            30_720,
+        ),
+        (
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                query_tensor=desc(2, 8, 32),
+                **_KEYS,
+                past_key_tensor=desc(2, 4, 9, 8),
+                past_value_tensor=desc(2, 4, 9, 8),
+            ),
+            43_008,  # 12 + 9 keys
+        ),
+        (
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                stacked_query_key_value_tensor=desc(2, 10, 4, 3, 8),
+            ),
+            25_600,
+        ),
+        (
+            lambda: _attention(
+                dml_jax.MultiheadAttention,
+                query_tensor=desc(2, 8, 32),
+                stacked_key_value_tensor=desc(2, 12, 4, 2, 8),
+            ),
+            24_576,
+        ),
+        *(
+            (partial(Reduce.infer, function=function, input_tensor=desc(4, 6), axes=[1]), count)
+            for function, count in {
+                "SUM": 24,
+                "AVERAGE": 24,
+                "MAX": 24,
+                "MULTIPLY": 24,
+                "ARGMIN": 24,
+                "SUM_SQUARE": 48,  # a square beside
+                "L2": 48,
+                "L1": 48,
+                "LOG_SUM_EXP": 72,  # the largest, an exponential, a sum
+            }.items()
+        ),
+        (
+            lambda: dml_jax.Argmax.infer(
+                input_tensor=desc(4, 6), axes=[0], axis_direction="INCREASING"
+            ),
+            24,
+        ),
+        (lambda: dml_jax.Tile.infer(input_tensor=desc(4, 6), repeats=[2, 1]), 0),
+    ],
+)
+def test_operations_are_those_of_the_textbook(op: Any, count: float):
+    assert operations(op()) == count
+
+
+def test_the_operations_of_a_product_are_xla_s():
+    """XLA counts the same in the program of a CPU."""
+    op = _gemm(a_tensor=desc(1, 1, 64, 32), b_tensor=desc(1, 1, 32, 16))
+    shapes = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in op.inputs]
+    cost = jax.jit(lambda *xs: op(*xs)).lower(*shapes).cost_analysis()
+    if cost is None:
+        pytest.skip("XLA counts the operations of programs for a CPU alone")
+    assert cost["flops"] == operations(op)
+
+
+# The expressions.
+
+
+def test_a_wrong_answer_of_a_peer_is_seen():
+    see, f32 = difference, jnp.float32
+    assert see([f32([1.0, jnp.nan])], [f32([1.00001, jnp.nan])]) == ""
+    assert see([f32([1.0, jnp.nan])], [f32([1.0, 2.0])]).endswith(
+        "differs in 50.0% of its elements"
+    )
+    assert "sizes [1], not [2]" in see([jnp.array([1, 2])], [jnp.array([1])])
+
+
+_NOT_ON_A_GPU = {
+    "CONVOLUTION_INTEGER": "cuDNN has no convolution of integers",
+    "MAX_UNPOOLING": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "SCATTER": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "SCATTER_ND": "x.at[...].set(...) writes equal indices in any order on a GPU",
+    "RNN": "jax.numpy's products round to TF32 on a GPU",
+}
+_OF_JAX = ("GATHER_ND", "SCATTER", "ROI", "MAX_UNPOOLING", "SLICE_GRAD")  # x.at[...].set(...)
+
+
+@pytest.mark.parametrize("name", sorted(op.short_name for op in OPERATORS.values()))
+def test_an_expression_is_its_operator(name: str, no_x64: None):
+    """NumPy's where NumPy has it, in every function and direction."""
+    if name in _NOT_ON_A_GPU and jax.default_backend() == "gpu":
+        pytest.skip(_NOT_ON_A_GPU[name])
+    library = jnp if name.startswith(_OF_JAX) else np
+    data, seen = Data(jax.devices()[0]), set()
+    for cell in cells([name], mebibytes=[0.0005], most_types=1):
+        kind = re.sub(r"(axes|repeats)=\S+", "", cell.variant)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        ((*xs,), _) = data.sets(cell.function, 2)
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            expression = expressions.EXPRESSIONS[name](cell.function, library)
+            compiled = expression if library is np else compiled_soon(expression)
+            found = compiled(*map(library.asarray, xs))
+        ours = memory.as_tuple(compiled_soon(cell.function)(*xs))
+        found = tuple(map(jnp.asarray, memory.as_tuple(found)))
+        if name in expressions.RANDOM:
+            ours, found = jax.tree.map(jnp.zeros_like, (ours, found))
+        assert difference(ours, found) == ""
+
+
+def test_the_kinds_of_kernels_share_the_time():
+    """A kernel within a loop has the loop's time; two at once have half of it each."""
+    text = """HloModule m
+%fused (p: f32[4,4]) -> f32[4,4] {
+  %p = f32[4,4]{1,0} parameter(0)
+  %d = f32[4,4]{1,0} dot(%p, %p), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT %n = f32[4,4]{1,0} negate(%d)
+}
+%body (q: f32[4,4]) -> f32[4,4] {
+  %q = f32[4,4]{1,0} parameter(0)
+  ROOT %add.1 = f32[4,4]{1,0} add(%q, %q)
+}
+ENTRY %main (x: f32[4,4]) -> f32[4,4] {
+  %x = f32[4,4]{1,0} parameter(0)
+  %one = f32[4,4]{1,0} fusion(%x), kind=kLoop, calls=%fused
+  %two = f32[4,4]{0,1} transpose(%one), dimensions={1,0}
+  ROOT %turns = f32[4,4]{1,0} while(%two), condition=%cond, body=%body
+}
+"""
+    kinds = kinds_of(text)
+    names = ("one", "two", "turns", "add.1")
+    assert [kinds[name] for name in names] == ["product", "copy", "loop", "elements"]
+    spans = [("one", 0, 40), ("two", 20, 40), ("turns", 50, 90), ("add.1", 60, 80)]
+    expected = {"product": 0.2, "copy": 0.2, "loop": 0.2, "elements": 0.2, REST: 0.2}
+    assert shares(spans, kinds, 100) == pytest.approx(expected)
+
+
+# Of Python 3.12 and later, at the first event of a GPU that JAX reads.
+@pytest.mark.filterwarnings("ignore:builtin type event_stats:DeprecationWarning")
+def test_a_profile_of_a_product():
+    x = jnp.ones((256, 256), jnp.float32)
+    program = jax.jit(lambda x: x @ x).lower(x).compile()
+    found = shares_of(lambda: jax.block_until_ready(program(x)), program.as_text() or "")
+    assert found["product"] > 0
+    assert sum(found.values()) == pytest.approx(1)

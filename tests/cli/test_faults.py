@@ -1,0 +1,639 @@
+"""Under load and faults: nothing leaks, nothing is half written, and what happened is said."""
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+from processes import dml_jax, linux
+
+from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile
+from dml_jax.cli import cli
+from dml_jax.dxdispatch.executor import Executor
+from dml_jax.dxdispatch.model import load_model, parse_model
+from dml_jax.errors import DmlError
+from dml_jax.system import free_memory
+from dml_jax.system.files import write_whole
+
+Json = dict[str, Any]
+DEVICE = jax.devices()[0]
+KB = 2**10
+MB = 2**20
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def clip(count: int, high: float = 1) -> ElementWiseClip:
+    tensor = TensorDesc("FLOAT32", [count])
+    return ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=0, max=high)
+
+
+def model(target: str, count: int = 3, **fields: Any) -> Json:
+    """Clips 1, 2, ... to at most 2, and writes that to a file."""
+    tensor = {"DataType": "FLOAT32", "Sizes": [count]}
+    values = {"valueCount": count, "valueStart": 1, "valueDelta": 1}
+    desc = {"InputTensor": tensor, "OutputTensor": tensor, "Min": 0, "Max": 2}
+    bindings = {"InputTensor": "r", "OutputTensor": "r"}
+    return {
+        "resources": {"r": {"initialValuesDataType": "FLOAT32", "initialValues": values}},
+        "dispatchables": {"clip": {"type": "ELEMENT_WISE_CLIP", "desc": desc}},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "clip", "bindings": bindings},
+            {"type": "writeFile", "resource": "r", "targetPath": target, **fields},
+        ],
+    }
+
+
+def saved(folder: Path, value: Json) -> Path:
+    path = folder / "model.json"
+    path.write_text(json.dumps(value))
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+# Load.
+
+
+@linux
+def test_thousands_of_dispatches_leak_nothing():
+    operator = clip(1000)
+    compiled = compile(operator)
+    source, target = Buffer(jnp.full(1000, 5, jnp.float32)), Buffer.of(operator.output_tensor)
+    bound = compiled.bind([source], [target])
+
+    def work(times: int) -> tuple[int, int]:
+        """The arrays that live afterwards, and the memory that is held."""
+        for _ in range(times):
+            bound.dispatch()
+            compiled(source.array)
+            operator(source.array)
+        bound.wait()
+        gc.collect()
+        return len(jax.live_arrays()), resident()
+
+    arrays, held = work(500)
+    arrays_after, held_after = work(4000)
+    assert arrays_after == arrays
+    assert held_after - held < 10 * MB  # the results are 16 MB for each way to call
+    assert target.array.tolist() == [1] * 1000
+
+
+def test_binding_tables_leave_nothing():
+    operator = clip(1000)
+    compiled, arrays = compile(operator), len(jax.live_arrays())
+
+    def dispatched() -> weakref.ref:
+        source, target = Buffer(np.full(1000, 5, np.float32)), Buffer.of(operator.output_tensor)
+        table = compiled.bind([source], [target])
+        table.dispatch()
+        table.wait()
+        return weakref.ref(table)
+
+    tables = [dispatched() for _ in range(30)]
+    gc.collect()
+    assert [table() for table in tables] == [None] * 30
+    assert len(jax.live_arrays()) == arrays
+
+
+def at_once(work: Callable[[int], None], count: int = 16) -> None:
+    """Runs `work(0)`, `work(1)`, ... in threads that start together; raises what one raises."""
+    start = threading.Barrier(count)
+
+    def begin(index: int) -> None:
+        start.wait()
+        work(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(begin, index) for index in range(count)]:
+            done.result()
+
+
+def test_sixteen_threads_at_once(tmp_path: Path):
+    """All of them build, compile, call and bind; some the same descriptors, some their own."""
+    shared = [clip(64, high) for high in (1, 2)]
+    bound = [(compile(op), op) for op in shared]
+
+    def work(index: int) -> None:
+        rng = np.random.default_rng(index)
+        for turn in range(2):
+            size = 8 + (index % 4) * 8 + turn  # four threads have each of these to themselves
+            x = rng.normal(size=(4, size)).astype(np.float32)
+            tensor, column = TensorDesc("FLOAT32", [4, size]), [4, 1]
+            reduced = Reduce(
+                function="MAX",
+                input_tensor=tensor,
+                output_tensor=TensorDesc("FLOAT32", column),
+                axes=[1],
+            )
+            found = Argmax(
+                input_tensor=tensor,
+                output_tensor=TensorDesc("INT32", column),
+                axes=[1],
+                axis_direction="INCREASING",
+            )
+            tiled = Tile(
+                input_tensor=tensor,
+                output_tensor=TensorDesc("FLOAT32", [8, size]),
+                repeats=[2, 1],
+            )
+            assert reduced == Reduce.from_json(reduced.to_json()["Desc"])
+            np.testing.assert_array_equal(reduced(x), x.max(1, keepdims=True))
+            np.testing.assert_array_equal(jax.jit(found)(x), x.argmax(1)[:, None])
+            np.testing.assert_array_equal(compile(tiled)(x), np.tile(x, (2, 1)))
+            assert reduced.minimum_feature_level.suffix == "3_0"
+            compiled, operator = bound[index % 2]
+            y = rng.normal(size=64).astype(np.float32)
+            target = Buffer.of(operator.output_tensor)
+            table = compiled.bind([Buffer(y)], [target])
+            table.dispatch()
+            np.testing.assert_array_equal(target.array, np.clip(y, 0, operator.max))
+            with pytest.raises(DmlError, match=rf"Sizes\[1\] to be {2 * size}"):
+                Tile(input_tensor=tensor, output_tensor=tensor, repeats=[1, 2])
+        # All write the same file, and each its own.
+        for name in ("shared.npy", f"own{index}.npy"):
+            lines: list[str] = []
+            value = model(str(tmp_path / name), 1000)
+            Executor(parse_model(value, tmp_path), DEVICE, lines.append, folder=tmp_path).run()
+            assert len(lines) == 2
+            np.testing.assert_array_equal(np.load(tmp_path / name), [1] + [2] * 999)
+
+    at_once(work)
+    assert names(tmp_path) == sorted([*(f"own{i}.npy" for i in range(16)), "shared.npy"])
+
+
+# Writing.
+
+
+def failing(error: Exception) -> Callable[[Any], None]:
+    def write(file: Any) -> None:
+        file.write(b"half")
+        raise error
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), MemoryError(), ValueError()]
+)
+def test_what_fails_halfway_leaves_the_old_file(error: Exception, tmp_path: Path):
+    target = tmp_path / "a.bin"
+    target.write_bytes(b"old")
+    with pytest.raises(DmlError if isinstance(error, OSError) else type(error)):
+        write_whole(target, failing(error))
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["a.bin"]
+
+
+def test_who_may_read_a_file_stays(tmp_path: Path):
+    target = tmp_path / "a.bin"
+    target.touch(0o600)
+    write_whole(target, lambda file: file.write(b"1"))
+    assert (target.stat().st_mode & 0o777, target.read_bytes()) == (0o600, b"1")
+
+
+def test_a_hash_that_two_threads_ask_for(monkeypatch: pytest.MonkeyPatch):
+    tensor = TensorDesc("FLOAT32", [4, 8])
+    op = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=0, max=1)
+    begun, hashed, found = threading.Event(), TensorDesc.__hash__, list[int]()
+
+    def slow(tensor: TensorDesc) -> int:
+        begun.set()
+        time.sleep(0.05)
+        return hashed(tensor)
+
+    monkeypatch.setattr(TensorDesc, "__hash__", slow)
+    threads = [threading.Thread(target=lambda: found.append(hash(op))) for _ in range(2)]
+    threads[0].start()
+    begun.wait()
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert found == [hash(op)] * 2
+
+
+def test_a_link_is_followed(tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "a.bin"
+    link.symlink_to("elsewhere/b.bin")
+    for content in (b"1", b"2"):
+        write_whole(link, lambda file, c=content: file.write(c))
+        assert link.is_symlink()
+        assert (tmp_path / "elsewhere/b.bin").read_bytes() == content
+    assert names(tmp_path) == ["a.bin", "elsewhere", "elsewhere/b.bin"]
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+UNWRITABLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "folder": ("out", Path.mkdir, "got Is a directory"),
+    "device": ("out", pipe, "got a device"),
+    "below-a-file": ("out/a.npy", Path.touch, "got "),
+    "long": ("a" * 300, lambda path: None, "got File name too long"),
+}
+
+
+@linux
+@pytest.mark.parametrize("case", UNWRITABLE)
+def test_a_target_that_is_no_file(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    target, make, fragment = UNWRITABLE[case]
+    made = tmp_path / "out"
+    make(made)
+    kind = made.lstat().st_mode if made.exists() else None
+    done = CliRunner().invoke(cli, ["run", str(saved(tmp_path, model(target)))])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert f"Resource 'r': expected targetPath '{target}' to be one that can be written" in line
+    assert fragment in line
+    assert kind == (made.lstat().st_mode if made.exists() else None)
+    assert set(names(tmp_path)) <= {"model.json", "out"}
+
+
+@linux
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only(tmp_path: Path):
+    folder = tmp_path / "out"
+    folder.mkdir(mode=0o555)
+    done = dml_jax("run", saved(tmp_path, model("out/a.npy")), cwd=tmp_path)
+    assert done.status == 1
+    assert "got Permission denied" in done.err
+
+
+@linux
+@pytest.mark.parametrize("name", ["a.npy", "a.png"])
+def test_a_disk_that_is_full(name: str, tmp_path: Path):
+    """A limit on the size of files, which fails as a full disk does; the old file stays."""
+    side = 512 if name[2:] in ("png", "jpg") else 128
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "noise.npy", rng.random((1, 3, side, side), np.float32))  # not to compress
+    value = model(name, dimensions=[1, 3, side, side])
+    value["resources"]["r"]["initialValues"] = {"sourcePath": "noise.npy"}
+    value["commands"] = value["commands"][1:]
+    (tmp_path / name).write_bytes(b"old")
+    before = names(tmp_path)
+    path = saved(tmp_path, value)
+    done = dml_jax("run", path, cwd=tmp_path, RLIMIT_FSIZE=64 * KB)
+    assert done.status == 1
+    expected = f"Resource 'r': expected targetPath '{name}' to be one that can be written"
+    assert done.err == f"{expected}, got File too large\n"
+    assert (tmp_path / name).read_bytes() == b"old"
+    assert names(tmp_path) == sorted([*before, "model.json"])
+
+
+@linux
+def test_a_report_that_cannot_be_written(tmp_path: Path):
+    path = saved(tmp_path, model("a.npy"))
+    command = [sys.executable, "-m", "dml_jax", "run", str(path)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode() == "The report cannot be written: No space left on device\n"
+
+
+@linux
+def test_names_that_the_terminal_cannot_show(tmp_path: Path):
+    value = model("a.npy")
+    value["resources"]["日"] = value["resources"]["r"]
+    value["commands"] = [{"type": "print", "resource": "日"}]
+    path = saved(tmp_path, value)
+    done = dml_jax("run", path, cwd=tmp_path, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert done.status == 0, done.err
+    assert "Resource '\\u65e5': 1, 2, 3" in done.out
+
+
+@linux
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_names_that_the_locale_has_not(command: str, tmp_path: Path):
+    value = model("日.npy")
+    value["resources"]["r"] = {"initialValues": {"sourcePath": "ä.npy"}}
+    path = saved(tmp_path, value)
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    env = {**os.environ, **locale, "PYTHONIOENCODING": "utf-8"}
+    done = dml_jax(command, path, cwd=tmp_path, env=env)
+    (read,) = done.err.splitlines()
+    rule = "be in ascii, as names of files are in this locale (see LC_ALL and PYTHONUTF8)"
+    assert f"initialValues.sourcePath 'ä.npy' to {rule}" in read
+    value["resources"]["r"] = model("")["resources"]["r"]
+    saved(tmp_path, value)
+    done = dml_jax(command, path, cwd=tmp_path, env=env)
+    (written,) = done.err.splitlines()
+    assert f"expected targetPath to {rule}, got '日.npy'" in written
+    assert (done.status, done.out) == (1, "")
+
+
+# Interruptions.
+
+# Writes a half of a .npy file, and is interrupted there.
+HALF = """
+import numpy.lib.format
+def half(file, _):
+    file.write(b"half")
+    file.flush()
+    assert any(name.startswith(".dml-jax-") for name in os.listdir())
+    os.kill(os.getpid(), signal.{signal})
+    time.sleep(60)
+numpy.lib.format.write_array_header_1_0 = half
+"""
+
+# Python shuts down, beside which XLA may still be at work.
+SHUT_DOWN = """
+import atexit
+atexit.register(lambda: print("Python shuts down.", file=sys.stderr))
+"""
+
+# Is interrupted while the command line is still being imported.
+EARLY = """
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "dml_jax.cli":
+            os.kill(os.getpid(), signal.{signal})
+            time.sleep(60)
+sys.meta_path.insert(0, Finder())
+"""
+
+# Is so in a callback, which cannot raise.
+IN_A_CALLBACK = """
+import gc
+def interrupted(*_):
+    gc.callbacks.remove(interrupted)
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(9): pass
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "dml_jax.cli":
+            gc.callbacks.append(interrupted)
+            gc.collect()
+sys.meta_path.insert(0, Finder())
+"""
+
+# Threads start so slowly that what they do is done before.
+SLOW_THREADS = """
+import threading
+start = threading.Thread.start
+def slowly(thread):
+    start(thread)
+    time.sleep(0.2)
+threading.Thread.start = slowly
+"""
+
+STATUS = {"SIGINT": 130, "SIGTERM": 143}
+
+
+@linux
+@pytest.mark.parametrize("name", STATUS)
+@pytest.mark.parametrize("when", [HALF, EARLY], ids=["writing", "importing"])
+def test_interrupted_while(when: str, name: str, tmp_path: Path):
+    (tmp_path / "a.npy").write_bytes(b"old")
+    path = saved(tmp_path, model("a.npy"))
+    done = dml_jax("run", path, cwd=tmp_path, before=SHUT_DOWN + when.format(signal=name))
+    assert done.status == STATUS[name], done
+    assert done.err == ("Interrupted.\n" if name == "SIGINT" else "")
+    assert (tmp_path / "a.npy").read_bytes() == b"old"
+    assert names(tmp_path) == ["a.npy", "model.json"]
+
+
+@linux
+@pytest.mark.parametrize("before", ["", SLOW_THREADS], ids=["", "slow"])
+def test_interrupted_in_a_callback(before: str, tmp_path: Path):
+    path = saved(tmp_path, model("a.npy"))
+    done = dml_jax("run", path, "-t", "60000", cwd=tmp_path, before=before + IN_A_CALLBACK)
+    assert (done.status, done.err) == (130, "Interrupted.\n")
+    assert names(tmp_path) == ["model.json"]
+
+
+@linux
+@pytest.mark.parametrize("name", STATUS)
+def test_interrupted_while_dispatching(name: str, tmp_path: Path):
+    path = saved(tmp_path, model("a.npy"))
+    command = [sys.executable, "-m", "dml_jax", "run", str(path), "-t", "60000", "-v", "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Initialize"):  # then it dispatches
+            assert process.poll() is None
+        process.send_signal(getattr(signal, name))
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == STATUS[name]
+    assert "written" not in out
+    assert err == ("Interrupted.\n" if name == "SIGINT" else "")
+    assert names(tmp_path) == ["model.json"]
+
+
+# Never finishes; an extension module makes another error of an exception.
+SLOW_JAX = """
+import time
+print("IMPORTED", flush=True)
+try:
+    time.sleep(60)
+except BaseException as error:
+    raise ImportError("an extension") from error
+"""
+
+COMMAND = "from dml_jax_command import main; main()"
+MODULE = "import runpy; runpy.run_module('dml_jax', run_name='__main__')"
+
+
+@linux
+@pytest.mark.parametrize("name", STATUS)
+@pytest.mark.parametrize("start", [COMMAND, MODULE], ids=["command", "module"])
+def test_ended_while_jax_is_imported(tmp_path: Path, name: str, start: str):
+    (tmp_path / "jax.py").write_text(SLOW_JAX)
+    program = f"import sys; sys.argv[1:] = ['run', '--show_adapters']\n{start}"
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    environment = os.environ | {"PYTHONPATH": paths}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "IMPORTED\n"
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=60)
+    interrupted = "Interrupted.\n" if name == "SIGINT" else ""
+    assert (process.returncode, err) == (STATUS[name], interrupted)
+
+
+@linux
+def test_interrupted_while_measuring(tmp_path: Path):
+    """What is measured is reported, and the file of it is written."""
+    pytest.importorskip("rich")
+    command = ["bench", "--operator", "REDUCE", "--mb", "1", "--json", "bench.json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    before = "import dml_jax.bench.measure as r\nrun = r.Bench.run\n"
+    before += "def told(*args):\n  for m in run(*args): yield m; print('DONE', flush=True)\n"
+    before += "r.Bench.run = told\n"
+    program = f"{before}import sys; sys.argv = ['dml-jax', *{command}]\n"
+    program += "from dml_jax.__main__ import main; main()"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, **pipes) as process:
+        assert process.stdout is not None
+        for _ in range(2):  # when the second cell is measured, the first one is kept
+            while process.stdout.readline() != "DONE\n":
+                assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err.splitlines()[-1]) == (130, "Interrupted.")
+    written = json.loads((tmp_path / "bench.json").read_text())
+    cells = written["cells"]
+    assert written["interrupted"] is True
+    assert 1 <= len(cells) < 48  # twelve functions over four lists of axes, and more types
+    assert f"(geometric mean over {len(cells)})" in out
+
+
+@linux
+def test_interrupted_while_another_process_compiles(tmp_path: Path):
+    """Of a run in several processes the rows are kept that are there."""
+    pytest.importorskip("rich")
+    command = [sys.executable, "-m", "dml_jax", "bench", "--mb", "1", "-o", "kept.json"]
+    command += ["--operator", "ELEMENT_WISE_ABS", "--operator", "LSTM"]  # the second one takes long
+    kept = tmp_path / "kept.json"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as process:
+        while not kept.exists():
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert [line for line in err.splitlines() if line[:1] != "["] == ["Interrupted."]  # a progress
+    assert json.loads(kept.read_text())["cells"]
+
+
+@pytest.mark.parametrize("target", ["bench.json", "-"])
+def test_interrupted_before_anything_is_measured(target: str, tmp_path: Path):
+    """An earlier file stays; who reads stdout is told."""
+    pytest.importorskip("rich")
+    (tmp_path / "bench.json").write_text("old")
+    program = "import dml_jax.bench.measure as r, sys\n"
+    program += "def measure(*args):\n  raise KeyboardInterrupt\n"
+    program += "r.Bench.run = measure\n"
+    command = ["bench", "--operator", "REDUCE", "--mb", "0.01", "--json", target]
+    program += f"sys.argv = ['dml-jax', *{command}]\nfrom dml_jax.__main__ import main; main()"
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
+    assert result.returncode == 130
+    assert (tmp_path / "bench.json").read_text() == "old"
+    if target == "-":
+        written = json.loads(result.stdout)
+        assert (written["interrupted"], written["cells"]) == (True, [])
+
+
+# Files that change between the check and the run.
+
+
+def npy(path: Path, count: int) -> None:
+    np.save(path, np.zeros(count, np.float32))
+
+
+def raw(path: Path, count: int) -> None:
+    path.write_bytes(bytes(4 * count))
+
+
+def picture(path: Path, count: int) -> None:
+    Image.new("RGB", (count, 1)).save(path, "PNG")
+
+
+def test_a_raw_file_that_has_grown_gives_what_was_checked(tmp_path: Path):
+    raw(tmp_path / "a.bin", 3)
+    value = model("out.npy", 3)
+    value["resources"]["r"]["initialValues"] = {"sourcePath": "a.bin"}
+    loaded = load_model(saved(tmp_path, value))
+    (tmp_path / "a.bin").write_bytes(bytes(12) + b"more")
+    assert loaded.resources["r"].bytes().tolist() == [0] * 12
+
+
+@pytest.mark.parametrize(("name", "make"), [("a.npy", npy), ("a.bin", raw), ("a.png", picture)])
+@pytest.mark.parametrize("change", ["gone", "short", "folder", "other"])
+def test_a_file_that_changes_after_the_check(
+    name: str, make: Callable[[Path, int], None], change: str, tmp_path: Path
+):
+    source = tmp_path / name
+    make(source, 1000)
+    value = model("out.npy", 1000)
+    value["resources"]["r"]["initialValues"] = {"sourcePath": name}
+    value["commands"] = []
+    loaded = load_model(saved(tmp_path, value))
+    content = source.read_bytes()
+    source.unlink()
+    if change == "short":
+        source.write_bytes(content[: len(content) // 2])
+    elif change == "folder":
+        source.mkdir()
+    elif change == "other":
+        make(source, 10)
+    if change == "other" and name == "a.png":  # is made as large as the first one was
+        assert loaded.resources["r"].bytes().size == 3 * 4 * 1000
+        return
+    with pytest.raises(DmlError, match=f"Resource 'r': expected initialValues.sourcePath '{name}'"):
+        Executor(loaded, DEVICE, print)
+
+
+# Memory.
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Writes the files that say what a machine has free."""
+
+    def write(path: str, text: str) -> None:
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    monkeypatch.setattr(free_memory, "ROOT", tmp_path)
+    return write
+
+
+def test_free_memory(machine: Callable[[str, str], None]):
+    assert free_memory.host_bytes() is None
+    machine("proc/meminfo", "MemTotal: 16000 kB\nMemAvailable:    8000 kB\nHugePages_Total: 0\n")
+    assert free_memory.host_bytes() == 8000 * KB
+    machine("proc/self/cgroup", "0::/user/service\n")
+    assert free_memory.host_bytes() == 8000 * KB
+    machine("sys/fs/cgroup/user/service/memory.max", "max\n")
+    assert free_memory.host_bytes() == 8000 * KB
+    machine("sys/fs/cgroup/user/memory.max", "4096000\n")
+    machine("sys/fs/cgroup/user/memory.stat", "file 3000000\nanon 96000\n")
+    assert free_memory.host_bytes() == 4_000_000
+    # In a container the root is its own group.
+    machine("sys/fs/cgroup/memory.max", "3000000\n")
+    assert free_memory.host_bytes() == 3_000_000
+
+
+def test_free_memory_of_the_first_control_groups(machine: Callable[[str, str], None]):
+    machine("proc/self/cgroup", "4:cpu,cpuacct:/x\n3:memory:/docker/abc\n0::/\n")
+    machine("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000\n")
+    machine("sys/fs/cgroup/memory/memory.stat", "rss 1\ntotal_rss 200000\n")
+    assert free_memory.host_bytes() == 800_000
+
+
+def test_what_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    loaded = parse_model(model("a.npy", 1000), tmp_path)
+    device = jax.devices("cpu")[0]
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: 7999)  # once there, once on its way
+    with pytest.raises(DmlError, match=r"its size to fit, .* 7999 bytes .*, got 4000 of 8000"):
+        Executor(loaded, device, print)
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: 8000)
+    Executor(loaded, device, print)

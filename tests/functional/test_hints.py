@@ -1,0 +1,231 @@
+"""What a newcomer tries first is answered with the way that leads there."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import parser
+
+import dml_jax
+from dml_jax import DmlError
+from dml_jax.cli import cli
+
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "examples" / "models" / "exposure.json"
+wrong: Any = dml_jax
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("relu", "dml_jax.activation_relu"),
+        ("Device", "jax.devices()"),
+        ("InferenceSession", "dml_jax.load_onnx"),
+        ("load", "dml_jax.load_model"),
+        ("resize", "dml_jax.resample"),
+        ("bind", "dml_jax.compile(operator).bind"),
+        ("reshape", "(jax.numpy.reshape)"),
+        ("squeeze", "(jax.numpy.squeeze)"),
+    ],
+)
+def test_names_that_other_libraries_have(name: str, hint: str):
+    with pytest.raises(AttributeError, match=re.escape(hint)):
+        getattr(wrong, name)
+    with pytest.raises(ImportError, match=re.escape(hint)):
+        exec(f"from dml_jax import {name}")
+    assert not hasattr(wrong, name)
+
+
+@pytest.mark.parametrize("name", ["bench", "pydirectml", "onnxruntime"])
+def test_a_module_says_how_it_is_imported(name: str):
+    program = (
+        f"import dml_jax\ntry:\n    dml_jax.{name}\nexcept AttributeError as error:\n"
+        "    print(error)\n"
+        f"from dml_jax import {name}\nassert dml_jax.{name} is {name}"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == f"module 'dml_jax': import dml_jax.{name}\n"
+
+
+def test_an_argument_given_twice():
+    x = np.ones((1, 4, 16), np.float32)
+    with pytest.raises(TypeError, match="order is scale, mask_filter_value, query_head_count"):
+        wrong.multihead_attention(x, x, x, query_head_count=2)
+    with pytest.raises(DmlError, match="expected Scale to be a number"):
+        wrong.multihead_attention(x, x, x, 2)
+
+
+@pytest.mark.parametrize("module", ["onnxruntime", "pydirectml"])
+def test_a_program_of_another_package(module: str, tmp_path: Path):
+    other = {"onnxruntime": "pydirectml", "pydirectml": "onnxruntime"}[module]
+    (tmp_path / "p.py").write_text(f"import {module}")
+    runner = "run_program" if other == "onnxruntime" else "programs"
+    program = (  # as where the package is not installed
+        "import sys, importlib.abc\n"
+        f"from dml_jax.{other}.{runner} import main\n"
+        "class Without(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}: raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "main(['p.py'])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert f"python -m dml_jax.{module} runs programs that import {module}" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("x.onnx", "dml_jax.load_onnx"), ("x.jpg", "--input"), ("x.py", "dml_jax.pydirectml")],
+)
+def test_other_files_are_no_models(name: str, hint: str, tmp_path: Path):
+    (tmp_path / name).write_bytes(b"\x08\xff\xfe" if name != "x.py" else b"import dml_jax")
+    with pytest.raises(DmlError, match=re.escape(hint)):
+        dml_jax.load_model(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [("--gpu", "-a cuda"), ("--cpu", "-a cpu"), ("--batch", "-f NAME:SIZE sets a free dimension")],
+)
+def test_options_of_other_programs(option: str, hint: str):
+    result = CliRunner().invoke(cli, ["run", str(MODEL), option])
+    assert result.exit_code == 2
+    assert f"No such option '{option}' ({hint})" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"), [("--shape", "--sizes"), ("--csv", "-o FILE.csv"), ("--baseline", "--comp")]
+)
+def test_options_of_other_benchmarks(option: str, hint: str):
+    result = CliRunner().invoke(cli, ["bench", option, "3"])
+    assert result.exit_code == 2
+    assert f"No such option '{option}' ({hint}" in result.stderr
+
+
+def test_a_cpu_is_chosen_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["run", str(MODEL), "-a", "cpu"])
+    assert result.exit_code == 0, result.output
+
+
+REDUCE = {
+    "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
+    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]},
+    "Function": "SUM",
+    "Axes": [3],
+}
+
+
+def model_of(path: Path, dispatchable: dict[str, Any]) -> Path:
+    value = {
+        "resources": {
+            name: {
+                "initialValuesDataType": "FLOAT32",
+                "initialValues": {"valueCount": count, "value": 1},
+            }
+            for name, count in (("in", 4), ("out", 2))
+        },
+        "dispatchables": {"sum": dispatchable},
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": "sum",
+                "bindings": {"InputTensor": "in", "OutputTensor": "out"},
+            }
+        ],
+    }
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_a_model_runs_by_its_path(tmp_path: Path):
+    path = model_of(tmp_path / "sum.json", {"type": "DML_OPERATOR_REDUCE", "desc": REDUCE})
+    for given in (path, str(path), dml_jax.load_model(path)):
+        np.testing.assert_array_equal(dml_jax.run_model(given)["out"].ravel(), [2, 2])
+
+
+def test_an_input_names_a_resource(tmp_path: Path):
+    path = model_of(tmp_path / "sum.json", {"type": "DML_OPERATOR_REDUCE", "desc": REDUCE})
+    (tmp_path / "x.npy").touch()
+    file = tmp_path / "x.npy"
+    result = CliRunner().invoke(cli, ["run", str(path), "--input", f"photo={file}"])
+    assert result.exit_code == 1
+    rule = "expected --input to name one of the model's resources (in, out), got 'photo'"
+    assert result.stderr == f"Resource 'photo': {rule}\n"
+
+
+def test_a_network_is_no_folder(tmp_path: Path):
+    file = tmp_path / "net.onnx"
+    file.touch()
+    result = CliRunner().invoke(cli, ["generate", str(file), "--prompt", "Once"])
+    assert (result.exit_code, f"is a file: dml-jax run {file}" in result.stderr) == (2, True)
+
+
+def test_a_mistyped_key_is_one_fault(tmp_path: Path):
+    path = model_of(tmp_path / "sum.json", {"type": "DML_OPERATOR_REDUCE", "descr": REDUCE})
+    with pytest.raises(DmlError, match="did you mean 'desc'") as refused:
+        dml_jax.load_model(path)
+    assert len(refused.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [("MATMUL", "GEMM"), ("RELU", "ACTIVATION_RELU"), ("SOFTMAX", "ACTIVATION_SOFTMAX")],
+)
+def test_operators_by_their_names_elsewhere(name: str, operator: str, tmp_path: Path):
+    path = model_of(tmp_path / "m.json", {"type": f"DML_OPERATOR_{name}", "desc": REDUCE})
+    with pytest.raises(DmlError, match=f"did you mean '{operator}'"):
+        dml_jax.load_model(path)
+
+
+def test_weights_of_another_type_are_one_fault():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {3, 4}>
+        { z = Mul (x, w)  y = Add (z, v) }"""
+    )
+    network = dml_jax.load_onnx(model)
+    with pytest.raises(DmlError, match=r"dtype to be bfloat16 or float32.*got float16") as refused:
+        network.weights_as(jnp.float16)
+    assert len(refused.value.faults) == 1
+    x = np.ones(2, np.float32)
+    result = network.apply(network.weights_as(jnp.bfloat16), {"x": x})
+    np.testing.assert_array_equal(result["y"].astype(np.float32), [4, 6])
+
+
+def test_a_network_is_called_by_the_names_of_its_inputs():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) { y = Relu (x) }"""
+    )
+    network, x = dml_jax.load_onnx(model), np.ones(2, np.float32)
+    with pytest.raises(DmlError, match="inputs to name an input, got 'z'"):
+        network(z=x)
+    unknown: Any = network
+    with pytest.raises(TypeError, match=re.escape("a network is called with arrays: network(x=")):
+        unknown.run(None, {"x": x})
+    assert network(x=x)["y"].tolist() == [1, 1]
+
+
+def test_free_dimensions_are_named():
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 18]>
+        g (float[DATA, other] x) => (float[DATA, other] y) { y = Relu (x) }"""
+    )
+    with pytest.raises(
+        DmlError, match=re.escape("name a free dimension (DATA, other), got 'batch'")
+    ):
+        dml_jax.load_onnx(model, free_dimensions={"batch": 8})
+    assert dml_jax.load_onnx(model, free_dimensions={"DATA": 8, "other": 1}).inputs["x"].shape

@@ -1,0 +1,353 @@
+"""Networks and graphs that are nearly right: loaded, or refused soon and in little memory."""
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from processes import linux
+from serialized_graphs import dense
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from fuzz import fuzz_networks as fuzz  # noqa: E402
+from fuzz.models import CONCAT, model_of_networks  # noqa: E402
+from fuzz.test_mutated_models import GB, check, mutated, peak  # noqa: E402
+from onnx import TensorProto, helper, parser  # noqa: E402
+
+from dml_jax import DmlError, load_model, load_onnx  # noqa: E402
+from dml_jax.cli import cli  # noqa: E402
+from dml_jax.onnx import free_sizes  # noqa: E402
+from dml_jax.onnxruntime import InferenceSession  # noqa: E402
+from dml_jax.onnxruntime.errors import OnnxRuntimeError  # noqa: E402
+from dml_jax.system import free_memory  # noqa: E402
+
+FOUND = sorted((Path(__file__).parents[1] / "fuzz/found_networks").glob("*"))
+
+
+@linux
+@pytest.mark.parametrize("kind", ["networks", "graphs"])
+def test_mutated_files_are_taken_or_refused(kind: str, tmp_path: Path):
+    rng, slowest, before = random.Random(11), 0.0, peak()
+    (tmp_path / "w.bin").write_bytes(bytes(48))
+    is_graph = kind == "graphs"
+    seeds = list((fuzz.graphs() if is_graph else fuzz.models()).values())
+    for _ in range(1000 if is_graph else 300):
+        data = rng.choice(seeds)
+        start = time.process_time()
+        if is_graph:
+            fuzz.check_graph(fuzz.mutated_bytes(data, rng), tmp_path)
+        else:
+            fuzz.check_model(fuzz.mutated_model(data, rng))
+        slowest = max(slowest, time.process_time() - start)
+    assert slowest < 1
+    assert peak() - before < GB // 2
+
+
+def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
+    """Models of DxDispatch that dispatch a network twice, and a serialized graph."""
+    (tmp_path / "w.bin").write_bytes(bytes(48))
+    (tmp_path / "g.bin").write_bytes(dense())
+    (tmp_path / "n.onnx").write_bytes(parser.parse_model(CONCAT).SerializeToString())
+    model = model_of_networks()
+    path, text, rng = tmp_path / "model.json", json.dumps(model).encode(), random.Random(3)
+    path.write_bytes(text)
+    assert len(load_model(path).dispatches) == 3
+    for _ in range(300):
+        path.write_bytes(mutated(text, rng))
+        check(path, tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("external", 100), ("adapters", 100), ("exports", 6)])
+def test_mutated_folders_are_taken_or_refused(kind: str, count: int, tmp_path: Path):
+    """External data, adapters in PEFT's files, and exports of decoders."""
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    from fuzz import folders
+
+    seeds, mutate, check = {
+        "external": (folders.externals, folders.mutated_external, folders.check_external),
+        "adapters": (folders.adapters, folders.mutated_adapter, folders.check_adapter),
+        "exports": (folders.exports, folders.mutated_export, folders.check_export),
+    }[kind]
+    rng, texts, slowest = random.Random(5), [*seeds().values()], 0.0
+    for _ in range(count):
+        start = time.process_time()
+        with contextlib.suppress(DmlError):
+            check(mutate(rng.choice(texts), rng), tmp_path)
+        slowest = max(slowest, time.process_time() - start)
+    assert slowest < 10
+
+
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
+def test_what_the_fuzzer_found(case: Path):
+    data = case.read_bytes()
+    for fallback in (False, True):
+        fuzz.check_model(data, is_traced=True, fallback=fallback)
+    fuzz.check_session(data, is_run=b"Loop" not in data)
+
+
+def folded(body: str, initializers: str) -> bytes:
+    """Return a network one of whose nodes is known at load, and huge."""
+    text = f"""<ir_version: 8, opset_import: ["": 18]>
+    g (float[2] x) => (float[2] y) <{initializers}>
+    {{ {body}  n = ReduceMax <keepdims = 0> (h)  f = Cast <to = 1> (n)  y = Mul (x, f) }}"""
+    return parser.parse_model(text).SerializeToString()
+
+
+def claiming(dims: list[int], data_type: int = TensorProto.FLOAT) -> bytes:
+    """Return a network with an initializer that claims more elements than it has."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
+    )
+    weight = model.graph.initializer[0]
+    del weight.dims[:], weight.float_data[:]
+    weight.dims.extend(dims)
+    weight.data_type, weight.raw_data = data_type, bytes(8)
+    return model.SerializeToString()
+
+
+def sparse(dims: list[int], places: int = TensorProto.INT64) -> bytes:
+    """Return a network with a sparse initializer of two elements."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 18]>
+        g (float[2] x) => (float[2] y) { s = ReduceSum <keepdims = 0> (w)  y = Mul (x, s) }"""
+    )
+    values = helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])
+    at = helper.make_tensor("", places, [2], [0, 1])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, at, dims))
+    return model.SerializeToString()
+
+
+def nested(depth: int) -> bytes:
+    """Return branches within branches."""
+    node = helper.make_node("Relu", ["x"], ["y"])
+    for _ in range(depth):
+        other = helper.make_node("Neg", ["x"], ["y"])
+        branches = {
+            name: helper.make_graph([n], "b", [], [onnx.ValueInfoProto(name="y")])
+            for name, n in (("then_branch", node), ("else_branch", other))
+        }
+        node = helper.make_node("If", ["x"], ["y"], **branches)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    return helper.make_model(graph).SerializeToString()
+
+
+def calling() -> bytes:
+    """Return a function that calls itself twice."""
+    text = """<ir_version: 8, opset_import: ["": 18, "own": 1]>
+    g (float[2] x) => (float[2] y) { y = own.f (x) }
+    <domain: "own", opset_import: ["": 18, "own": 1]>
+    f (a) => (b) { c = own.f (a)  b = own.f (c) }"""
+    return parser.parse_model(text).SerializeToString()
+
+
+def external(key: str, value: str) -> bytes:
+    model = onnx.ModelProto.FromString(claiming([2]))
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for entry in {"location": "w.bin", key: value}.items():
+        weight.external_data.add(key=entry[0], value=entry[1])
+    return model.SerializeToString()
+
+
+HUGE: dict[str, Callable[[], bytes]] = {
+    "constant": lambda: folded("h = ConstantOfShape (s)", "int64[2] s = {1048576, 1048576}"),
+    "range": lambda: folded(
+        "h = Range (a, b, c)", "int64 a = {0}, int64 b = {1099511627776}, int64 c = {1}"
+    ),
+    "expand": lambda: folded(
+        "h = Expand (a, s)", "int64[1] a = {0}, int64[2] s = {1048576, 1048576}"
+    ),
+    "tile": lambda: folded("h = Tile (a, s)", "int64[1] a = {0}, int64[1] s = {1099511627776}"),
+    "pad": lambda: folded("h = Pad (a, s)", "int64[1] a = {0}, int64[2] s = {0, 1099511627776}"),
+    "one-hot": lambda: folded(
+        "h = OneHot (a, d, v)", "int64[1] a = {0}, int64 d = {1099511627776}, int64[2] v = {0, 1}"
+    ),
+    "sparse": lambda: sparse([1 << 40]),
+    "sparse product": lambda: sparse([1 << 32, 1 << 32]),
+    "sparse negative": lambda: sparse([-1, 4]),
+    "sparse places": lambda: sparse([4], TensorProto.FLOAT),
+    "claims": lambda: claiming([1 << 40]),
+    "product": lambda: claiming([1 << 32, 1 << 32]),
+    "strings": lambda: claiming([2], TensorProto.STRING),
+    "type": lambda: claiming([2], 77),
+    "calls": calling,
+    "offset": lambda: external("offset", str(1 << 50)),
+    "length": lambda: external("length", str(1 << 50)),
+    "no number": lambda: external("length", "many"),
+    "outside": lambda: external("location", "../w.bin"),
+    "device": lambda: external("location", "/dev/zero"),
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LpPool <kernel_shape = [2000, 2000], pads = [1000, 1000, 1000, 1000]> (a)",
+        "RoiAlign <output_height = 2, output_width = 2> (a, boxes, b)",
+    ],
+)
+def test_constants_of_many_steps_are_not_computed_at_load(line: str):
+    """ONNX's code takes these one after the other: it would take minutes."""
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 16]>
+        g (float[2] x) => (float y)
+        <float[1, 1, 2, 2] a = {{1, 2, 3, 4}}, int64[1] b = {{0}},
+         float[1, 4] boxes = {{0, 0, 1000000, 1000000}}> {{
+            p = {line}
+            s = Cast <to = 7> (p)
+            f = Reshape (s, b)
+            y = Expand (x, f)
+        }}"""
+    )
+    start = time.process_time()
+    with pytest.raises(DmlError, match=r"Node 'p' .* at most 1048576 steps"):
+        load_onnx(model)
+    assert time.process_time() - start < 10
+
+
+@linux
+@pytest.mark.parametrize("case", HUGE)
+def test_what_claims_much_is_refused_soon(case: str, tmp_path: Path):
+    path = tmp_path / "n.onnx"
+    path.write_bytes(HUGE[case]())
+    np.zeros(2, np.float32).tofile(tmp_path / "w.bin")
+    before, start = peak(), time.process_time()
+    with pytest.raises(DmlError) as error:
+        load_onnx(path, *free_sizes(path, {}))
+    assert time.process_time() - start < 2
+    assert peak() - before < GB // 4
+    assert len(str(error.value)) < 2000
+
+
+def test_branches_within_branches_end_soon():
+    start = time.process_time()
+    with contextlib.suppress(DmlError):
+        load_onnx(nested(30))
+    assert time.process_time() - start < 5
+
+
+@linux
+def test_a_network_that_does_not_fit_is_refused_before_memory_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float[N] x) => (float[N] y) { y = Relu (x) }"""
+    path = tmp_path / "n.onnx"
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+    monkeypatch.setattr(free_memory, "host_bytes", lambda: GB)
+    before = peak()
+    done = CliRunner().invoke(cli, ["run", str(path), "-f", "N:400000000"])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert "n.onnx: x FLOAT32[400000000]" in line and "its size to fit" in line
+    assert peak() - before < GB // 4
+
+
+def test_numbers_of_any_kind_are_no_sizes():
+    data: Any = fuzz.models()["bytes"]
+    for shapes in ({"x": (2,)}, {"x": (-1, 4)}, {"z": (1,)}, {"x": (1 << 40, 4)}):
+        with pytest.raises(DmlError):
+            load_onnx(data, shapes)
+
+
+def text_of(body: str, inputs: str = "float[2] x", outputs: str = "float[2] y") -> bytes:
+    """Return a model of a line of nodes."""
+    head = '<ir_version: 8, opset_import: ["": 18]>'
+    return parser.parse_model(
+        f"{head} g ({inputs}) => ({outputs}) {{ {body} }}"
+    ).SerializeToString()
+
+
+def changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
+    model = onnx.ModelProto.FromString(data)
+    change(model.graph)
+    return model.SerializeToString()
+
+
+BROKEN: dict[str, Callable[[], bytes]] = {
+    "a circle below a table": lambda: changed(
+        text_of("a = Relu(x) b = Identity(i) i = Identity(b) y = Gather(t, i)"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "t")
+        ),
+    ),
+    "a table without indices": lambda: changed(
+        text_of("y = Gather(x, x)"), lambda graph: graph.node[0].input.pop()
+    ),
+    "an axis before the first": lambda: changed(
+        text_of("y = Gather <axis = -9> (t, i)", "int64[2] i"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "t")
+        ),
+    ),
+    "a type that is none": lambda: changed(
+        text_of("y = Relu(x)"),
+        lambda graph: setattr(graph.input[0].type.tensor_type, "elem_type", 99),
+    ),
+    "a branch without a condition": lambda: changed(
+        text_of("y = If (x) <then_branch = a () => (float p) {p = Neg(x)}>"),
+        lambda graph: graph.node[0].input.pop(),
+    ),
+    "a size of many terms": lambda: changed(
+        text_of("y = Relu(x)"),
+        lambda graph: setattr(
+            graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "+".join(["a"] * 5000)
+        ),
+    ),
+    "two nodes of one output": lambda: text_of("a = Relu(x) a = Neg(x) y = Identity(a)"),
+    "an output of an input's name": lambda: text_of("x = Relu(x) y = Identity(x)"),
+    "a negative size": lambda: changed(
+        text_of("y = Add(x, w)"),
+        lambda graph: graph.initializer.append(
+            onnx.TensorProto(name="w", data_type=1, dims=[-5], raw_data=bytes(8))
+        ),
+    ),
+    "a range of steps of 0": lambda: changed(
+        text_of("r = Range(a, a, a) s = Cast <to = 1> (r) y = Concat <axis = 0> (x, s)"),
+        lambda graph: graph.initializer.append(
+            onnx.numpy_helper.from_array(np.zeros((), np.int64), "a")
+        ),
+    ),
+    "a place that is no text": lambda: external("location", "w.bin?").replace(
+        b"w.bin?", b"w.bin\xff"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
+    data = BROKEN[case]()
+    fuzz.check_model(data, is_traced=True)
+    fuzz.check_session(data, is_run=True)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("a negative size", r"the sizes of 'w' to be 0 or more, got \[-5\]"),
+        ("a range of steps of 0", "delta to be other than 0, got 0"),
+    ],
+)
+def test_what_numpy_would_take_is_refused(case: str, message: str):
+    with pytest.raises(DmlError, match=message):
+        load_onnx(onnx.ModelProto.FromString(BROKEN[case]()))
+
+
+@pytest.mark.parametrize("case", [name for name in BROKEN if "output" in name])
+def test_a_name_is_given_once(case: str):
+    """As in ONNX Runtime; which of two tensors a name stands for would be a guess."""
+    with pytest.raises(DmlError, match="the name of an output to be given once"):
+        load_onnx(BROKEN[case]())
+    with pytest.raises(OnnxRuntimeError, match="the name of an output to be given once"):
+        InferenceSession(BROKEN[case]())

@@ -1,0 +1,328 @@
+"""Graphs, operators and functions of JAX as ONNX models: ONNX Runtime gives the same answers."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from jax import lax
+from nightly import NIGHTLY
+from onnx import parser
+from onnx.reference import ReferenceEvaluator
+from operators.test_registry import BUILT, NAMES, rng_of
+from records import combinations, record_of
+
+import dml_jax
+from dml_jax import DmlError, GraphBuilder, ReduceFunction, TensorDesc, load_onnx
+from dml_jax.onnx import export
+from dml_jax.onnx.writing.export_model import exporter_of
+from dml_jax.onnx.writing.operator_records import EXPORTERS
+from dml_jax.operator import Operator
+
+pytestmark = pytest.mark.usefixtures("soon")
+
+RANDOM = np.random.default_rng(21)
+X = RANDOM.standard_normal((2, 3, 4)).astype(np.float32)
+UNITS = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-23}  # of single precision
+
+
+def runtime(model: Any, arrays: Sequence[Any]) -> list[np.ndarray]:
+    """Return ONNX Runtime's answers, of 4 bits those of ONNX's reference."""
+    feeds = dict(zip([v.name for v in model.graph.input], map(np.asarray, arrays), strict=True))
+    if any(
+        v.type.tensor_type.elem_type in (21, 22) for v in (*model.graph.input, *model.graph.output)
+    ):
+        return [np.asarray(x) for x in ReferenceEvaluator(model).run(None, feeds)]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return [np.asarray(x) for x in session.run(None, feeds)]
+
+
+def agree(made: Sequence[Any], wanted: Sequence[Any], units: float = 200):
+    assert len(made) == len(wanted)
+    for result, answer in zip(made, map(np.asarray, wanted), strict=True):
+        assert (result.shape, result.dtype) == (answer.shape, answer.dtype)
+        if answer.dtype.kind != "f":
+            np.testing.assert_array_equal(result, answer)
+            continue
+        finite = np.abs(answer[np.isfinite(answer)]).max(initial=1).astype(float)
+        bound = units * UNITS[answer.dtype.name]
+        with np.errstate(invalid="ignore"):  # NaNs that signal
+            wide = result.astype(float), answer.astype(float)
+        np.testing.assert_allclose(*wide, rtol=bound, atol=bound * finite)
+
+
+FILE = Path(__file__).with_name("exported_op_types.json")
+NODES = json.loads(FILE.read_text())
+"""How many nodes of each op type the first sample of each operator becomes, with this JAX.
+
+`PYTHONPATH=tests python tests/onnx/writing/test_export_model.py` writes the file again, where
+exports change on purpose.
+"""
+
+
+def nodes_of(model: onnx.ModelProto) -> dict[str, int]:
+    return dict(sorted(Counter(node.op_type for node in model.graph.node).items()))
+
+
+@pytest.mark.parametrize("op_class", BUILT)
+def test_every_operator_is_exported(op_class: type[Operator]):
+    record, rng = record_of(op_class), rng_of(op_class)
+    found = combinations(op_class, record)
+    nodes = NODES[op_class.short_name] if NODES["jax"] == jax.__version__ else None
+    for types, _ in found if NIGHTLY else found[:1]:
+        for _ in range(3 if NIGHTLY else 1):
+            op = record.operator(rng, op_class, types)
+            model = export(op)
+            assert nodes in (None, nodes_of(model))
+            nodes = None
+            arrays = record.arrays(rng, op)
+            is_product = getattr(op, "function", None) == ReduceFunction.MULTIPLY
+            if is_product and arrays[0].dtype == np.int64:  # ONNX Runtime saturates larger ones
+                arrays = [arrays[0] % 2 * 2 - 1]
+            agree(runtime(model, arrays), jax.tree.leaves(op(*arrays)))
+
+
+def test_records_of_exporters_are_of_operators():
+    assert exporter_of("REDUCE") is not None
+    assert set(EXPORTERS) <= set(NAMES)
+
+
+CONVOLUTION = dml_jax.Convolution.infer(
+    input_tensor=TensorDesc("FLOAT32", [1, 2, 5, 5]),
+    filter_tensor=TensorDesc("FLOAT32", [4, 2, 3, 3]),
+    bias_tensor=TensorDesc("FLOAT32", [1, 4, 1, 1]),
+    mode="CROSS_CORRELATION",
+    direction="FORWARD",
+    strides=[1, 2],
+    dilations=[1, 1],
+    start_padding=[1, 0],
+    end_padding=[0, 1],
+    output_padding=[0, 0],
+    group_count=1,
+    fused_activation=dml_jax.ActivationRelu.fused(),
+)
+SINE = dml_jax.ElementWiseSin.infer(
+    input_tensor=TensorDesc("FLOAT32", [2, 3], strides=[1, 2]),
+    scale_bias=dml_jax.ScaleBias(scale=2, bias=1),
+)
+LESS = dml_jax.ElementWiseLogicalLessThan.infer(
+    a_tensor=TensorDesc("FLOAT16", [2, 3]), b_tensor=TensorDesc("FLOAT16", [2, 3])
+)
+POWER = dml_jax.ElementWisePow.infer(
+    input_tensor=TensorDesc("FLOAT16", [2, 3]), exponent_tensor=TensorDesc("FLOAT16", [2, 3])
+)
+SHRINK = dml_jax.ActivationShrink.infer(
+    input_tensor=TensorDesc("FLOAT32", [2, 3]), bias=0.25, threshold=0.5
+)
+BLOCKS = [
+    op_class.infer(
+        input_tensor=TensorDesc("FLOAT32", [1, 8, 4, 2]), block_size=2, order="DEPTH_COLUMN_ROW"
+    )
+    for op_class in (dml_jax.DepthToSpace1, dml_jax.SpaceToDepth1)
+]
+BACKWARDS = dml_jax.Slice1.infer(
+    input_tensor=TensorDesc("FLOAT32", [4, 7]),
+    input_window_offsets=[1, 0],
+    input_window_sizes=[2, 7],
+    input_window_strides=[1, -3],
+)
+SUM = dml_jax.Reduce.infer(function="SUM", input_tensor=TensorDesc("FLOAT32", [2, 3]), axes=[1])
+
+
+@pytest.mark.parametrize(
+    "operator, op_types",
+    [
+        (CONVOLUTION, ["Reshape", "Conv", "Relu"]),
+        (SINE, ["Mul", "Add", "Sin"]),
+        (SUM, ["ReduceSum"]),
+        (LESS, ["Less", "Cast"]),
+        (POWER, ["Pow"]),
+        (SHRINK, ["Shrink"]),
+        (BLOCKS[0], ["DepthToSpace"]),
+        (BLOCKS[1], ["SpaceToDepth"]),
+        (BACKWARDS, ["Slice"]),
+    ],
+)
+def test_operators_are_the_nodes_that_a_reader_expects(operator: Any, op_types: list[str]):
+    model = export(operator)
+    assert [node.op_type for node in model.graph.node] == op_types
+    arrays = [
+        RANDOM.standard_normal(t.sizes).astype(t.dtype)
+        for _, _, t in operator.tensors(output=False)
+    ]
+    agree(runtime(model, arrays), [operator(*arrays)])
+
+
+def test_graphs_have_their_names_and_constants():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2, 3]))
+    y = x * builder.constant(np.arange(6, dtype=np.float32).reshape(2, 3), "weights")
+    graph = builder.build({"sum": dml_jax.reduce(y, "SUM", [1]), "product": y})
+    model = export(graph)
+    assert [v.name for v in model.graph.input] == ["x"]
+    assert [v.name for v in model.graph.output] == ["sum", "product"]
+    assert next(t.name for t in model.graph.initializer) == "weights"
+    agree(runtime(model, [X[0, :2, :3]]), graph(X[0, :2, :3]))
+
+
+def test_what_is_read_of_another_layout():
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2, 3]))
+    y = dml_jax.activation_relu(x)
+    turned = y.reinterpret([3, 2], [1, 3])
+    graph = builder.build({"y": -turned})
+    agree(runtime(export(graph), [X[0, :2, :3]]), [graph(X[0, :2, :3])])
+
+
+NETWORK = """<ir_version: 10, opset_import: ["": 18]>
+g (float[2,3] x, int64[1] n) => (float[2,4] y, int64[1] m, bool[2,4] b)
+<float[3,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, int64[1] one = {1}, float zero = {0}>
+{ z = MatMul(x, w)  y = Tanh(z)  m = Add(n, one)  b = Greater(y, zero) }"""
+
+
+def test_networks_have_onnx_types_outside():
+    network = load_onnx(parser.parse_model(NETWORK))
+    inputs = [X[0, :2, :3], np.array([2**40])]
+    model = export(network)
+    assert "w" in {t.name for t in model.graph.initializer}
+    agree(runtime(model, inputs), [*network(*inputs).values()])
+
+
+CHOICE = """<ir_version: 10, opset_import: ["": 18]>
+g (float[2,3] x, bool c) => (float[2,3] y, float[3] w) <float[3] w = {1, 2, 3}>
+{ y = If (c) <then_branch = t () => (float[2,3] a) { a = Add(x, w) },
+              else_branch = e () => (float[2,3] b) { b = Mul(x, w) }> }"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_networks_with_control_flow(chosen: bool):
+    network = load_onnx(parser.parse_model(CHOICE))
+    inputs = [X[0, :2, :3], np.array(chosen)]
+    model = export(network)
+    assert "If" in {node.op_type for node in model.graph.node}
+    assert [v.name for v in model.graph.output] == ["y", "w"]
+    agree(runtime(model, inputs), [*network(*inputs).values()])
+
+
+def test_a_gradient_is_a_model():
+    network = load_onnx(parser.parse_model(NETWORK.replace("int64", "int32")))
+    x = {"x": jnp.asarray(X[0, :2, :3]), "n": jnp.zeros(1, jnp.int32)}
+
+    def loss(weights: Any, x: Any) -> Any:
+        weights = {**network.weights, **weights}
+        return (network.apply(weights, {**x, "n": jnp.zeros(1, jnp.int32)})["y"] ** 2).sum()
+
+    slopes = jax.grad(loss, argnums=(0, 1))
+    given = network.trainable, {"x": x["x"]}
+    model = export(slopes, *given)
+    agree(runtime(model, jax.tree.leaves(given)), jax.tree.leaves(slopes(*given)))
+
+
+def scanned(x: Any) -> Any:
+    def step(carry: Any, row: Any) -> Any:
+        carry = jnp.tanh(carry + row)
+        return carry, carry * 2
+
+    return lax.scan(step, x[0], x, reverse=True)
+
+
+FUNCTIONS = {
+    "scan": scanned,
+    "slope of a scan": jax.grad(lambda x: scanned(x)[1].sum()),
+    "while": lambda x: lax.while_loop(lambda s: s.sum() < 100, lambda s: s * 2 + 1, x),
+    "for": lambda x: lax.fori_loop(0, 3, lambda k, s: s + k.astype(s.dtype), x),
+    "cond": lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
+    "switch": lambda x: lax.switch((x[0, 0, 0] > 0) + 1, [jnp.sin, jnp.cos, jnp.tan], x),
+    "take": lambda x: x[:, jnp.array([2, 0, -1, 7])],
+    "take along": lambda x: jnp.take_along_axis(x, jnp.argsort(x, 2), 2),
+    "put": lambda x: x.at[1, jnp.array([0, 2, 9])].set(7.0),
+    "add at": lambda x: x.at[:, jnp.array([0, 0, 1]), 2].add(1.0),
+    "largest at": lambda x: x.at[0, 1:3].max(0.5),
+    "window": lambda x: lax.dynamic_slice(x, (1, 5, 0), (1, 2, 3)),
+    "put a window": lambda x: lax.dynamic_update_slice(x, x[:1, :2, :2] * 0, (1, 9, 1)),
+    "sort": lambda x: lax.sort((x, -x, x + 1), dimension=1, num_keys=2),
+    "accumulated": lambda x: (lax.cumprod(x, 2), lax.cummax(x, 1, reverse=True), lax.cumsum(x, 0)),
+    "accumulated exponentials": lambda x: lax.cumlogsumexp(x, 1),
+    "pooled": lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2), (1, 1, 2), "SAME"),
+    "zeros between": lambda x: lax.pad(x, np.float32(1.5), ((0, 0, 1), (-1, 2, 2), (1, -1, 0))),
+    "repeated": lambda x: (jnp.tile(x, (1, 2, 3)), jnp.repeat(x, 2, 1)),
+    "chosen": lambda x: jnp.select([x < -1, x < 1], [x * 2, x * 3], 0.0),
+    "found": lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x[0] + 0.1),
+    "slope of largest of windows": jax.grad(
+        lambda x: (
+            lax.reduce_window(jnp.round(x), -jnp.inf, lax.max, (1, 3, 2), (1, 2, 1), "SAME")
+            * x.sum()
+        ).sum()
+    ),
+    "slope of least of windows": jax.grad(
+        lambda x: lax.reduce_window(x, jnp.inf, lax.min, (2, 2, 2), (1, 1, 2), "VALID").sum()
+    ),
+    "backwards": lambda x: lax.rev(x, (0, 2)),
+    "small numbers": lambda x: (jnp.expm1(x * 1e-4), jnp.log1p(x * 1e-4), jnp.cbrt(x)),
+    "angles": lambda x: jnp.arctan2(x, x[::-1]),
+    "powers": lambda x: (x**3, x**-2, x**5, jnp.abs(x) ** 0.5, jnp.exp2(x)),
+    "integers": lambda x: ((x * 9).astype(jnp.int32) % 4, (x * 9).astype(jnp.int32) // 3),
+    "beyond integers": lambda x: (x * 1e12).astype(jnp.int32),
+    "shifts": lambda x: ((x * 99).astype(jnp.int32) << 3, (x * 99).astype(jnp.int32) >> 2),
+    "bits": lambda x: lax.population_count((x * 99).astype(jnp.int32) ^ 5),
+    "as bits": lambda x: lax.bitcast_convert_type(x, jnp.int32),
+    "truths": lambda x: ((x > 0).any(1), (x > 0).all(2), (x > 0).sum(0), jnp.isfinite(x / x[0])),
+    "places": lambda x: (x.argmax(1), x.argmin(2), lax.top_k(x, 2)),
+    "products": lambda x: jnp.einsum("abc,dbc->abd", x, x),
+    "slope of a convolution": jax.grad(
+        lambda x: lax.conv_general_dilated(x, X[:, :, :2], (2,), [(1, 2)], (1,), (2,)).sum() ** 2
+    ),
+    "narrow": lambda x: (x.astype(jnp.float16) * 3 + 1, jnp.tanh(x.astype(jnp.bfloat16)) > 0),
+    "batch": jax.vmap(lambda x: jnp.fft.fftfreq(4) + x[0] * x[1]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str):
+    function = FUNCTIONS[name]
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        model = export(function, jax.ShapeDtypeStruct(X.shape, X.dtype))
+        wanted = jax.tree.leaves(jax.jit(function)(X))
+    agree(runtime(model, [X]), wanted)
+
+
+def test_what_has_no_nodes_is_named():
+    with pytest.raises(DmlError, match="the primitive 'random_wrap' of JAX has no nodes of ONNX"):
+        export(lambda key: jax.random.normal(key, (3,)), jax.random.PRNGKey(0))
+    with pytest.raises(DmlError, match="the type key<fry> has no nodes of ONNX"):
+        export(lambda key: jax.random.normal(key, (3,)), jax.random.key(0))
+    with pytest.raises(DmlError, match="the primitive 'cholesky' of JAX has no nodes of ONNX"):
+        export(jnp.linalg.cholesky, jnp.eye(3))
+    with pytest.raises(DmlError, match="expected what to be a graph, an operator, a network"):
+        export("network.onnx")
+    with pytest.raises(DmlError, match="the type <U1 has no nodes of ONNX"):
+        export(lambda x: x, "a")
+    for dtype in (jnp.float32, jnp.complex64):  # ONNX has complex tensors, and no Add of them
+        with pytest.raises(DmlError, match="the type complex64 has no nodes of ONNX"):
+            export(lambda x: x.astype(jnp.complex64) + x.astype(jnp.complex64), jnp.ones(3, dtype))
+
+
+def test_models_are_valid_for_others():
+    model = export(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32))
+    onnx.checker.check_model(model, full_check=True)
+    assert model.producer_name == "dml_jax"
+    assert [(v.name) for v in (*model.graph.input, *model.graph.output)] == ["input", "output"]
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    classes: list[Any] = [case.values[0] for case in BUILT]
+    first = [(c, record_of(c), combinations(c, record_of(c))[0][0]) for c in classes]
+    found = {c.short_name: nodes_of(export(r.operator(rng_of(c), c, t))) for c, r, t in first}
+    lines = [f'"{name}": {json.dumps(nodes)}' for name, nodes in found.items()]
+    FILE.write_text("{\n" + ",\n".join([f'"jax": "{jax.__version__}"', *lines]) + "\n}\n")

@@ -1,0 +1,335 @@
+"""Operators as JAX functions: what XLA makes of them, and shards of them."""
+
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from forms import compiled_soon
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from nightly import sample
+from several_devices import SEVERAL
+
+import dml_jax
+from dml_jax import (
+    DepthToSpace1,
+    ElementWiseClip,
+    Reduce,
+    ReduceFunction,
+    Split,
+    TensorDesc,
+    Tile,
+)
+
+SHAPE = [2, 8, 16, 16]
+
+
+def clip(sizes: list[int], type_: str = "FLOAT32") -> ElementWiseClip:
+    tensor = TensorDesc(type_, sizes)
+    return ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=-1, max=1)
+
+
+def depth_to_space(sizes: list[int], type_: str = "FLOAT32") -> DepthToSpace1:
+    n, c, h, w = sizes
+    return DepthToSpace1(
+        input_tensor=TensorDesc(type_, sizes),
+        output_tensor=TensorDesc(type_, [n, c // 4, 2 * h, 2 * w]),
+        block_size=2,
+        order="DEPTH_COLUMN_ROW",
+    )
+
+
+def tile(sizes: list[int], type_: str = "FLOAT32") -> Tile:
+    n, c, h, w = sizes
+    return Tile(
+        input_tensor=TensorDesc(type_, sizes),
+        output_tensor=TensorDesc(type_, [n, c, 2 * h, 3 * w]),
+        repeats=[1, 1, 2, 3],
+    )
+
+
+def reduce(sizes: list[int], axes: list[int], function: str = "SUM") -> Reduce:
+    out = [1 if d in axes else n for d, n in enumerate(sizes)]
+    return Reduce(
+        function=function,
+        input_tensor=TensorDesc("FLOAT32", sizes),
+        output_tensor=TensorDesc("FLOAT32", out),
+        axes=axes,
+    )
+
+
+def chain(type_: str = "FLOAT32"):
+    ops = clip(SHAPE, type_), depth_to_space(SHAPE, type_), tile([2, 2, 32, 32], type_)
+
+    def call(x: jax.Array) -> jax.Array:
+        for op in ops:
+            x = op(x)
+        return x
+
+    return call
+
+
+def instructions(compiled: str) -> list[str]:
+    """What the entry computation runs, its parameters and free reinterpretations left out."""
+    entry = compiled[compiled.index("ENTRY") :]
+    found = re.findall(r"= \S+ ([a-z][\w-]*)\(", entry)
+    return [op for op in found if op not in ("parameter", "bitcast", "tuple", "get-tuple-element")]
+
+
+def optimised(function, *arrays: jax.Array) -> str:
+    return jax.jit(function).lower(*arrays).compile().as_text() or ""
+
+
+@pytest.mark.parametrize("type_", ["FLOAT32", "FLOAT16", "UINT8", "INT64"])
+def test_a_chain_is_one_fusion(type_: str):
+    text = optimised(chain(type_), jnp.zeros(SHAPE, type_.lower()))
+    assert set(instructions(text)) <= {"fusion", "call"}
+    assert len(instructions(text)) == 1
+
+
+def test_a_reduction_at_the_end_adds_only_itself():
+    """Nothing of the chain is materialised: the program has no temporary but the reduction's."""
+    total = reduce([2, 2, 64, 96], [1, 2, 3])
+    call = chain()
+    compiled = jax.jit(lambda x: total(call(x))).lower(jnp.zeros(SHAPE, jnp.float32)).compile()
+    assert len(instructions(compiled.as_text() or "")) <= 2
+    memory = compiled.memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < 2 * 2 * 64 * 96 * 4 / 2
+
+
+def test_strides_fuse_with_the_operator():
+    padded = TensorDesc("FLOAT32", SHAPE, [2 * 8 * 16 * 17, 16 * 17, 17, 1])
+    broadcast = TensorDesc("FLOAT32", SHAPE, [0, 256, 1, 16])
+    op, out = clip(SHAPE), TensorDesc("FLOAT32", SHAPE, [2048, 1, 128, 8])
+    for tensor in (padded, broadcast):
+
+        def call(buffer: jax.Array, old: jax.Array, tensor: TensorDesc = tensor) -> jax.Array:
+            return out.write(old, op(tensor.read(buffer)))
+
+        buffers = [jnp.zeros(t.span, jnp.float32) for t in (tensor, out)]
+        found = instructions(optimised(call, *buffers))
+        assert set(found) <= {"fusion", "call", "transpose", "copy"}, found
+        assert len(found) <= 2
+
+
+def test_the_descriptor_adds_nothing_to_the_program():
+    def by_hand(x: jax.Array) -> jax.Array:
+        one = jnp.float32(1)
+        x = jax.lax.select(x >= one, jnp.full_like(x, 1), x)
+        return jax.lax.select(x <= -one, jnp.full_like(x, -1), x)
+
+    x = jnp.zeros(SHAPE, jnp.float32)
+
+    def shape_of(text: str) -> list[str]:
+        return [re.sub(r"[%.\d]+", "", i) for i in instructions(text)]
+
+    assert shape_of(optimised(clip(SHAPE), x)) == shape_of(optimised(by_hand, x))
+
+
+def test_an_operator_is_a_static_argument_of_jit():
+    traces = []
+
+    @jax.jit
+    def call(op: ElementWiseClip, x: jax.Array) -> jax.Array:
+        traces.append(op)
+        return op(x)
+
+    x = jnp.linspace(-2, 2, 2 * 8 * 16 * 16, dtype=jnp.float32).reshape(SHAPE)
+    for _ in range(2):
+        np.testing.assert_array_equal(call(clip(SHAPE), x), np.clip(x, -1, 1))
+    assert len(traces) == 1
+
+
+def graph(sizes: list[int]) -> dml_jax.Graph:
+    builder = dml_jax.GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", sizes))
+    return builder.build(dml_jax.clip(x, -1, 1))
+
+
+@pytest.mark.parametrize("make", [clip, graph])
+def test_what_asks_for_name_and_arguments(make: Callable[..., Callable[..., jax.Array]]):
+    function, x = make([3]), jnp.arange(3, dtype=jnp.float32)
+    named = f"module @jit_{function.__name__} "
+    assert jax.jit(function).lower(x).as_text().startswith(named)
+    by_vjp, by_jvp = jax.custom_vjp(function), jax.custom_jvp(function)
+    by_vjp.defvjp(lambda x: (function(x), None), lambda _, given: (given * 3,))
+    by_jvp.defjvp(lambda xs, tangents: (function(*xs), tangents[0] * 5))
+    assert jax.grad(lambda x: by_vjp(x).sum())(x).tolist() == [3, 3, 3]
+    assert jax.grad(lambda x: by_jvp(x).sum())(x).tolist() == [5, 5, 5]
+    assert jax.named_call(function)(x).tolist() == [0, 1, 1]
+    assert jax.jit(function, donate_argnums=0)(x).tolist() == [0, 1, 1]
+    assert x.is_deleted()
+
+
+@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP"])
+def test_shard_map(function: str):
+    """The descriptor says what one device holds."""
+    mesh = Mesh(np.array(SEVERAL[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    local = reduce([1, 8, 16, 16], [2, 3], function)
+    whole = reduce([8, 8, 16, 16], [2, 3], function)
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((8, 8, 16, 16)), jnp.float32)
+    mapped = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
+    # Sums may be added up in another order, so they differ by rounding.
+    np.testing.assert_allclose(mapped(x), whole(x), rtol=1e-6, atol=1e-4)
+
+    gradient = jax.grad(lambda x: mapped(x).sum())(x)
+    np.testing.assert_allclose(gradient, jax.grad(lambda x: whole(x).sum())(x), rtol=1e-6)
+
+
+def test_split_returns_a_tuple_of_arrays():
+    op = Split(
+        input_tensor=TensorDesc("INT8", [5]),
+        output_tensors=[TensorDesc("INT8", [2]), TensorDesc("INT8", [3])],
+        axis=0,
+    )
+    x = np.arange(5, dtype=np.int8)
+    a, b = op(x)
+    assert isinstance(a, jax.Array)
+    np.testing.assert_array_equal(np.concatenate([a, b]), x)
+
+
+def test_importing_starts_no_backend():
+    program = (
+        "import jax, dml_jax, dml_jax.dxdispatch.model, dml_jax.dxdispatch.run_model\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge._backends, xla_bridge._backends\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_core_needs_only_its_dependencies():
+    """Importing the package, and running an operator, imports nothing that an extra brings."""
+    program = (
+        "import sys, numpy, dml_jax\n"
+        "assert 'dml_jax.dxdispatch' not in sys.modules\n"
+        "assert callable(dml_jax.run_model)\n"
+        "extras = {'click', 'rich', 'rapidjson', 'PIL'} & set(sys.modules)\n"
+        "assert not extras, extras\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("function", ["SUM", "AVERAGE"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((4, 8), (1,)), ((2, 3, 5), (0, 2)), ((3, 33009), (0,)), ((4, 1), (1,))]
+)
+def test_the_transpose_of_a_sum(
+    function: str, dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]
+):
+    """<f(x), y> = <x, transposed(y)>: each element has what its sum gets, by the number of them."""
+    x = jnp.ones(shape, dtype)
+    compute = functools.partial(dml_jax.reduce, function=function, axes=axes)
+    y = np.arange(x.size // np.prod([shape[a] for a in axes]), dtype=dtype) % 9
+    y = jnp.asarray(y.reshape([1 if a in axes else n for a, n in enumerate(shape)]))
+    share = 1 if function == "SUM" else np.prod([shape[a] for a in axes])
+    for way in (compute, jax.jit(compute)):
+        (transposed,) = jax.linear_transpose(way, x)(y)
+        assert transposed.dtype == x.dtype
+        np.testing.assert_allclose(
+            transposed, np.broadcast_to(np.asarray(y) / share, shape), rtol=1e-3
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "repeats"),
+    [
+        ((64, 16, 7, 7), (2, 1, 1, 1)),
+        ((64, 16, 7, 7), (1, 4, 3, 1)),
+        ((64, 16, 7, 7), (1, 1, 1, 3)),
+        ((64, 16, 7, 7), (2, 2, 2, 2)),
+        ((3, 8, 400), (1, 1, 16)),
+        ((40, 50), (40, 7)),
+        ((5000,), (70,)),
+        ((4, 3), (1, 1)),
+    ],
+)
+def test_the_transpose_of_a_tile(dtype: str, shape: tuple[int, ...], repeats: tuple[int, ...]):
+    """The sum of all repeats, rounded once; nothing as large as these is stored."""
+    x = jnp.ones(shape, dtype)
+    y = np.random.default_rng(0).random(np.multiply(shape, repeats)).astype(dtype)
+    parts = [n for pair in zip(repeats, shape, strict=True) for n in pair]
+    expected = y.astype(np.float64).reshape(parts).sum(tuple(range(0, len(parts), 2)))
+
+    def transposed(y: jax.Array) -> jax.Array:
+        return jax.linear_transpose(lambda x: dml_jax.tile(x, repeats), x)(y)[0]
+
+    for way in (transposed, jax.jit(transposed)):
+        result = way(jnp.asarray(y))
+        assert result.dtype == x.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-6 if dtype == "float32" else 2**-10)
+    memory = jax.jit(transposed).lower(y).compile().memory_analysis()
+    assert memory is not None
+    assert jax.default_backend() != "cpu" or memory.temp_size_in_bytes < 0.35 * y.nbytes
+
+
+def test_what_has_no_transpose():
+    x = jnp.ones(3, jnp.float32)
+    with pytest.raises(NotImplementedError, match="only a linear reduction"):
+        jax.linear_transpose(lambda x: dml_jax.reduce(x, "MAX", [0]), x)(x[:1])
+
+
+def test_the_transpose_of_clip_grad():
+    x, dy = jnp.array([-2, 0.5, 2], jnp.float32), jnp.array([1, 2, 3], jnp.float32)
+    (transposed,) = jax.linear_transpose(lambda dy: dml_jax.clip_grad(x, dy, -1, 1), dy)(dy)
+    np.testing.assert_array_equal(transposed, [0, 2, 0])
+
+
+VALUES = [f.name for f in ReduceFunction if not f.name.startswith("ARG")]
+TWICE: dict[str, Callable[[jax.Array], Any]] = {
+    "CLIP": lambda x: dml_jax.clip(x, 0.5, 2) * x,
+    "CLIP_GRAD": lambda x: dml_jax.clip_grad(x, x * x, 0.5, 2),
+    "TILE": lambda x: dml_jax.tile(x, [2, 1, 1, 3]),
+    "SPLIT": lambda x: dml_jax.split(x, 1, [1, 3])[1] * x[:, :3],
+    "JOIN": lambda x: dml_jax.join([x, x * x], 1),
+    "DEPTH_TO_SPACE": lambda x: dml_jax.depth_to_space(x, 2),
+    **{
+        f"{name} over {axes}": functools.partial(dml_jax.reduce, function=name, axes=axes)
+        for turn, name in enumerate(VALUES)
+        for axes in sample([(1,), (3,), (0, 2)], turn, of=3)
+    },
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_second_derivatives_inside_of_a_loop(name: str):
+    """Where JAX drops the rules of a `jax.custom_jvp`."""
+    x = jnp.asarray(np.random.default_rng(0).uniform(0.2, 1.5, (1, 4, 2, 3)).astype(np.float32))
+
+    def loss(x: jax.Array) -> jax.Array:
+        return (TWICE[name](x) ** 3).sum()
+
+    def looped(x: jax.Array) -> jax.Array:
+        return jax.lax.map(loss, jnp.stack([x, 2 * x])).sum()
+
+    def unrolled(x: jax.Array) -> jax.Array:
+        return loss(x) + loss(2 * x)
+
+    def every_way(f: Callable[[jax.Array], jax.Array], x: jax.Array) -> list[jax.Array]:
+        return [
+            jax.jvp(jax.grad(f), (x,), (x,))[1],
+            jax.grad(lambda x: (jax.grad(f)(x) * x).sum())(x),
+            jax.hessian(f)(x),
+        ]
+
+    step = 1e-2
+    results, expected, up, down = compiled_soon(
+        lambda x: (
+            every_way(looped, x),
+            every_way(unrolled, x),
+            *(jax.grad(looped)(x * (1 + s)) for s in (step, -step)),
+        )
+    )(x)
+    for result, other in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, other, rtol=1e-4, atol=1e-4)
+    if name not in ("CLIP", "CLIP_GRAD"):  # which jump; of others it is the first one's derivative
+        np.testing.assert_allclose(results[0], (up - down) / (2 * step), rtol=3e-2, atol=3e-2)
