@@ -248,7 +248,7 @@ class _StageBuilder:
             key = _name_of(node)
             faults = self._refused.get(key)
             tensors = [self._scope.get(name) for name in node.input if name]
-            is_padded = any(isinstance(t, Tensor) and t.padding for t in tensors)
+            is_padded = any(isinstance(t, Tensor) and t.count for t in tensors)
             if faults is None or is_padded:  # the next stage has them without padding
                 self._remaining.append(node)
                 continue

@@ -28,7 +28,7 @@ from dml_jax.onnx.files.types import (
 )
 from dml_jax.onnx.nodes.number_limits import Limit, kind_of, worst
 from dml_jax.onnx.nodes.op_types import Bounds
-from dml_jax.onnx.nodes.tensor import EmptyOptional, Padding, Scope, Tensor, TensorList
+from dml_jax.onnx.nodes.tensor import Count, EmptyOptional, Scope, Tensor, TensorList
 from dml_jax.onnx.nodes.values import Function, edge_of, on_edges
 
 
@@ -149,8 +149,8 @@ class NetworkBuilder:
         if value.is_known and not value.is_weight:
             return self.constant(value.name, value.array, value.type.element)
         made = self.argument(value)
-        if value.padding is not None:
-            made.padding = replace(value.padding, count=self.captured(value.padding.count))
+        if value.count is not None:
+            made.count = replace(value.count, number=self.captured(value.count.number))
             self.padded.append(made)
         return made
 
@@ -233,7 +233,7 @@ class NetworkBuilder:
         for k, count in zip(padded, tensors[len(kinds) : last], strict=True):
             result, padding = tensors[k], paddings[k]
             if result is not None and padding is not None and count is not None:
-                result.padding = Padding(padding[0], count, padding[1])
+                result.count = Count(padding[0], count, padding[1])
         return [*tensors[: len(kinds)], *[None] * (len(proto.output) - len(kinds))]
 
     def _value(self, tensor: Tensor) -> Expression:
@@ -268,17 +268,17 @@ class NetworkBuilder:
 
         Raises `DmlError` with all faults: outputs may be made of weights that are read here first.
         """
-        paddings = {self.unique(name): tensor.padding for name, tensor in outputs}
+        paddings = {self.unique(name): tensor.count for name, tensor in outputs}
         tensors, counted = [tensor for _, tensor in outputs], dict[str, tuple[int, str]]()
         for (name, _), (own, padding) in zip(outputs, paddings.items(), strict=True):
             if padding is not None:
                 counted[own] = padding.axis, self.unique(f"{name}.count")
-                tensors.append(padding.count)
+                tensors.append(padding.number)
         values = [self._written(self._value(tensor)) for tensor in tensors]
         last = self._worst()
         raise_if(self.faults)
         names = [*paddings, *(count for _, count in counted.values())]
-        known = {id(p.count): counted[name][1] for name, p in paddings.items() if p is not None}
+        known = {id(p.number): counted[name][1] for name, p in paddings.items() if p is not None}
         every = {**self._counted(known), **counted}
         made = dict(zip(names, values, strict=True))
         graph = self.builder.build(made, True, every)
@@ -293,12 +293,12 @@ class NetworkBuilder:
         """
         found = dict[Source | str, tuple[int, str]]()
         for tensor in self.padded:
-            if tensor.padding is not None and tensor.is_made:
-                source, padding = tensor.value.source, tensor.padding
+            if tensor.count is not None and tensor.is_made:
+                source, padding = tensor.value.source, tensor.count
                 sizes = self.builder.written(source).sizes
                 axis = dimension_in(sizes, padding.axis, tensor.shape)
                 if axis is not None:
-                    found[source] = axis, known.get(id(padding.count), padding.count.name)
+                    found[source] = axis, known.get(id(padding.number), padding.number.name)
         return found
 
     def _written(self, x: Expression) -> Expression:

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from dml_jax import facts, functional
-from dml_jax.onnx.nodes.tensor import Padded, Padding
+from dml_jax.onnx.nodes.tensor import Count, Padded
 
 Translator = Callable[[Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -16,10 +16,10 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """A padded input of a node: its number, and its padding."""
+    """A padded input of a node: its number, and its count."""
 
     index: int
-    padding: Padding
+    count: Count
 
 
 @dataclass(frozen=True)

@@ -36,17 +36,17 @@ Scope = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Padding:
-    """How a tensor is padded whose size depends on data.
+class Count:
+    """How many elements a tensor has that is padded, since data decides its size.
 
     Attributes:
         axis: the dimension along which its elements are followed by the padding.
-        count: how many elements along it are there, a scalar.
+        number: how many elements along it are there, a scalar.
         origin: the node that decides it, as messages name it.
     """
 
     axis: int
-    count: "Tensor"
+    number: "Tensor"
     origin: str
 
 
@@ -81,7 +81,7 @@ class Tensor:
         bounds: the least and the largest element that 64-bit integers may have, where known.
 
     Attributes:
-        padding: how it is padded, where its size depends on data.
+        count: how many elements it has, where it is padded, since data decides its size.
         terms: its elements as sums of integers (`dml_jax.onnx.sizes.symbolic_sizes`), once they
             were asked for.
     """
@@ -96,7 +96,7 @@ class Tensor:
         bounds: tuple[int, int] | None = None,
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
-        self.padding: Padding | None = None
+        self.count: Count | None = None
         self.made_by: Any = None  # the `Node` that has it as an output
         self.terms: Any = None
         self._make_value, self._make_array = make_value, make_array
@@ -111,7 +111,7 @@ class Tensor:
         """Return the tensor under another name."""
         known, bounds = self._make_array, self.bounds
         tensor = Tensor(name, self.type, lambda: self.value, known, self.is_weight, bounds)
-        tensor.padding = self.padding
+        tensor.count = self.count
         return tensor
 
     def inferred_as(

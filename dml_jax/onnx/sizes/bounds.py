@@ -23,7 +23,7 @@ from dml_jax.onnx.files.types import COUNT, Type, index_type
 from dml_jax.onnx.nodes import reshapes
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.number_limits import Limit
-from dml_jax.onnx.nodes.tensor import Padding, Tensor
+from dml_jax.onnx.nodes.tensor import Count, Tensor
 from dml_jax.onnx.sizes.counts import same_terms, scaled
 from dml_jax.onnx.sizes.symbolic_sizes import Term, number, terms_of
 
@@ -186,29 +186,29 @@ def filled(node: Node) -> Sized | None:
 
 def expanded(node: Node) -> Sized | None:
     """Return the sizes of an Expand, of which one is not known, or is that of its input."""
-    terms, shape, padding = terms_of(node.tensor(1)), node.shape(), node.tensor(0).padding
+    terms, shape, padding = terms_of(node.tensor(1)), node.shape(), node.tensor(0).count
     if terms is None or (padding is None and all(term.known is not None for term in terms)):
         return None
     rank = max(len(terms), len(shape))
     terms = [number(1)] * (rank - len(terms)) + terms
-    own: list[int | Padding | None] = [*[1] * (rank - len(shape)), *shape]
+    own: list[int | Count | None] = [*[1] * (rank - len(shape)), *shape]
     if padding is not None:
         own[padding.axis + rank - len(shape)] = padding
     return _of_terms(node, 1, terms, own)
 
 
 def _of_terms(
-    node: Node, index: int, terms: Sequence[Term], own: Sequence[int | Padding | None]
+    node: Node, index: int, terms: Sequence[Term], own: Sequence[int | Count | None]
 ) -> Sized | None:
     """Return the sizes that terms say; `own` has the sizes of an input that is spread to them."""
     sizes, found = list[int](), list[tuple[int, Tensor]]()
     missing = len(terms) - len(terms_of(node.tensor(index)) or ())
     for axis, (term, size) in enumerate(zip(terms, own, strict=True)):
-        if isinstance(size, Padding):
-            if term.known != 1 and not node.bounds.is_size(term, size.count):
+        if isinstance(size, Count):
+            if term.known != 1 and not node.bounds.is_size(term, size.number):
                 return None
             sizes.append(node.shape()[size.axis])
-            found.append((axis, size.count))
+            found.append((axis, size.number))
         elif term.known is not None:
             sizes.append(term.known if size in (None, 1) else int(size))
         elif size in (None, 1):
@@ -228,7 +228,7 @@ def viewed(node: Node) -> Sized | None:
     The padded dimension may be joined with those behind it, or be parted again.
     """
     tensor, terms = node.tensor(0), terms_of(node.tensor(1)) if node.has(1) else None
-    padding, shape = tensor.padding, node.shape()
+    padding, shape = tensor.count, node.shape()
     if padding is None or terms is None or node.op_type != "Reshape":
         return None
     before = math.prod(shape[: padding.axis])
@@ -251,7 +251,7 @@ def viewed(node: Node) -> Sized | None:
         if not rest or behind % rest:
             continue
         factor = behind // rest
-        count = scaled(padding.count, factor, 0, 1)
+        count = scaled(padding.number, factor, 0, 1)
         is_kept = size == 0 and is_zero_kept and axis == padding.axis and factor == 1
         is_same = size is None and node.bounds.is_size(terms[axis], count)
         if is_kept or is_same or size == -1:
@@ -296,13 +296,13 @@ def _whole(tensor: Tensor) -> Tensor | None:
 
 def cut(tensor: Tensor, bounds: SizeBounds) -> None:
     """Give a padded output no more room than its bound, if it has one."""
-    padding = tensor.padding
+    padding = tensor.count
     assert padding is not None
-    bounds.decide(padding.count, tensor.name, padding.axis)
+    bounds.decide(padding.number, tensor.name, padding.axis)
     key = bounds.named(tensor.name, padding.axis)
-    if key is None or any(size is padding.count for size in bounds.met.get(key, ())):
+    if key is None or any(size is padding.number for size in bounds.met.get(key, ())):
         return
-    bounds.meet(key, padding.count)
+    bounds.meet(key, padding.number)
     most, shape = bounds.given[key], tensor.shape
     if most >= shape[padding.axis]:
         return

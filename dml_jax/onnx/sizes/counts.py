@@ -3,16 +3,16 @@
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import COUNT
-from dml_jax.onnx.nodes.tensor import Padding, Tensor
+from dml_jax.onnx.nodes.tensor import Count, Tensor
 from dml_jax.onnx.sizes.symbolic_sizes import Terms, number, terms_of
 
 
-def same_count(one: Padding, other: Padding) -> bool:
+def same_count(one: Count, other: Count) -> bool:
     """Return whether two tensors have as many elements along the dimensions that are padded."""
-    return one.count is other.count or same_terms(terms_of(one.count), terms_of(other.count))
+    return one.number is other.number or same_terms(terms_of(one.number), terms_of(other.number))
 
 
-def same_padding(one: Padding, other: Padding) -> bool:
+def same_padding(one: Count, other: Count) -> bool:
     """Return whether two tensors are padded along one dimension, with as many elements there."""
     return one.axis == other.axis and same_count(one, other)
 

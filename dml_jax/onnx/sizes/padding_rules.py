@@ -20,7 +20,7 @@ from dml_jax.onnx.files.types import Type, dimension_in
 from dml_jax.onnx.nodes.node import Node, refused
 from dml_jax.onnx.nodes.op_types import Place
 from dml_jax.onnx.nodes.reshapes import on_axis, reshaped
-from dml_jax.onnx.nodes.tensor import Padding, Tensor
+from dml_jax.onnx.nodes.tensor import Count, Tensor
 from dml_jax.onnx.sizes.counts import same_count, same_terms, scaled
 from dml_jax.onnx.sizes.symbolic_sizes import Term, terms_of
 
@@ -53,13 +53,13 @@ An integer is the dimension of the outputs that is padded, by the count of the i
 """
 
 
-def passed(node: Node) -> Padding | None:
+def passed(node: Node) -> Count | None:
     """Return the padding of the outputs of a node; None where no input is padded.
 
     Inputs whose padding the node would mix into its results are filled. Raises `DmlError` where
     that does not help.
     """
-    places = [Place(k, t.padding) for k, t in enumerate(node.inputs) if t and t.padding]
+    places = [Place(k, t.count) for k, t in enumerate(node.inputs) if t and t.count]
     if not places or node.record.reads_sizes:
         return None
     rule = node.record.sizes.padding
@@ -67,21 +67,21 @@ def passed(node: Node) -> Padding | None:
     found: Passing | None = Passing(given) if isinstance(given, int) else given
     is_own = found is None or found.place or (found.axis is None and found.fill is None)
     if not is_own:
-        first = places[0].padding
-        found = found if all(same_count(p.padding, first) for p in places) else None
+        first = places[0].count
+        found = found if all(same_count(p.count, first) for p in places) else None
     if found is None:
-        raise refusal(node.op_type, node.tensor(places[0].index), places[0].padding)
+        raise refusal(node.op_type, node.tensor(places[0].index), places[0].count)
     if found.fill is not None:
-        node.inputs = [refilled(t, found.fill) if t and t.padding else t for t in node.inputs]
+        node.inputs = [refilled(t, found.fill) if t and t.count else t for t in node.inputs]
     if found.is_resized:
         node.types = [kind and Type(kind.element, None) for kind in node.types]
-    padding = (found.place or places[0]).padding
+    padding = (found.place or places[0]).count
     if found.axis is None:
         return None
-    return replace(padding, axis=found.axis, count=scaled(padding.count, *found.resized))
+    return replace(padding, axis=found.axis, number=scaled(padding.number, *found.resized))
 
 
-def refusal(op_type: str, tensor: Tensor, padding: Padding) -> DmlError:
+def refusal(op_type: str, tensor: Tensor, padding: Count) -> DmlError:
     """Return the error that a node of an op type cannot read a padded tensor."""
     rule = f"have sizes that are known at load: {padding.origin} decides the size of dimension "
     rule += f"{padding.axis} while the network runs, and {op_type} would read the padding "
@@ -95,28 +95,28 @@ def refilled(tensor: Tensor, fill: Fill) -> Tensor:
     value = fill(tensor.type) if callable(fill) else fill
     x = dml.if_(is_there(tensor), tensor.expression, value)
     made = Tensor(tensor.name, tensor.type, lambda: x)
-    made.padding = tensor.padding
+    made.count = tensor.count
     return made
 
 
 def is_there(tensor: Tensor) -> Expression:
     """Return 1 for what a padded tensor has, and 0 for its padding, along its dimension."""
-    padding, builder = tensor.padding, tensor.expression.builder
+    padding, builder = tensor.count, tensor.expression.builder
     assert padding is not None
-    count, rank = padding.count.expression, len(tensor.shape)
+    count, rank = padding.number.expression, len(tensor.shape)
     places = builder.constant(np.arange(tensor.shape[padding.axis]).astype(count.dtype))
     return on_axis(dml.less_than(places, reshaped(count, (1,))), padding.axis, rank)
 
 
 def from_the_start(node: Node, axis: int) -> Expression:
     """Return the second input, indices of a dimension of the first: negative ones count back."""
-    padding, index = node.tensor(0).padding, node[1]
+    padding, index = node.tensor(0).count, node[1]
     if padding is None or padding.axis != axis:
         return index
     known = node.known(1)
     if known is not None and bool((known >= 0).all()):
         return index
-    count = dml.cast(padding.count.expression, index.desc.data_type)
+    count = dml.cast(padding.number.expression, index.desc.data_type)
     back = index + reshaped(count, (1,) * len(index.sizes))
     return dml.if_(dml.less_than(index, 0), back, index)
 
@@ -154,7 +154,7 @@ def single(rule: Callable[[Node, int], Passing | int | None]) -> Rule:
 
     def of_one(node: Node, places: Sequence[Place]) -> Passing | int | None:
         is_first = [p.index for p in places] == [0]
-        return rule(node, places[0].padding.axis) if is_first else None
+        return rule(node, places[0].count.axis) if is_first else None
 
     return of_one
 
@@ -174,7 +174,7 @@ def _broadcast(node: Node, places: Sequence[Place], shifts: Sequence[int], rank:
 
     `shifts` has what is added to the dimension of each place.
     """
-    axes = {p.padding.axis + shift for p, shift in zip(places, shifts, strict=True)}
+    axes = {p.count.axis + shift for p, shift in zip(places, shifts, strict=True)}
     if len(axes) > 1:
         return None
     axis, padded = axes.pop(), {p.index for p in places}
@@ -250,7 +250,7 @@ def surrounded(node: Node, axis: int) -> Passing | int | None:
 
 def like(node: Node, places: Sequence[Place]) -> int | None:
     """Pass the padding of what has the sizes of an input."""
-    return None if node.bounds is None else places[0].padding.axis
+    return None if node.bounds is None else places[0].count.axis
 
 
 def scattered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
@@ -259,28 +259,28 @@ def scattered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
     if node.bounds is None or {1, 2} & of.keys() not in (set(), {1, 2}):
         return None
     if 1 in of:
-        is_one = of[1].padding.axis == of[2].padding.axis < node.rank(1) - 1
-        if not is_one or not same_count(of[1].padding, of[2].padding):
+        is_one = of[1].count.axis == of[2].count.axis < node.rank(1) - 1
+        if not is_one or not same_count(of[1].count, of[2].count):
             return None
     if 0 not in of:
         return OWN
-    along = of[0].padding.axis
+    along = of[0].count.axis
     is_whole = 2 not in of or along < node.shape(1)[-1]
     return Passing(along, of[0]) if is_whole else None
 
 
 def batches(node: Node, places: Sequence[Place]) -> int | None:
     """Pass samples of several inputs, of which each is computed by itself."""
-    return 0 if all(place.padding.axis == 0 for place in places) else None
+    return 0 if all(place.count.axis == 0 for place in places) else None
 
 
 def regions(node: Node, places: Sequence[Place]) -> int | None:
     """Pass regions, and the images of these."""
-    return 0 if [(p.index, p.padding.axis) for p in places] == [(1, 0), (2, 0)] else None
+    return 0 if [(p.index, p.count.axis) for p in places] == [(1, 0), (2, 0)] else None
 
 
 def joined(node: Node, places: Sequence[Place]) -> Passing | int | None:
-    axes, along = {p.padding.axis for p in places}, node.axis()
+    axes, along = {p.count.axis for p in places}, node.axis()
     if axes == {along}:
         return OWN
     return None if len(places) < len(node) or len(axes) > 1 or along in axes else axes.pop()
@@ -300,28 +300,28 @@ def transposed(node: Node, axis: int) -> int:
 
 def gathered(node: Node, places: Sequence[Place]) -> Passing | None:
     along = node.axis()
-    found = [Passing(along + p.padding.axis, p) for p in places if p.index == 1]
+    found = [Passing(along + p.count.axis, p) for p in places if p.index == 1]
     for p in places:
-        if p.index == 0 and p.padding.axis != along:
-            axis = p.padding.axis
+        if p.index == 0 and p.count.axis != along:
+            axis = p.count.axis
             found.append(Passing(axis if axis < along else axis - 1 + node.rank(1), p))
     return None if len(found) > 1 else found[0] if found else OWN
 
 
 def gathered_elements(node: Node, places: Sequence[Place]) -> Passing:
-    found = [Passing(p.padding.axis, p) for p in places if p.index == 1]
+    found = [Passing(p.count.axis, p) for p in places if p.index == 1]
     return found[0] if found else OWN
 
 
 def gathered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
     batch, rank, depth = node.attribute("batch_dims", 0), node.rank(1) - 1, node.shape(1)[-1]
-    axes = [(p.index, p.padding.axis) for p in places]
+    axes = [(p.index, p.count.axis) for p in places]
     if any(axis < batch for _, axis in axes):
         is_both = len(places) == 2 and axes[0][1] == axes[1][1]
         return Passing(axes[0][1]) if is_both else None
-    found = [Passing(p.padding.axis, p) for p in places if p.index == 1]
-    behind = [p for p in places if p.index == 0 and p.padding.axis >= batch + depth]
-    found += [Passing(p.padding.axis - batch - depth + rank, p) for p in behind]
+    found = [Passing(p.count.axis, p) for p in places if p.index == 1]
+    behind = [p for p in places if p.index == 0 and p.count.axis >= batch + depth]
+    found += [Passing(p.count.axis - batch - depth + rank, p) for p in behind]
     return None if len(found) > 1 or (1, rank) in axes else found[0] if found else OWN
 
 
@@ -349,11 +349,11 @@ def _ends_with(node: Node, axis: int, place: int) -> bool:
 
 def is_whole(node: Node, axis: int, ends: Sequence[Term], step: int) -> bool:
     """Return whether all elements that a padded dimension has lie between two places."""
-    padding, end = node.tensor(0).padding, ends[1].known
+    padding, end = node.tensor(0).count, ends[1].known
     if padding is None or padding.axis != axis or ends[0].known != 0 or step != 1:
         return False
     is_far = end is not None and end >= node.shape()[axis]
-    return is_far or same_terms([ends[1]], terms_of(padding.count))
+    return is_far or same_terms([ends[1]], terms_of(padding.number))
 
 
 @single
@@ -417,11 +417,11 @@ def multiplied(node: Node, places: Sequence[Place]) -> Passing | int | None:
     ranks = node.rank(0), node.rank(1)
     rank = max(*ranks, 2)
     inner = {0: ranks[0] - 1, 1: max(ranks[1] - 2, 0)}
-    if any(p.padding.axis == inner[p.index] for p in places):
-        both = [(p.index, p.padding.axis) for p in places] == [*inner.items()]
+    if any(p.count.axis == inner[p.index] for p in places):
+        both = [(p.index, p.count.axis) for p in places] == [*inner.items()]
         return Passing(fill=0) if both else None
-    rows = [p.index == 0 and p.padding.axis == ranks[0] - 2 for p in places]
-    columns = [p.index == 1 and p.padding.axis == ranks[1] - 1 for p in places]
+    rows = [p.index == 0 and p.count.axis == ranks[0] - 2 for p in places]
+    columns = [p.index == 1 and p.count.axis == ranks[1] - 1 for p in places]
     if any(rows) or any(columns):
         out = rank - (ranks[0] == 1) - (ranks[1] == 1)
         axis = out - 1 if any(columns) or ranks[1] == 1 else out - 2
@@ -432,10 +432,10 @@ def multiplied(node: Node, places: Sequence[Place]) -> Passing | int | None:
 def affine(node: Node, places: Sequence[Place]) -> Passing | int | None:
     """Pass the rows and columns of a Gemm; what is summed over is filled with 0 in both."""
     inner = {0: 1 - node.attribute("transA"), 1: node.attribute("transB")}
-    summed = [p for p in places if p.index < 2 and p.padding.axis == inner[p.index]]
+    summed = [p for p in places if p.index < 2 and p.count.axis == inner[p.index]]
     if summed:
         return Passing(fill=0) if len(summed) == len(places) == 2 else None
-    axes = {p.index if p.index < 2 else p.padding.axis + 2 - node.rank(2) for p in places}
+    axes = {p.index if p.index < 2 else p.count.axis + 2 - node.rank(2) for p in places}
     axis, indices = min(axes), [p.index for p in places]
     own = axis - 2 + node.rank(2) if node.has(2) else -1
     is_whole = own >= 0 and 2 not in indices and node.shape(2)[own] != 1
@@ -463,7 +463,7 @@ def reduced(fill: Fill) -> Rule:
 
 def boxes(node: Node, places: Sequence[Place]) -> Passing | None:
     """Leave boxes without a score out of the choice."""
-    is_both = [(p.index, p.padding.axis) for p in places] == [(0, 1), (1, 2)]
+    is_both = [(p.index, p.count.axis) for p in places] == [(0, 1), (1, 2)]
     return Passing(fill=math.nan) if is_both else None
 
 
@@ -472,5 +472,5 @@ def compressed(node: Node, places: Sequence[Place]) -> Passing | None:
     axis, first = node.attribute("axis"), places[0]
     if places[-1].index != 1:
         return None
-    is_along = node.rank() == 1 if axis is None else node.axis() == first.padding.axis
+    is_along = node.rank() == 1 if axis is None else node.axis() == first.count.axis
     return Passing(fill=0) if first.index == 1 or is_along else None

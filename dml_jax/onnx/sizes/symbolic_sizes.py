@@ -105,9 +105,9 @@ def joined(node: Node) -> Terms | None:
 
 def sized(node: Node) -> Terms | None:
     """Return the sizes of the first input, of which its count may be one."""
-    padding, terms = node.tensor(0).padding, [number(n) for n in node.shape()]
+    padding, terms = node.tensor(0).count, [number(n) for n in node.shape()]
     if padding is not None:
-        count = terms_of(padding.count)
+        count = terms_of(padding.number)
         if count is None:
             return None
         terms[padding.axis] = count[0]

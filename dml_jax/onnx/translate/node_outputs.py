@@ -21,7 +21,7 @@ from dml_jax.onnx.nodes.graph_context import GraphContext, Results
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import listed
 from dml_jax.onnx.nodes.reshapes import reshaped
-from dml_jax.onnx.nodes.tensor import Padded, Padding, Tensor
+from dml_jax.onnx.nodes.tensor import Count, Padded, Tensor
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
 from dml_jax.onnx.sizes.integer_ranges import checked
@@ -244,8 +244,8 @@ class NodeOutputs:
         for tensor, pair in zip(made, bounds, strict=False):
             if tensor is not None:
                 tensor.bounds = pair or tensor.bounds
-                if (padding := tensor.padding) is not None:
-                    tensor.padding = self._padding(padding.axis, padding.count)
+                if (count := tensor.count) is not None:
+                    tensor.count = self._count(count.axis, count.number)
         return made
 
     def _tensor(self, name: str, result: Any, index: int) -> Tensor | None:
@@ -260,8 +260,8 @@ class NodeOutputs:
             tensor = self._tensor(name, result.value, index)
             if tensor is not None:
                 most = tensor.shape[result.axis]
-                count = Tensor(f"{name}.count", COUNT, lambda: result.count, bounds=(0, most))
-                tensor.padding = self._padding(result.axis, count)
+                number = Tensor(f"{name}.count", COUNT, lambda: result.count, bounds=(0, most))
+                tensor.count = self._count(result.axis, number)
             return tensor
         if isinstance(result, Tensor):
             return result.renamed(name)
@@ -284,12 +284,12 @@ class NodeOutputs:
         expression, bounds = reshaped(result, shape), checked(node, index, kind)
         return Tensor(name, kind, lambda: expression, bounds=bounds)
 
-    def _padding(self, axis: int, count: Tensor) -> Padding:
-        """Return how an output is padded; what counts the same tensor has one count."""
+    def _count(self, axis: int, number: Tensor) -> Count:
+        """Return the count of an output; what counts the same tensor has one count."""
         if (counted := self.node.record.sizes.counted) is not None:
             value = self.node.tensor(counted).value
-            _, count = self.translation.counts.setdefault(id(value), (value, count))
-        return Padding(axis, count, self.node.label)
+            _, number = self.translation.counts.setdefault(id(value), (value, number))
+        return Count(axis, number, self.node.label)
 
 
 def _is_of_host(node: Node) -> bool:

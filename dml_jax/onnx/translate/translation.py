@@ -32,7 +32,7 @@ from dml_jax.onnx.nodes.schemas import (
     output_types,
     schema_of,
 )
-from dml_jax.onnx.nodes.tensor import Padding, Scope, Tensor, TensorList
+from dml_jax.onnx.nodes.tensor import Count, Scope, Tensor, TensorList
 from dml_jax.onnx.sizes.bounds import SizeBounds, cut
 from dml_jax.onnx.sizes.counts import same_padding
 from dml_jax.onnx.sizes.integer_ranges import INT32, bounds_of
@@ -111,7 +111,7 @@ class Translation(GraphContext):
             self.faults += refusal_of(error).within(label_of(node)).faults
             results = [None] * len(node.output)
         scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
-        self.padded += (t for t in results if isinstance(t, Tensor) and t.padding is not None)
+        self.padded += (t for t in results if isinstance(t, Tensor) and t.count is not None)
 
     def attempt(self, proto: onnx.NodeProto, scope: Scope, opsets: Opsets) -> Sequence[Fault]:
         """Translate a node; return what is in the way, of which no fault stays here."""
@@ -164,14 +164,14 @@ class Translation(GraphContext):
         body = None if node.translator else body_of(node)
         if body is not None:
             return self.call(body, proto, inputs)
-        padding = stated or passed(node)
+        count = stated or passed(node)
         self._look(node)
         results = NodeOutputs(self, node).made()
         for result in filter(None, results):
             result.made_by = node
-            if padding and result.padding and not same_padding(result.padding, padding):
-                raise refusal(node.op_type, node.tensor(0), padding)
-            result.padding = padding or result.padding
+            if count and result.count and not same_padding(result.count, count):
+                raise refusal(node.op_type, node.tensor(0), count)
+            result.count = count or result.count
         return results if self.bounds is None else [self._settled(t) for t in results]
 
     def _look(self, node: Node) -> None:
@@ -191,11 +191,11 @@ class Translation(GraphContext):
         if faults and len(limits) == 1 and source is self.inputs.get(source.name):
             self.limits.append((source.name, limits[0]))
         elif faults:
-            is_whole = tensor.padding is None
+            is_whole = tensor.count is None
             self.checks.append((tensor if is_whole else refilled(tensor, 0), limits))
 
-    def _stated(self, node: Node, inputs: list[Tensor | None]) -> Padding | None:
-        """Return the padding of the output where sizes come while the program runs, else None.
+    def _stated(self, node: Node, inputs: list[Tensor | None]) -> Count | None:
+        """Return the count of the output where sizes come while the program runs, else None.
 
         Its largest sizes take the place of the one of `inputs` that decides them.
         """
@@ -204,13 +204,13 @@ class Translation(GraphContext):
         if not found:
             return None
         inputs[found.index] = self.constant(node.tensor(found.index).name, found.array)
-        return Padding(found.axis, found.count, node.label)
+        return Count(found.axis, found.count, node.label)
 
     def _settled(self, tensor: Tensor | None) -> Tensor | None:
         """Return an output: known where its elements follow from sizes, cut to its bound."""
         if tensor is None or self.bounds is None:
             return tensor
-        if tensor.padding is not None:
+        if tensor.count is not None:
             cut(tensor, self.bounds)
             return tensor
         is_small = tensor.type.dtype.kind in "ib" and not tensor.is_known

@@ -27,7 +27,7 @@ from dml_jax.onnx.nodes.node import expect, refused
 from dml_jax.onnx.nodes.number_limits import TURNS_MAX, Limit, limit_of, worst
 from dml_jax.onnx.nodes.op_types import inlines
 from dml_jax.onnx.nodes.reshapes import reshaped
-from dml_jax.onnx.nodes.tensor import Padding, Scope, Tensor, TensorList
+from dml_jax.onnx.nodes.tensor import Count, Scope, Tensor, TensorList
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
 
@@ -81,7 +81,7 @@ def _body(
     site: Site,
     name: str,
     inputs: Sequence[np.ndarray | tuple[Any, ...]] = (),
-    paddings: Sequence[Padding | None] = (),
+    paddings: Sequence[Count | None] = (),
 ) -> _Body:
     """Return the graph that is the attribute `name` of a node.
 
@@ -106,7 +106,7 @@ def _body(
             while name_of_count in names:
                 name_of_count += "'"
             count = inner.input(name_of_count, COUNT, _COUNT_BOUNDS)
-            state.padding = replace(padding, count=count)
+            state.count = replace(padding, number=count)
             inner.padded.append(state)
             names.append(name_of_count)
     own = {*tensors, *(t.name for t in graph.initializer)}
@@ -132,14 +132,14 @@ def _body(
 
 
 def _expect_padding(
-    field: str, tensors: Sequence[Tensor], wanted: Sequence[Padding | None], cure: str
+    field: str, tensors: Sequence[Tensor], wanted: Sequence[Count | None], cure: str
 ) -> None:
     """Expect that outputs of a graph are padded as `wanted` says, None for one that is not.
 
     Raises `DmlError`, which ends with the cure.
     """
     for tensor, other in zip(tensors, wanted, strict=True):
-        own = tensor.padding
+        own = tensor.count
         if (own and own.axis) == (other and other.axis):
             continue
         known = own or other
@@ -149,7 +149,7 @@ def _expect_padding(
         raise refused(field, rule, Unquoted("a padded tensor" if own else "a whole tensor"))
 
 
-def _named(paddings: Sequence[Padding | None]) -> list[tuple[int, str] | None]:
+def _named(paddings: Sequence[Count | None]) -> list[tuple[int, str] | None]:
     """Return how outputs are padded, as `GraphContext.function` takes it."""
     return [None if padding is None else (padding.axis, padding.origin) for padding in paddings]
 
@@ -184,7 +184,7 @@ def branch(site: Site) -> Results:
         kinds = _common(translation.is_inner, *(body.types for body in bodies))
     except DmlError as error:
         raise DmlError([*error.faults, *_cure(translation, condition)]) from None
-    paddings = [tensor.padding for tensor in bodies[0].results]
+    paddings = [tensor.count for tensor in bodies[0].results]
     cure = "both branches have to give it padded in one dimension, or cond to be known at load"
     _expect_padding("else_branch", bodies[1].results, paddings, cure)
     tensors = [tensor for body in bodies for tensor in body.captured.values()]
@@ -373,8 +373,8 @@ def _stacked(translation: GraphContext, turns: Sequence[Tensor]) -> Tensor | Non
     if any(not isinstance(tensor, Tensor) or tensor.type != first.type for tensor in turns):
         return None
     kind = Type(first.type.element, (len(turns), *first.shape))
-    paddings = [tensor.padding for tensor in turns]
-    if any((p and (p.axis, p.count)) != (q and (q.axis, q.count)) for p, q in pairwise(paddings)):
+    paddings = [tensor.count for tensor in turns]
+    if any((p and (p.axis, p.number)) != (q and (q.axis, q.number)) for p, q in pairwise(paddings)):
         return None
     if all(tensor.is_known and not tensor.is_weight for tensor in turns):
         array = np.stack([tensor.array for tensor in turns])
@@ -382,8 +382,8 @@ def _stacked(translation: GraphContext, turns: Sequence[Tensor]) -> Tensor | Non
     rows = [reshaped(tensor.expression, (1, *first.shape)) for tensor in turns]
     x = dml.join(rows, 0) if len(rows) > 1 else rows[0]
     stack = Tensor(first.name, kind, lambda: x)
-    if first.padding is not None:
-        stack.padding = replace(first.padding, axis=first.padding.axis + 1)
+    if first.count is not None:
+        stack.count = replace(first.count, axis=first.count.axis + 1)
     return stack
 
 
@@ -401,7 +401,7 @@ def _looped(
     turn = Type(_INT64, ()), (0, min(last, 2**63 - 1 if has_x64() else 2**31 - 1))
     kinds = [tensor.type for tensor in carried]
     given: list[Any] = [turn, np.array(True), *((kind,) for kind in kinds)]
-    paddings = [tensor.padding for tensor in carried]
+    paddings = [tensor.count for tensor in carried]
     body = _body(site, "body", given, paddings)
     going = _single(body.results[0])
     _expect_single("the condition of body", body.types[0], "BOOL")
@@ -420,7 +420,7 @@ def _looped(
     cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"
     wanted = [None, *paddings, *[None] * len(scanned)]
     _expect_padding("body", body.results, wanted, cure)
-    counts = [padding.count for padding in paddings if padding is not None]
+    counts = [padding.number for padding in paddings if padding is not None]
     count = (max(0, most - first) if starts else 0) if is_fixed and most is not None else None
     tensors = [*carried, *counts, *body.captured.values()]
     dtypes = [kind.array_dtype for kind in (*kinds, *[COUNT] * len(counts))]
@@ -522,8 +522,8 @@ def scan(site: Site) -> Results:
     axes = [a % len(t.shape) if t.shape else 0 for a, t in zip(axes, streams, strict=True)]
     axes = [a + skipped for a in axes]
     for tensor in tensors:
-        if tensor.padding is not None:
-            raise padding_rules.refusal("Scan", tensor, tensor.padding)
+        if tensor.count is not None:
+            raise padding_rules.refusal("Scan", tensor, tensor.count)
     lengths = {t.shape[a] for a, t in zip(axes, streams, strict=True)}
     expect(len(lengths) <= 1, "the inputs", "have one length along their axes", sorted(lengths))
     length = lengths.pop()

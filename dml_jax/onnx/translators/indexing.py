@@ -70,14 +70,14 @@ def _gather_nd(node: Node) -> Expression:
 
 def _places(node: Node, batch: int = 0) -> Expression:
     """Return the second input, places in the first: negative ones count from the last element."""
-    padding, indices, depth = node.tensor(0).padding, node[1], node.shape(1)[-1]
-    if padding is None or not batch <= padding.axis < batch + depth:
+    count, indices, depth = node.tensor(0).count, node[1], node.shape(1)[-1]
+    if count is None or not batch <= count.axis < batch + depth:
         return indices
-    is_own = np.arange(depth) == padding.axis - batch
+    is_own = np.arange(depth) == count.axis - batch
     own = on_axis(
         node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1)
     )
-    return dml.if_(dml.equals(own, 1), padding_rules.from_the_start(node, padding.axis), indices)
+    return dml.if_(dml.equals(own, 1), padding_rules.from_the_start(node, count.axis), indices)
 
 
 def _check_reduction(node: Node) -> None:
@@ -115,15 +115,15 @@ def _scatter_nd(node: Node) -> Any:
     if node.type(1).is_empty:
         return node.tensor(0)
     rank, ranks = max(node.rank(k) for k in range(3)), (node.rank(0), node.rank(1))
-    data, indices, padding = node[0], _places(node), node.tensor(1).padding
-    if padding is not None:  # what has no index goes behind the data, and is cut off
+    data, indices, count = node[0], _places(node), node.tensor(1).count
+    if count is not None:  # what has no index goes behind the data, and is cut off
         data = dml.padding(data, "CONSTANT", 0.0, [0] * ranks[0], [1, *[0] * (ranks[0] - 1)])
         behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
         last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
         indices = dml.if_(padding_rules.is_there(node.tensor(1)), indices, last)
     data, indices, updates = (of_rank(x, rank) for x in (data, indices, node[2]))
     made = dml.scatter_nd(data, indices, updates, *ranks)
-    if padding is None:
+    if count is None:
         return made
     made = reshaped(made, (node.shape()[0] + 1, *node.shape()[1:]))
     return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])

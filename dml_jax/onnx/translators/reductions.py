@@ -11,7 +11,7 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import reshaped
-from dml_jax.onnx.nodes.tensor import Padding
+from dml_jax.onnx.nodes.tensor import Count
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
 
 REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
@@ -40,20 +40,20 @@ def _reduce(node: Node) -> Any:
     if node.op_type == "ReduceL2" and not node.type().is_floating:
         total = dml.cast(dml.reduce(x, "SUM_SQUARE", axes), node.type().real)
         return dml.cast(dml.sqrt(total), node.output_type())
-    padding = node.tensor(0).padding
-    if node.op_type == "ReduceMean" and padding and padding.axis in axes:
-        return _mean(node, x, axes, padding)
+    count = node.tensor(0).count
+    if node.op_type == "ReduceMean" and count and count.axis in axes:
+        return _mean(node, x, axes, count)
     return dml.reduce(x, ReduceFunction.of(REDUCTIONS[node.op_type][0]), axes)
 
 
-def _mean(node: Node, x: Expression, axes: list[int], padding: Padding) -> Expression:
+def _mean(node: Node, x: Expression, axes: list[int], count: Count) -> Expression:
     """Return the mean of what is there, of which the padding is 0."""
     is_narrow = x.desc.data_type.name == "FLOAT16"
     x = dml.cast(x, "FLOAT32") if is_narrow else x
-    count = dml.cast(padding.count.expression, x.desc.data_type)
-    others = math.prod(node.shape()[d] for d in axes if d != padding.axis)
+    number = dml.cast(count.number.expression, x.desc.data_type)
+    others = math.prod(node.shape()[d] for d in axes if d != count.axis)
     total = dml.reduce(x, "SUM", axes)
-    made = total / reshaped(count * others, (1,) * len(total.sizes))
+    made = total / reshaped(number * others, (1,) * len(total.sizes))
     return dml.cast(made, "FLOAT16") if is_narrow else made
 
 
@@ -77,8 +77,8 @@ for _op_type, (_, _fill, _bounds) in REDUCTIONS.items():
 def _arg(node: Node) -> Expression | np.ndarray:
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
     made = node.function(node[0], [node.axis()], direction, node.output_type())
-    padding = node.tensor(0).padding
-    if padding and padding.axis == node.axis() and direction == "DECREASING":
-        end = dml.cast(padding.count.expression, node.output_type()) - 1  # the padding may be equal
+    count = node.tensor(0).count
+    if count and count.axis == node.axis() and direction == "DECREASING":
+        end = dml.cast(count.number.expression, node.output_type()) - 1  # the padding may be equal
         made = dml.min(made, reshaped(end, (1,) * len(made.sizes)))
     return made

@@ -28,12 +28,12 @@ ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 @translates("Shape", reads_sizes=True, elements=symbolic_sizes.sized)
 def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
-    part, padding = range(node.rank())[start:end], node.tensor(0).padding
-    if padding is None or padding.axis not in part:
+    part, count = range(node.rank())[start:end], node.tensor(0).count
+    if count is None or count.axis not in part:
         return np.array([node.shape()[d] for d in part], np.int64)
     sizes = [np.array([node.shape()[d]], node.made().array_dtype) for d in part]
     pieces = [
-        reshaped(padding.count.expression, (1,)) if d == padding.axis else node.builder.constant(n)
+        reshaped(count.number.expression, (1,)) if d == count.axis else node.builder.constant(n)
         for d, n in zip(part, sizes, strict=True)
     ]
     return dml.join(pieces, 0) if len(pieces) > 1 else pieces[0]
@@ -41,12 +41,12 @@ def _shape(node: Node) -> np.ndarray | Expression:
 
 @translates("Size", reads_sizes=True)
 def _size(node: Node) -> np.ndarray | Expression:
-    padding = node.tensor(0).padding
-    if padding is None:
+    count = node.tensor(0).count
+    if count is None:
         return np.array(np.prod(node.shape(), dtype=np.int64))
-    rest = [n for d, n in enumerate(node.shape()) if d != padding.axis]
+    rest = [n for d, n in enumerate(node.shape()) if d != count.axis]
     others = node.builder.constant(np.array([math.prod(rest)], node.made().array_dtype))
-    return dml.multiply(reshaped(padding.count.expression, (1,)), others)
+    return dml.multiply(reshaped(count.number.expression, (1,)), others)
 
 
 @translates("Reshape", written_as=early_versions.RESHAPE, output=bounds.viewed)
@@ -94,17 +94,17 @@ def _concat(node: Node) -> Expression | Padded:
     axis = node.from_start(node.attribute("axis"), node.rank())
     x = dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
     parts = [node.tensor(k) for k in full]
-    if not any(part.padding and part.padding.axis == axis for part in parts):
+    if not any(part.count and part.count.axis == axis for part in parts):
         return x
     kind = index_type()
     places = node.builder.constant(np.arange(x.sizes[axis], dtype=kind.dtype))
     index, total = places, node.builder.constant(np.zeros(1, kind.dtype))
     for part in parts:  # what comes behind a part stands where its padding begins
-        size, padding = part.shape[axis], part.padding
-        count = dml.cast(reshaped(padding.count.expression, (1,)), kind) if padding else size
-        total = total + count
-        if padding:
-            index = index + dml.if_(dml.greater_than_or_equal(places, total), size - count, 0)
+        size, count = part.shape[axis], part.count
+        number = dml.cast(reshaped(count.number.expression, (1,)), kind) if count else size
+        total = total + number
+        if count:
+            index = index + dml.if_(dml.greater_than_or_equal(places, total), size - number, 0)
     return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 

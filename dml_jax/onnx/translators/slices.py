@@ -49,7 +49,7 @@ def _sliced(
     What starts or ends at a place that is not known at load is gathered. Its size is known where
     both places lie in the tensor and differ by a number that is known; else it is padded.
     """
-    shape, padding = node.shape(), node.tensor(0).padding
+    shape, count = node.shape(), node.tensor(0).count
     axes = range(len(starts)) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
     windows, moving = [(0, size, 1) for size in shape], list[tuple[int, int, int]]()
@@ -59,7 +59,7 @@ def _sliced(
         if padding_rules.is_whole(node, d, (start, end), int(step)):
             continue
         is_known = start.known is not None and end.known is not None
-        if not is_known or (padding is not None and padding.axis == d):
+        if not is_known or (count is not None and count.axis == d):
             moving.append((k, d, int(step)))
             continue
         part = range(*slice(start.known, end.known, int(step)).indices(shape[d]))
@@ -87,11 +87,11 @@ def _moving(
 
     The places are number `k` in the Slice's inputs, of which `ends` is what is known.
     """
-    size, kind, padding = x.sizes[axis], index_type(), node.tensor(0).padding
-    is_ragged = padding is not None and padding.axis == axis
+    size, kind, count = x.sizes[axis], index_type(), node.tensor(0).count
+    is_ragged = count is not None and count.axis == axis
     limit: Any = size
-    if padding is not None and is_ragged:
-        limit = dml.cast(reshaped(padding.count.expression, (1,)), kind)
+    if count is not None and is_ragged:
+        limit = dml.cast(reshaped(count.number.expression, (1,)), kind)
     low = 0 if step > 0 else -1
     given: Sequence[symbolic_sizes.Term] = ends
     if not is_ragged:  # what counts from the end at all times counts from the start
