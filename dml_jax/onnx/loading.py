@@ -12,7 +12,16 @@ import numpy as np
 import onnx
 
 from dml_jax import beyond
-from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting, moving
+from dml_jax.errors import (
+    DmlError,
+    Expect,
+    Fault,
+    Sentence,
+    Unquoted,
+    bugs_within,
+    collecting,
+    moving,
+)
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.onnx import fallbacks, translators
@@ -107,7 +116,8 @@ def translated_of(
         free: the names of dimensions, as `Signature` has them.
         bounds: the bounds of sizes, by name.
     """
-    graph, checked = translation.build([*outputs.items()])
+    with bugs_within("the outputs"):  # nodes of known inputs are translated where they are read
+        graph, checked = translation.build([*outputs.items()])
     results = {name: tensor.type for name, tensor in outputs.items()}
     results |= dict.fromkeys((graph.output_names or ())[len(outputs) :], COUNT)
     names = dict(zip(graph.output_names or (), results, strict=True))

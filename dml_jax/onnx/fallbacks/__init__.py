@@ -87,7 +87,9 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
         results = jax.eval_shape(partial(computed, node), given)
     except DmlError:
         raise
-    except Exception as error:  # whatever JAX says of the node
+    except (TypeError, ValueError, IndexError) as error:
+        # ONNX does not infer nodes of other domains, so that arrays may have other ranks, sizes or
+        # types than the function takes: JAX, or the index of a size, says so.
         text = str(error).strip().splitlines()
         rule = Sentence(f"cannot be computed by JAX: {text[0] if text else type(error).__name__}")
         raise DmlError([Fault("", "", rule, "")]) from None

@@ -3,9 +3,9 @@
 from typing import Any
 
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
-from dml_jax.onnx.files.types import expect_sizes
+from dml_jax.onnx.files.types import elements_of
 
 MICROSOFT = "com.microsoft"
 
@@ -22,15 +22,17 @@ def label_of(proto: onnx.NodeProto) -> str:
 
 
 def attribute_value(proto: onnx.AttributeProto) -> Any:
-    """Return an attribute as Python has it: strings as text, tensors as arrays."""
+    """Return an attribute as Python has it: strings as text, tensors as arrays.
+
+    Raises `DmlError` where the elements of a tensor cannot be read.
+    """
     value = helper.get_attribute_value(proto)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if proto.type == onnx.AttributeProto.STRINGS:
         return [v.decode(errors="replace") for v in value]
     if isinstance(value, onnx.TensorProto):
-        expect_sizes(value)
-        return numpy_helper.to_array(value)
+        return elements_of(value)
     return list(value) if proto.type in _LISTS else value
 
 

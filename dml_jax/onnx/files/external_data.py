@@ -13,8 +13,9 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.external_data_helper import uses_external_data as is_external
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, raise_if
+from dml_jax.errors import DmlError, Fault, Unquoted, collecting, raise_if
 from dml_jax.onnx.files.lazy_initializers import Places, read_from
+from dml_jax.onnx.files.types import readable
 from dml_jax.system.aligned_memory import LARGE, aligned
 
 _LONGEST = 4096  # characters of a path, of which Linux takes no more
@@ -47,19 +48,12 @@ class Folder:
         their file lies outside of the folder.
         """
         where = f"{what} '{tensor.name}'"
-        try:
+        with readable(where):
             elements = self.large.bytes_of(tensor)
             if elements is not None:
                 return _array(tensor, elements)
             tensor, base = self._found(tensor, where)
             return _read(tensor, Path(base))
-        except DmlError:
-            raise
-        except Exception as error:  # the package has one for each way to be broken
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise DmlError(
-                [Fault("", where, Sentence(f"{where} cannot be read: {text}"), "")]
-            ) from None
 
     def expect_within(self, path: Path, where: str) -> Path:
         """Return a path once symbolic links are followed.

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from dml_jax.errors import DmlError
 from dml_jax.onnx.files.attributes import attribute_value
 
 _ALONG = ("Tile", "Expand")  # op types that repeat indices
@@ -104,9 +105,11 @@ def _source(name: str, makers: Makers, kinds: Collection[str] = _SAME) -> str:
 def _constant(name: str, makers: Makers) -> np.ndarray | None:
     """Return the integers that a Constant gives; None for another tensor."""
     node = _made("Constant", 0, name, makers)
+    if node is None or not node.attribute:
+        return None
     try:
-        array = np.asarray(None if node is None else attribute_value(node.attribute[0]))
-    except Exception:  # the node is refused where it is translated
+        array = np.asarray(attribute_value(node.attribute[0]))
+    except DmlError:  # which the node raises again where it is translated
         return None
     return array if array.dtype.kind == "i" else None
 

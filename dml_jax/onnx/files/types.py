@@ -1,8 +1,9 @@
 """The type and shape of a tensor of ONNX."""
 
+import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 
 from dml_jax import beyond
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Unquoted
+from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.lowering.dtypes import has_x64
 
 Shape = tuple[int, ...]
@@ -187,9 +188,29 @@ def expect_sizes(tensor: onnx.TensorProto) -> None:
         raise DmlError([Fault("", field, "be 0 or more", list(tensor.dims))])
 
 
+@contextlib.contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Raise what ONNX's reader of a tensor raises inside as a `DmlError`, which names it `where`."""
+    try:
+        yield
+    except DmlError:
+        raise
+    except Exception as error:  # the package onnx has another class for each way to be broken
+        text = " ".join(str(error).split()) or type(error).__name__
+        rule = Sentence(f"{where} cannot be read: {text}")
+        raise DmlError([Fault("", where, rule, "")]) from None
+
+
+def elements_of(tensor: onnx.TensorProto) -> np.ndarray:
+    """Return the elements of a tensor that stand in the model. Raises `DmlError`."""
+    expect_sizes(tensor)
+    with readable(f"the tensor '{tensor.name}'"):
+        return numpy_helper.to_array(tensor)
+
+
 def dense(
     sparse: onnx.SparseTensorProto,
-    array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+    array_of: Callable[[onnx.TensorProto], np.ndarray] = elements_of,
 ) -> np.ndarray:
     """Return the elements of a sparse tensor, with zeros filled in; `array_of` reads its tensors.
 

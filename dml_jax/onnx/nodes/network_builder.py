@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
@@ -22,6 +22,7 @@ from dml_jax.onnx.files.types import (
     Type,
     dense,
     dimension_in,
+    elements_of,
     expect_no_more,
     expect_sizes,
     fitting,
@@ -322,7 +323,7 @@ class NetworkBuilder:
         self,
         proto: onnx.GraphProto,
         scope: Scope,
-        array_of: Callable[[onnx.TensorProto], np.ndarray] = numpy_helper.to_array,
+        array_of: Callable[[onnx.TensorProto], np.ndarray] = elements_of,
         replaceable: Collection[str] = (),
     ) -> None:
         """Add the initializers of a graph to its scope, None for one that cannot be had.

@@ -26,7 +26,12 @@ _LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _EQUATION = re.compile(r"(?:[A-Za-z ,]|\.\.\.)*(?:->(?:[A-Za-z ]|\.\.\.)*)?")
 _LIST_MAX = 1024  # numbers: for each of 64 dimensions at most two, and room
 _OF_ONE_PROCESSOR = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
-_REFUSALS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
+# Errors of ONNX's inference: its own two, those of its C++ code, and the TypeError of a name that
+# is no text.
+_REFUSALS = (
+    *(onnx.shape_inference.InferenceError, onnx.checker.ValidationError),
+    *(ValueError, RuntimeError, TypeError),
+)
 
 
 def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSchema | None]:
@@ -176,19 +181,19 @@ def output_types(
                 known[name] = numpy_helper.from_array(tensor.array, name)
             except DmlError:
                 continue  # it cannot be folded; sizes that depend on it stay unknown
-        return onnx.shape_inference.infer_node_outputs(
-            schema, proto, kinds, known, opset_imports=imports, ir_version=ir
-        )
+        try:
+            return onnx.shape_inference.infer_node_outputs(
+                schema, proto, kinds, known, opset_imports=imports, ir_version=ir
+            )
+        except _REFUSALS as error:
+            text = str(error).strip().splitlines()
+            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error}")
+            raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
 
-    try:
-        found = inferred(data)
-        made = [Type.of(kind) for kind in found.values()]
-        if weights and not all(kind and kind.shape is not None for kind in made):
-            found = inferred({**data, **weights})  # their elements stay as they are from here on
-    except (*_REFUSALS, ValueError, RuntimeError) as error:
-        text = str(error).strip().splitlines()
-        rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error}")
-        raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
+    found = inferred(data)
+    made = [Type.of(kind) for kind in found.values()]
+    if weights and not all(kind and kind.shape is not None for kind in made):
+        found = inferred({**data, **weights})  # their elements stay as they are from here on
     types = [Type.of(found.get(name)) for name in proto.output]
     for name, kind in zip(proto.output, types, strict=True):
         if name in found and kind is None:

@@ -150,8 +150,8 @@ class NodeOutputs:
         reason = rule(node) if rule else ""
         try:
             return self._by_fallback(reason) if reason else self._by_translator()
-        except Exception as error:
-            faults = [*refusal_of(error).faults]
+        except DmlError as error:
+            faults = [*error.faults]
         if translation.fallback and node.fallback is not None:
             try:
                 return self._by_fallback(str(faults[0]))
@@ -190,7 +190,7 @@ class NodeOutputs:
         else:
             try:
                 results = listed(node.translator(node))
-            except Exception:
+            except DmlError:
                 if node.schema is not None or not zero_size_inputs.has_empty_inputs(node):
                     raise
                 results = zero_size_inputs.translated(node)
@@ -223,7 +223,7 @@ class NodeOutputs:
         with beyond.allowed():
             try:
                 results = self._by_translator()
-            except Exception:
+            except DmlError:
                 return []
         self.translation.curable.append(self.node.label)
         return results
@@ -305,9 +305,7 @@ def _no_operator(node: Node) -> DmlError:
     return node.refusal("op type", Sentence(text), node.op_type, "")
 
 
-def refusal_of(error: Exception) -> DmlError:
-    """Return the error of a node that cannot be had."""
-    if isinstance(error, DmlError):
-        return error
-    text = str(error).partition("\n")[0] or type(error).__name__
-    return DmlError([Fault("", "", Sentence(f"cannot be translated: {text}"), "", kind=OF_SIZES)])
+def too_large(error: MemoryError) -> DmlError:
+    """Return the error of a node whose arrays do not fit the memory of the host."""
+    rule = Sentence(f"cannot be translated: {error or 'it needs more memory than there is'}")
+    return DmlError([Fault("", "", rule, "", kind=OF_SIZES)])

@@ -4,6 +4,7 @@ For each node `Translation` finds the record of its op type, and the types of it
 inference. `NodeOutputs` then calls the translator, which `dml_jax/onnx/translators` has.
 """
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, raise_if
+from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, bugs_within, raise_if
 from dml_jax.onnx.files.attributes import label_of
 from dml_jax.onnx.files.inlined_calls import CALLS_MAX, too_deep
 from dml_jax.onnx.files.local_functions import FunctionKey, Opsets, fill, key_of, without
@@ -39,7 +40,7 @@ from dml_jax.onnx.sizes.integer_ranges import INT32, bounds_of
 from dml_jax.onnx.sizes.padding_rules import passed, refilled, refusal
 from dml_jax.onnx.sizes.symbolic_sizes import terms_of
 from dml_jax.onnx.translate.known_values import body_of, domain_of
-from dml_jax.onnx.translate.node_outputs import NodeOutputs, refusal_of
+from dml_jax.onnx.translate.node_outputs import NodeOutputs, too_large
 
 
 class Translation(GraphContext):
@@ -99,17 +100,27 @@ class Translation(GraphContext):
         return [scope.get(name) for name in outputs]
 
     def _put(self, node: onnx.NodeProto, scope: Scope, opsets: Opsets) -> None:
-        """Put the outputs of a node into the scope; None, and a fault, where it is refused."""
+        """Put the outputs of a node into the scope; None, and a fault, where it is refused.
+
+        Raises `InternalError` where a node of the model meets a bug of this package.
+        """
         origin = self.builder.origin if self.called else node.name or label_of(node)
-        try:
-            with self.builder.made_of(origin):
-                results = self._results(node, scope, opsets)[: len(node.output)]
-            if len(results) < len(node.output):
-                rule = f"be at most {len(results)}"
-                raise DmlError([Fault("", "the number of outputs", rule, len(node.output))])
-        except Exception as error:
-            self.faults += refusal_of(error).within(label_of(node)).faults
-            results = [None] * len(node.output)
+        results: Sequence[Any] = [None] * len(node.output)
+        # A bug in a graph or a function within a node goes up to the node of the model: no code
+        # between the two may take it for a refusal, which another way to the outputs could cure.
+        is_within = self.is_inner or bool(self.called)
+        with contextlib.nullcontext() if is_within else bugs_within(label_of(node)):
+            try:
+                with self.builder.made_of(origin):
+                    found = self._results(node, scope, opsets)[: len(node.output)]
+                if len(found) < len(node.output):
+                    rule = f"be at most {len(found)}"
+                    raise DmlError([Fault("", "the number of outputs", rule, len(node.output))])
+                results = found
+            except DmlError as error:
+                self.faults += error.within(label_of(node)).faults
+            except MemoryError as error:  # a small file may say large sizes
+                self.faults += too_large(error).within(label_of(node)).faults
         scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
         self.padded += (t for t in results if isinstance(t, Tensor) and t.count is not None)
 

@@ -198,6 +198,8 @@ def _reverse(node: Node) -> Expression:
 @inlines("Constant")
 def _literal(site: Site) -> list[Tensor]:
     """Return the elements of a Constant."""
+    if len(site.proto.attribute) != 1:
+        raise DmlError([Fault("", "attributes", "be one", len(site.proto.attribute))])
     translation, attribute, name = site.translation, site.proto.attribute[0], site.proto.output[0]
     if attribute.name in ("value_string", "value_strings"):
         rule = "be a tensor or numbers (strings are not taken)"

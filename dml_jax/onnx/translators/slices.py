@@ -63,6 +63,7 @@ def _sliced(
             moving.append((k, d, int(step)))
             continue
         part = range(*slice(start.known, end.known, int(step)).indices(shape[d]))
+        node.expect(part, "starts and ends", "have elements between them", (start.known, end.known))
         low, high = sorted((part[0], part[-1]))
         windows[d] = (low, high - low + 1, int(step))
     x = node[0]
