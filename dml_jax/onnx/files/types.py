@@ -190,7 +190,7 @@ def expect_sizes(tensor: onnx.TensorProto) -> None:
 
 @contextlib.contextmanager
 def readable(where: str) -> Iterator[None]:
-    """Raise what ONNX's reader of a tensor raises inside as a `DmlError`, which names it `where`."""
+    """Raise an error of ONNX's reader inside as a `DmlError` that names the tensor `where`."""
     try:
         yield
     except DmlError:
