@@ -1,6 +1,6 @@
 """Checks what a run is given, with the exceptions of ONNX Runtime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,35 +10,70 @@ from dml_jax.errors import nearest
 from dml_jax.onnxruntime.errors import Fail, InvalidArgument, sentence
 from dml_jax.onnxruntime.metadata import NodeArg, tensor_text
 from dml_jax.onnxruntime.ort_values import OrtValue
+from dml_jax.runtime.recently_used import RecentlyUsed
 
+_PASSED_MAX = 4096  # a key is small, and the stages of most of these sizes are gone by then
 _ELEMENTS = {tensor_text(k): k for k in TensorProto.DataType.values() if k}
 
 
-def checked(
-    feeds: Mapping[str, Any], inputs: Mapping[str, NodeArg], defaults: Mapping[str, NodeArg]
-) -> dict[str, Any]:
-    """Return the values of a run by name, as arrays of the types of the inputs.
+class InputChecks:
+    """Checks the values of runs.
 
-    Inputs of `defaults` may be left out. Raises `ValueError` where another input is missing,
-    `InvalidArgument` for a name, a type, a rank or a size that the model does not have, and
-    `RuntimeError` for what is no array.
+    Args:
+        inputs: the inputs that have to be given, by name.
+        defaults: those that may be left out.
     """
-    missing = [name for name in inputs if name not in feeds]
-    if missing:
-        text = f"expected the inputs {_listed(inputs)} to be given, got {_listed(feeds)}: "
-        raise sentence(f"{text}add {_listed(missing)}")
-    found = {}
-    for name, value in feeds.items():
-        kind = inputs.get(name) or defaults.get(name)
+
+    def __init__(self, inputs: Mapping[str, NodeArg], defaults: Mapping[str, NodeArg]):
+        self._inputs, self._defaults = inputs, defaults
+        # The sizes and types of arrays that passed: a small model computes faster than the checks.
+        self._passed = RecentlyUsed[bool](_PASSED_MAX)
+
+    def values(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a run by name, as arrays of the types of the inputs.
+
+        Raises `ValueError` where an input is missing, `InvalidArgument` for a name, a type, a rank
+        or a size that the model does not have, and `RuntimeError` for what is no array.
+        """
+        key = self._key(feeds)
+        if key is not None and key in self._passed:
+            return dict(feeds)
+        self.expect_all(feeds)
+        values = {name: _value(value, self._input(name)) for name, value in feeds.items()}
+        # The key of what came out: a list, or an array of another byte order, is not an array that
+        # may pass as it is.
+        key = self._key(values)
+        if key is not None:
+            self._passed.put(key, True)
+        return values
+
+    def expect_all(self, feeds: Mapping[str, Any]) -> None:
+        """Raise `ValueError` where an input is missing."""
+        missing = [name for name in self._inputs if name not in feeds]
+        if missing:
+            text = f"expected the inputs {_list_text(self._inputs)} to be given, got "
+            raise sentence(f"{text}{_list_text(feeds)}: add {_list_text(missing)}")
+
+    def _key(self, feeds: Mapping[str, Any]) -> Hashable:
+        """Return the sizes and types of the inputs; None unless each is an array of NumPy."""
+        if len(feeds) != len(self._inputs):
+            return None
+        arrays: list[Any] = [feeds.get(name) for name in self._inputs]
+        if not all(type(array) is np.ndarray for array in arrays):
+            return None
+        return tuple((array.shape, array.dtype) for array in arrays)
+
+    def _input(self, name: str) -> NodeArg:
+        kind = self._inputs.get(name) or self._defaults.get(name)
         if kind is None:
-            hint = nearest(name, [*inputs, *defaults])
-            text = f"expected the name of an input ({_listed(inputs)}), got {name!r}{hint}"
+            hint = nearest(name, [*self._inputs, *self._defaults])
+            names = _list_text(self._inputs)
+            text = f"expected the name of an input ({names}), got {name!r}{hint}"
             raise InvalidArgument(text)
-        found[name] = _value(value, kind)
-    return found
+        return kind
 
 
-def asked(names: Any, known: Sequence[str]) -> Sequence[str]:
+def expect_outputs(names: Any, known: Sequence[str]) -> Sequence[str]:
     """Return the outputs that a run asks for: all of them for None or none.
 
     Raises `InvalidArgument` for a name that the model does not have.
@@ -49,12 +84,12 @@ def asked(names: Any, known: Sequence[str]) -> Sequence[str]:
         raise TypeError(f"expected output_names to be a list of names, got {names!r}: [{names!r}]")
     for name in names:
         if name not in known:
-            text = f"expected the name of an output ({_listed(known)}), got {name!r}"
+            text = f"expected the name of an output ({_list_text(known)}), got {name!r}"
             raise InvalidArgument(f"{text}{nearest(name, known)}")
     return names
 
 
-def _listed(names: Any) -> str:
+def _list_text(names: Any) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 

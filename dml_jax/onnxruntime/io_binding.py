@@ -96,7 +96,8 @@ class IOBinding:
         with self._session.pages.lent() as memory:
             try:
                 results = self._session.values_of(names, given, options, memory)[: len(names)]
-            except Exception as error:  # as ONNX Runtime does for bindings
+            except (errors.OnnxRuntimeError, TypeError, ValueError) as error:
+                # ONNX Runtime has one exception for all mistakes of bindings.
                 raise RuntimeError(str(error)) from None
             self._results = []
             for name, result in zip(names, results, strict=True):

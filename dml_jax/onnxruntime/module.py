@@ -73,8 +73,7 @@ def disable_telemetry_events() -> None:
     """Do nothing: nothing is ever sent."""
 
 
-def enable_telemetry_events() -> None:
-    """Do nothing: nothing is ever sent."""
+enable_telemetry_events = disable_telemetry_events
 
 
 def set_global_thread_pool_sizes(

@@ -17,7 +17,7 @@ from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
 from dml_jax.onnxruntime.inferred_types import types_of
-from dml_jax.onnxruntime.input_checks import asked, checked
+from dml_jax.onnxruntime.input_checks import InputChecks, expect_outputs
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.model_parts import Source, undefined, unknown_nodes, unknown_types
@@ -93,6 +93,7 @@ class InferenceSession:
             if v.name in defaults and is_replaceable
         }
         self._outputs = [NodeArg.of(v, names, denoted) for v in _typed_outputs(self._source)]
+        self._checks = InputChecks(self._inputs, self._overridable)
         self.input_names = [*self._inputs, *self._overridable]
         self.output_names = [arg.name for arg in self._outputs]
         self._specialize()
@@ -144,23 +145,20 @@ class InferenceSession:
                 raise errors.Fail("the run ends, as RunOptions.terminate says")
         with raised_as(errors.Fail):
             check_process()
-        names = asked(names, self.output_names)
+        names = expect_outputs(names, self.output_names)
         if not isinstance(feeds, Mapping):
             kind = with_article(type(feeds))
             text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
             raise AttributeError(text)  # as ONNX Runtime does
-        if self._profile is None and self._specializations.has(feeds):
-            given = dict(feeds)
-        else:
-            given = checked(feeds, self._inputs, self._overridable)
+        values = self._checks.values(feeds)
         if self._is_cpu:
-            for name, value in given.items():
-                given[name] = aligned(value, memory) if type(value) is np.ndarray else value
+            for name, value in values.items():
+                values[name] = aligned(value, memory) if type(value) is np.ndarray else value
         with raised_as(errors.Fail):
             if self._profile is None:
-                values = self._specializations.run(given)
+                values = self._specializations.run(values)
             else:
-                values = self._profile.run(self._source, given, self._device)
+                values = self._profile.run(self._source, values, self._device)
         if self._is_cpu:
             jax.block_until_ready([x for x in values.values() if isinstance(x, jax.Array)])
         initializers = self._source.initializers
@@ -178,8 +176,7 @@ class InferenceSession:
 
         The other arguments are those of `run`; the text of the error is "" for none.
         """
-        if any(name not in input_feed for name in self._inputs):
-            checked(input_feed, self._inputs, self._overridable)
+        self._checks.expect_all(input_feed)
 
         def work() -> None:
             results, text = list[Any](), ""
@@ -276,7 +273,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
     folder = None
     if isinstance(model, bytes):
         data, where = model, "the bytes"
-        path = Path(options.entry(_FOLDER_ENTRY, "."))
+        path = Path(options.entries.get(_FOLDER_ENTRY, "."))
         folder = Folder(path, path)
     else:
         path = Path(os.fspath(model))

@@ -22,17 +22,21 @@ DEFAULTS = {CACHE_ENTRY: "0"}
 
 
 class _Fields:
-    """An object with the public attributes of its class alone, each of the type of its default."""
+    """An object with the public attributes of its class alone, each of the type of its default.
+
+    Attributes:
+        entries: the config entries, by key.
+    """
 
     _defaults: ClassVar[Mapping[str, Any]] = {}
-    _entries: dict[str, str]
+    entries: dict[str, str]
 
     def __init_subclass__(cls) -> None:
         """Take note of the defaults."""
         cls._defaults = {name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}
 
     def __init__(self) -> None:
-        vars(self).update(self._defaults, _entries={})
+        vars(self).update(self._defaults, entries={})
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
@@ -56,14 +60,14 @@ class _Fields:
         """Add a config entry."""
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"expected a config entry to be two texts, got {key!r}: {value!r}")
-        self._entries[key] = value
+        self.entries[key] = value
 
     def _get(self, key: str) -> str:
         """Return a config entry. Raises `RuntimeError` where there is none."""
-        if key not in self._entries:
+        if key not in self.entries:
             text = f"expected {type(self).__name__} to have a config entry {key!r}"
-            raise RuntimeError(f"{text}{nearest(key, self._entries)}")
-        return self._entries[key]
+            raise RuntimeError(f"{text}{nearest(key, self.entries)}")
+        return self.entries[key]
 
 
 def shown(value: Any) -> str:
@@ -159,14 +163,10 @@ class SessionOptions(_Fields):
         text += "Runtime (write the operator as a function of the model: onnx.FunctionProto)"
         raise errors.NotImplemented(text)
 
-    def entry(self, key: str, default: str) -> str:
-        """Return a config entry, or `default` where there is none."""
-        return self._entries.get(key, default)
-
     @property
     def program_count(self) -> int:
         """Return how many programs a session keeps. Raises `ValueError` where that is no number."""
-        text = self._entries.get(PROGRAMS_ENTRY, "32")
+        text = self.entries.get(PROGRAMS_ENTRY, "32")
         if not text.isdecimal() or int(text) < 1:
             raise sentence(f"expected {PROGRAMS_ENTRY} to be a number of at least 1, got {text!r}")
         return int(text)
@@ -177,7 +177,7 @@ class SessionOptions(_Fields):
 
         Raises `ValueError` where the entry is neither "0" nor "1".
         """
-        text = self._entries.get(QUICK_ENTRY, "1")
+        text = self.entries.get(QUICK_ENTRY, "1")
         if text not in ("0", "1"):
             raise sentence(f"expected {QUICK_ENTRY} to be '0' or '1', got {text!r}")
         is_plain = not self.enable_profiling and not self.use_deterministic_compute
@@ -186,7 +186,7 @@ class SessionOptions(_Fields):
     @property
     def cache(self) -> Path | None:
         """Return the folder where programs are kept; None keeps none."""
-        text = self._entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
+        text = self.entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
         return cache_folder() if text == "1" else Path(text) if text not in ("", "0") else None
 
     def arrays(self, proto: ModelProto) -> dict[str, np.ndarray]:

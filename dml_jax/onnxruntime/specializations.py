@@ -74,13 +74,6 @@ class Specializations:
         """Return how many stages there are."""
         return len(self._stages)
 
-    def has(self, feeds: Mapping[str, Any]) -> bool:
-        """Return whether arrays have the sizes and types of an earlier run: these need no check."""
-        if len(feeds) != len(self._inputs):
-            return False
-        is_plain = all(type(feeds.get(name)) is np.ndarray for name in self._inputs)
-        return is_plain and self._key(feeds) in self._stages
-
     def run(self, values: Values) -> Values:
         """Return all tensors of a run by name; `values` are the inputs, checked."""
         device = self._device

@@ -5,21 +5,18 @@ whose number grows. As one program it has one for each pair of sizes. In two par
 from the word alone is compiled once for the word.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.specializations import Specializations
 from dml_jax.onnxruntime.stage import Values
-from dml_jax.runtime.recently_used import RecentlyUsed
 
 _LEAST = 8  # nodes of a part: fewer are compiled sooner with the others
 _NAMELESS = "unk__"  # how the names begin that converters invent, each one another
-_CHECKED = 4096  # sets of sizes of a split model, whose parts see no inputs of each other
 
 
 class SplitModel:
@@ -28,7 +25,6 @@ class SplitModel:
     Args:
         source: the model.
         parts: its nodes, as `parts_of` returns them.
-        inputs: the inputs that a run gives.
         outputs: the outputs.
         limit: how many stages of each part there are at most.
         device: where they compute; None is JAX's own choice.
@@ -38,12 +34,10 @@ class SplitModel:
         self,
         source: Source,
         parts: Sequence[Sequence[onnx.NodeProto]],
-        inputs: Sequence[str],
         outputs: Sequence[str],
         limit: int,
         device: Any,
     ):
-        self._inputs, self._checked = [*inputs], RecentlyUsed[bool](_CHECKED)
         self._parts: list[tuple[Sequence[str], Specializations]] = []
         replaceable = {value.name for value in source.proto.graph.input}
         for place, nodes in enumerate(parts):
@@ -59,21 +53,11 @@ class SplitModel:
         """Return how many stages there are."""
         return sum(part.count for _, part in self._parts)
 
-    def has(self, feeds: Mapping[str, Any]) -> bool:
-        """Return whether arrays have the sizes and types of an earlier run: these need no check."""
-        is_plain = all(type(feeds.get(name)) is np.ndarray for name in self._inputs)
-        return is_plain and len(feeds) == len(self._inputs) and self._key(feeds) in self._checked
-
-    def _key(self, values: Mapping[str, Any]) -> Hashable:
-        return tuple((values[name].shape, values[name].dtype) for name in self._inputs)
-
     def run(self, values: Values) -> Values:
         """Return all tensors of a run by name; `values` are the inputs, checked."""
         results = dict(values)
         for reads, part in self._parts:
             results |= part.run({name: results[name] for name in reads if name in results})
-        if all(hasattr(values[name], "shape") for name in self._inputs):
-            self._checked.get_or_build(self._key(values), lambda: True)
         return results
 
 
@@ -133,5 +117,5 @@ def specializations_of(
     """Return the stages of a model, in parts where that makes fewer; arguments as `SplitModel`."""
     parts = parts_of(source)
     if len(parts) > 1:
-        return SplitModel(source, parts, inputs, outputs, limit, device)
+        return SplitModel(source, parts, outputs, limit, device)
     return Specializations(source, source.nodes, inputs, outputs, limit, device)
