@@ -42,6 +42,7 @@ from pictures import curve, example_picture  # noqa: E402
 LEARN = "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-"
 
 GUIDES = {  # in the order of the site
+    "tutorial.md": "Tutorial",
     "examples.md": "Examples",
     "guides/command-line.md": "Command line",
     "guides/port-dxdispatch.md": "From DxDispatch",
@@ -145,9 +146,6 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
     yield "names.md", names_page()
     yield "onnx-operators.md", onnx_page()
     yield "SUMMARY.md", navigation()
-    for path in re.findall(r"\]\((examples/images/[^)]+)\)", (ROOT / "README.md").read_text()):
-        if not path.endswith(".md"):
-            yield path, (ROOT / path).read_bytes()
 
 
 def written() -> Iterator[tuple[Path, str]]:
@@ -230,7 +228,7 @@ def navigation() -> str:
         "* Reference",
         "    * [Python](reference.md)",
         "    * [Functions](functions.md)",
-        "    * [Names elsewhere](names.md)",
+        "    * [Names in ONNX, JAX and PyTorch](names.md)",
         "    * [Operators as ONNX](onnx-operators.md)",
         "* Results",
         *items(RESULTS),
@@ -245,7 +243,7 @@ def navigation() -> str:
 def names_page() -> str:
     """Return the page of what each operator is called elsewhere, by family."""
     parts = [
-        "---\nhide: [toc]\n---\n\n# What is it called there?",
+        "---\nhide: [toc]\n---\n\n# Names in ONNX, JAX and PyTorch",
         "Each operator with the functions here that make it, and with its names elsewhere. "
         "`dml-jax operators NAME` finds an operator by any of them. The functions of JAX (`jnp` "
         "is `jax.numpy`) and PyTorch compute the same, or the nearest to it. An empty cell has "
@@ -304,7 +302,7 @@ def _elsewhere(op: type[Operator]) -> list[str]:
     named = [
         f"{_quoted(_short(own[k]))} ({titles[k]})" for k in LIBRARIES if k != "function" and own[k]
     ]
-    return [f"[Elsewhere](../names.md) it is {', '.join(named)}."] if named else []
+    return [f"[Other names](../names.md): {', '.join(named)}."] if named else []
 
 
 def reference() -> str:

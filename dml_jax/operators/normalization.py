@@ -151,8 +151,8 @@ class _MeanVariance(_Normalizing):
 
     Choices: the variance is the population's: the mean of `(input - mean) ** 2`. A scale that is
     left out is 1, a bias that is left out 0, each by itself. Squares beyond FLOAT32 make the
-    variance infinite; those that are too small for FLOAT32 make it 0, so that with an epsilon of 0
-    elements within about 1e-19 of their mean become infinite, or NaN where they are the mean.
+    variance infinite. Squares too small for FLOAT32 make it 0: with an epsilon of 0, elements
+    within about 1e-19 of their mean then become infinite. Elements equal to the mean become NaN.
 
     Gradient: with `n` for the normalized elements and `g = scale * dy` behind the activation's
     gradient, `(g - mean(g) - n * mean(g * n)) / sqrt(variance + epsilon)` for the input;

@@ -200,8 +200,8 @@ count.
 
 ONNX Runtime and PyTorch are compared exactly where elements are moved or picked (ARGMAX, CLIP, MAX,
 SPLIT, ...); sums and the like, and gradients, to some units in the last place. Clipping with
-min > max, and its gradient at a bound, are not compared with PyTorch: it gives max where DirectML
-gives min, and passes a gradient that DirectML stops.
+min > max is not compared with PyTorch, which returns max where DirectML returns min. Neither is its
+gradient at a bound, which is 1 there and 0 in DirectML.
 
 WebNN's tests go through this package's functions, as Chromium maps WebNN's operators to DirectML,
 and have the tolerances of that suite's own table. ONNX Runtime's tests of its web provider are
