@@ -22,7 +22,8 @@ _PLACES = {
     "memory.binding_table": ("BindingTable", "Buffer", "BufferBinding"),
     "memory.compiled": ("Compiled", "compile"),
     "description.descriptor": ("ScaleBias", "Size2D"),
-    "dxdispatch.model": ("Model", "load_model"),
+    "dxdispatch.model": ("Model",),
+    "dxdispatch.parsing": ("load_model",),
     "dxdispatch.run_model": ("run_model",),
     "enums": (
         "AxisDirection",

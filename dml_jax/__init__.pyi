@@ -26,6 +26,8 @@ from dml_jax.description.tensor import (
 )
 from dml_jax.dxdispatch.model import (
     Model as Model,
+)
+from dml_jax.dxdispatch.parsing import (
     load_model as load_model,
 )
 from dml_jax.dxdispatch.run_model import (

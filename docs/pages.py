@@ -97,7 +97,7 @@ REFERENCE = {
         "memory.binding_table.BindingTable",
     ],
     "DxDispatch models": [
-        "dxdispatch.model.load_model",
+        "dxdispatch.parsing.load_model",
         "dxdispatch.run_model.run_model",
         "dxdispatch.model.Model",
     ],

@@ -25,7 +25,7 @@ def load(
     `options` are those of networks; the model's files are in `folder`, or else in its own. Raises
     `DmlError` with all faults.
     """
-    from dml_jax.dxdispatch.model import parse_model
+    from dml_jax.dxdispatch.parsing import parse_model
     from dml_jax.dxdispatch.reading import folder_of, read_json
     from dml_jax.graph import Graph
 

@@ -251,7 +251,7 @@ def _path_of(asked: Any) -> Path:
 
 
 def _is_picture(file: Path) -> bool:
-    from dml_jax.dxdispatch.resources import IMAGE_TYPES
+    from dml_jax.dxdispatch.pictures import IMAGE_TYPES
 
     return file.suffix.lower() in IMAGE_TYPES
 

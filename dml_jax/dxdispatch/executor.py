@@ -14,9 +14,10 @@ import numpy as np
 
 from dml_jax.description.tensor import X64_RULE, needs_x64
 from dml_jax.dxdispatch.model import Command, Dispatch, Model, Print, Result, WriteFile
+from dml_jax.dxdispatch.pictures import IMAGE_TYPES, to_image
 from dml_jax.dxdispatch.reading import path_of
 from dml_jax.dxdispatch.repetition import ONCE, Timing, Track
-from dml_jax.dxdispatch.resources import IMAGE_TYPES, Resource, pillow
+from dml_jax.dxdispatch.resources import Resource
 from dml_jax.errors import DmlError, Fault, Unquoted, inside, printable
 from dml_jax.memory.binding import TensorInMemory
 from dml_jax.memory.binding_table import BindingTable, Buffer
@@ -308,19 +309,9 @@ def write_file(target: Path, values: np.ndarray, dimensions: tuple[int, ...]) ->
             write_npy(file, values.reshape(dimensions or -1))
         elif suffix in IMAGE_TYPES:
             kind = "PNG" if suffix == ".png" else "JPEG"
-            picture = _picture(values.reshape(dimensions), kind == "JPEG")
+            picture = to_image(values.reshape(dimensions), kind == "JPEG")
             picture.save(file, kind, quality=95)  # of JPEG; PNG loses nothing
         else:
             file.write(values.data)
 
     write_whole(target, write, "targetPath")
-
-
-def _picture(tensor: np.ndarray, opaque: bool) -> Any:
-    """Return a [1, C, H, W] tensor as an image; floats in [0, 1] become 256 steps."""
-    pixels = tensor[0].transpose(1, 2, 0)
-    if pixels.dtype != np.uint8:
-        pixels = np.nan_to_num(pixels.astype(np.float32), nan=0.0)
-        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
-    pixels = pixels[..., :3] if opaque else pixels  # JPEG has no transparency
-    return pillow().fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dml_jax.dxdispatch.pictures import IMAGE_TYPES, pillow
 from dml_jax.dxdispatch.resources import (
-    IMAGE_TYPES,
     UNKNOWN,
     Values,
-    pillow,
     reading,
     values_of_file,
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from dml_jax.description.fields import Integer, float_of_word, list_of
 from dml_jax.description.tensor import UINT_MAX, round_up
+from dml_jax.dxdispatch.pictures import IMAGE_TYPES, read_image, sizes_of_image
 from dml_jax.dxdispatch.reading import Reader, find_file, one_of, string
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import (
@@ -21,20 +22,16 @@ from dml_jax.errors import (
     Fault,
     Unquoted,
     abbreviate,
-    missing_extra,
     moving,
     refused,
 )
 from dml_jax.system.files import read_npy
 
 UINT64_MAX = 2**64 - 1
-IMAGE_TYPES = (".png", ".jpg", ".jpeg")
-IMAGE_FORMATS = ("JPEG", "PNG", "WEBP")  # by contents: of others Pillow may start programs
 FILE_TYPES = (".npy", *IMAGE_TYPES)
 # Files of these types are no raw bytes, and are not written either.
 OTHER_TYPES = (".npz", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 NO_OTHER_TYPE = f"end in {', '.join(FILE_TYPES)}, or for raw bytes in .bin or .dat"
-IMAGE_DATA_TYPES = ("FLOAT32", "FLOAT16", "FLOAT64", "UINT8")
 UNKNOWN = TensorDataType.UNKNOWN
 DEFERRED = "deferred"
 """The initial values of a resource whose size follows from the tensors that are bound to it."""
@@ -381,76 +378,6 @@ def read_raw(path: Path, size: int) -> np.ndarray:
 
 
 def _image(path: Path, data_type: TensorDataType, resample: tuple[int, int, int] | None) -> Values:
-    image_class = pillow()
-    if data_type.name not in IMAGE_DATA_TYPES:
-        names = ", ".join(IMAGE_DATA_TYPES)
-        raise refused(f"come with an initialValuesDataType of {names}", data_type.shown())
-    with image_class.open(path, formats=IMAGE_FORMATS) as header:
-        pixels, most = header.width * header.height, image_class.MAX_IMAGE_PIXELS
-        channels, height, width = resample or (3, header.height, header.width)
-    if most is not None and pixels > most:  # of which Pillow itself only warns
-        raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
-    make = partial(read_image, path, data_type.dtype, (channels, height, width))
-    return Values(data_type, channels * height * width * data_type.element_size, make)
-
-
-def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.ndarray:
-    """Return a picture as [C, H, W] of a type; floats are in [0, 1]."""
-    channels, height, width = sizes
-    image_class = pillow()
-    with image_class.open(path, formats=IMAGE_FORMATS) as opened:
-        deep = _sixteen_bits(path, opened)
-        image = opened if deep is None else image_class.fromarray(deep)
-        image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
-    if image.size != (width, height):
-        image = image.resize((width, height), image_class.Resampling.BICUBIC)
-    pixels = np.asarray(image).reshape(height, width, channels)
-    planes = np.empty((channels, height, width), dtype)
-    for index in range(channels):  # a plane at a time, so that little memory is needed
-        plane = pixels[..., index]
-        planes[index] = plane if planes.dtype == np.uint8 else plane / np.float32(255)
-    return planes
-
-
-_ROWS = 256
-# The raw modes that give the high and the low bytes of 16 bits; of LA all four bytes are channels.
-_BYTES = {
-    "RGB;16B": ("RGB;16B", "RGB;16L"),
-    "RGBA;16B": ("RGBA;16B", "RGBA;16L"),
-    "LA;16B": ("RGBA",),
-}
-
-
-def _sixteen_bits(path: Path, opened: Any) -> np.ndarray | None:
-    """Return a picture of 16 bits a channel with 8, or None for others: x becomes round(x / 257).
-
-    Pillow's own conversions clip grey at 255, and drop the low bytes of other pictures.
-    """
-    if opened.mode.startswith("I;16"):
-        high, low = np.asarray(opened), None
-    else:
-        modes = _BYTES.get(str(opened.tile[0].args)) if opened.tile else None
-        if modes is None:
-            return None
-        parts = []
-        for mode in modes:
-            with pillow().open(path, formats=IMAGE_FORMATS) as image:
-                image.tile = [tile._replace(args=mode) for tile in image.tile]
-                parts.append(np.asarray(image))
-        high, low = parts if len(parts) == 2 else (parts[0][..., ::2], parts[0][..., 1::2])
-    narrow = np.empty(high.shape, np.uint8)
-    for k in range(0, len(high), _ROWS):  # some rows at a time, so that little memory is needed
-        rows = slice(k, k + _ROWS)
-        deep = high[rows].astype(np.uint32)
-        deep = deep if low is None else deep * 256 + low[rows]
-        narrow[rows] = (deep + 128) // 257
-    return narrow
-
-
-def pillow() -> Any:
-    """Return PIL.Image. Raises the error that says how to install it."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise missing_extra("pillow", "read and write pictures", "cli") from None
-    return Image
+    sizes = sizes_of_image(path, data_type, resample)
+    make = partial(read_image, path, data_type.dtype, sizes)
+    return Values(data_type, math.prod(sizes) * data_type.element_size, make)

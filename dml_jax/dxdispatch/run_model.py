@@ -12,7 +12,8 @@ from jax.core import Tracer
 from dml_jax.description.arrays import check_there
 from dml_jax.description.tensor import shown_array
 from dml_jax.dxdispatch.executor import Executor, shaped, tensors_of, typed
-from dml_jax.dxdispatch.model import Dispatch, Model, WriteFile, load_model
+from dml_jax.dxdispatch.model import Dispatch, Model, WriteFile
+from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.dxdispatch.resources import UNKNOWN, Resource, values_of_file
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, nearest, raise_if
 from dml_jax.memory.binding import TensorInMemory

@@ -41,7 +41,7 @@ from dml_jax.bench.rows import Results, Row
 from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
 from dml_jax.cli import cli
 from dml_jax.cli.bench import _print
-from dml_jax.dxdispatch.model import load_model
+from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import install_command
 from dml_jax.graph.parts import ArrayType
 from dml_jax.rewrite.channels_last import ChannelsLast

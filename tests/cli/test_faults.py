@@ -25,7 +25,7 @@ from processes import dml_jax, linux
 from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile
 from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor
-from dml_jax.dxdispatch.model import load_model, parse_model
+from dml_jax.dxdispatch.parsing import load_model, parse_model
 from dml_jax.errors import DmlError
 from dml_jax.system import free_memory
 from dml_jax.system.files import write_whole

@@ -21,7 +21,7 @@ from serialized_graphs import dense
 from dml_jax import pydirectml as dml
 from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor
-from dml_jax.dxdispatch.model import load_model
+from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import DmlError
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

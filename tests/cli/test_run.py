@@ -20,7 +20,7 @@ from png import png
 from dml_jax import Operator
 from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor, Timing
-from dml_jax.dxdispatch.model import load_model, parse_model
+from dml_jax.dxdispatch.parsing import load_model, parse_model
 from dml_jax.errors import DmlError
 
 Json = dict[str, Any]

@@ -23,7 +23,7 @@ from PIL import Image
 from png import png
 
 from dml_jax.cli import cli
-from dml_jax.dxdispatch.model import load_model
+from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import DmlError
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from records import record_of
 import dml_jax
 from dml_jax import OPERATORS, DmlError, TensorDesc, enums
 from dml_jax.dxdispatch.executor import Executor
-from dml_jax.dxdispatch.model import parse_model
+from dml_jax.dxdispatch.parsing import parse_model
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType, TensorFlags
 
 pytestmark = pytest.mark.usefixtures("soon")

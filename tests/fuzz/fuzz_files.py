@@ -388,6 +388,8 @@ FORMATS = {
         _read_model,
         (
             "dxdispatch/model.py",
+            "dxdispatch/parsing.py",
+            "dxdispatch/commands.py",
             "dxdispatch/reading.py",
             "dxdispatch/resources.py",
             "graph/graph.py",
@@ -400,6 +402,8 @@ FORMATS = {
         _read_model,
         (
             "dxdispatch/model.py",
+            "dxdispatch/parsing.py",
+            "dxdispatch/commands.py",
             "dxdispatch/dispatchables.py",
             "graph/wiring.py",
             "description/descriptor.py",
@@ -443,7 +447,7 @@ FORMATS = {
         commands.mutated_file,
         commands.parsed,
         commands.check_command,
-        ("cli/check.py", "cli/show.py", "cli/networks.py", "graph/parts.py", "graph/graph.py"),
+        ("cli/check.py", "cli/show.py", "cli/tables.py", "graph/parts.py", "graph/graph.py"),
     ),
     "exports": Format(
         folders.exports,

@@ -30,7 +30,7 @@ os.environ["DML_JAX_RAISE"] = "1"  # a bug itself, which is no refusal
 
 def check(path: Path, images: Path) -> None:
     """What holds of any file: it is refused with a `DmlError`, or taken, and then consistent."""
-    from dml_jax.dxdispatch.model import parse_model
+    from dml_jax.dxdispatch.parsing import parse_model
     from dml_jax.dxdispatch.reading import read_json
     from dml_jax.errors import DmlError
     from dml_jax.graph import Graph
@@ -77,7 +77,7 @@ def fuzz(folder: Path, seconds: int) -> None:
     jax.config.update("jax_enable_x64", True)
     atheris: Any = importlib.import_module("atheris")  # which installs on some platforms only
     with atheris.instrument_imports(include=["dml_jax"]):
-        import dml_jax.dxdispatch.model
+        import dml_jax.dxdispatch.parsing
         import dml_jax.graph  # noqa: F401
     from fuzz.mutations import mutated
 

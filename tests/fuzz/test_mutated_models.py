@@ -18,7 +18,7 @@ from nightly import NIGHTLY
 from processes import dml_jax, linux
 
 from dml_jax.cli import cli
-from dml_jax.dxdispatch.model import load_model
+from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import FAULTS_MAX, DmlError
 from dml_jax.system import free_memory
 
