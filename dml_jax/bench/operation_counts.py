@@ -47,7 +47,7 @@ _SAME_ELEMENTS = frozenset(("reshape", "squeeze", "transpose", "convert_element_
 _CALLS = {
     **dict.fromkeys(("jit", "pjit", "checkpoint", "remat2"), "jaxpr"),
     **dict.fromkeys(("closed_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"),
-    "dml_placed": "default",
+    "dml_by_platform": "default",
 }
 _REDUCED = {"L1": 2, "L2": 2, "SUM_SQUARE": 2, "LOG_SUM_EXP": 3}
 

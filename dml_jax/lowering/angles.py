@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 
 _HALF_PI = np.float32(np.pi / 2)
 _REST = np.float32(np.pi / 2 - float(_HALF_PI))  # of pi / 2 beyond FLOAT32
@@ -218,7 +218,7 @@ def _vectors(function: Callable[..., jax.Array], form: Callable[..., jax.Array])
     def in_float32(*xs: jax.Array) -> jax.Array:
         return form(*(x.astype(np.float32) for x in xs)).astype(xs[0].dtype)
 
-    on_cpu = placed(function, cpu=in_float32)
+    on_cpu = by_platform(function, cpu=in_float32, whole_arrays=True)
     return lambda *xs: (on_cpu if xs[0].dtype.itemsize < 8 else function)(*xs)
 
 

@@ -11,7 +11,7 @@ from jax import lax
 from dml_jax.lowering import angles, element_wise
 from dml_jax.lowering.dtypes import finite, is_float, wide
 from dml_jax.lowering.elementwise_primitive import derived_by
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
 
 
@@ -79,7 +79,7 @@ def _rem_by_parts(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.while_loop(lambda state: ~state[0], by_library, (~jnp.any(is_far), rest))[1]
 
 
-_rem_of_float32 = placed(lax.rem, cpu=_rem_by_parts)
+_rem_of_float32 = by_platform(lax.rem, cpu=_rem_by_parts, whole_arrays=True)
 
 
 def _rem(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ from jax import lax
 from dml_jax.lowering.axes import LITTLE
 from dml_jax.lowering.dtypes import bits_of
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
-from dml_jax.lowering.platform_forms import placed, reshaped
+from dml_jax.lowering.platform_forms import by_platform, reshaped
 from dml_jax.lowering.reduce.primitive import bind_reduction
 from dml_jax.lowering.reduce.reductions import Repeat
 
@@ -71,7 +71,7 @@ def _depth_to_space(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
         return x.reshape(n, c, h * block, w * block)
 
     # A TPU's memory is tiles of 8 by 128: a last axis of `block` elements is padded to 128.
-    return lax.platform_dependent(x, tpu=columns_then_rows, default=at_once)
+    return by_platform(at_once, tpu=columns_then_rows, whole_arrays=False)(x)
 
 
 def _axes_merged_last(
@@ -93,7 +93,7 @@ def _axes_merged_last(
         shape = jax.eval_shape(function, x).shape
         return reshaped(written_by_all_cores(y), shape)
 
-    return placed(function, cpu=cpu)
+    return by_platform(function, cpu=cpu, whole_arrays=True)
 
 
 def _pixels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
@@ -124,7 +124,7 @@ def _space_to_depth(x: jax.Array, block: int, depth_first: bool) -> jax.Array:
         x = jnp.moveaxis(x.reshape(*x.shape[:4], w, block), 5, at + 1)
         return x.reshape(n, c * block**2, h, w)
 
-    return lax.platform_dependent(x, tpu=rows_then_columns, default=at_once)
+    return by_platform(at_once, tpu=rows_then_columns, whole_arrays=False)(x)
 
 
 def _channels(x: jax.Array, block: int, depth_first: bool) -> jax.Array:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import wide
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.softmax import softmax
 
@@ -137,7 +137,9 @@ def attend(
         return _attend(parts, scale, added, left, seen, filtered)
     cuda = functools.partial(_by_cudnn, plain, scale, dtype)
     gradients = {"cuda": functools.partial(_gradients_by_cudnn, plain, scale, dtype)}
-    return placed(plain, partitioned=True, gradients=gradients, cuda=cuda)(*parts)
+    return by_platform(plain, cuda=cuda, gradients=gradients, whole_arrays=True, partitioned=True)(
+        *parts
+    )
 
 
 def attend_buffers(
@@ -171,7 +173,7 @@ def attend_buffers(
         forms["cpu"] = by_blocks
     if parts[0].shape[0] * parts[0].shape[1] <= _FEW_QUERIES:
         forms["cuda"] = functools.partial(plain, by_sums=True)
-    return (placed(plain, **forms) if forms else plain)(*arrays)
+    return by_platform(plain, **forms, whole_arrays=True)(*arrays)
 
 
 def _parted(

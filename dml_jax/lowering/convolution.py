@@ -18,7 +18,7 @@ from jax import lax
 from dml_jax.lowering import quantization
 from dml_jax.lowering.convolution_of_bytes import by_bytes
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, wide, wide_type
-from dml_jax.lowering.platform_forms import placed, reshaped, stored
+from dml_jax.lowering.platform_forms import by_platform, reshaped, stored
 from dml_jax.lowering.precision import operands, precision, stored_operands
 from dml_jax.lowering.program_primitive import whole
 from dml_jax.lowering.windows import FEW, Window, dilated, elements_of_windows, unfold
@@ -145,7 +145,7 @@ def _sums(
     narrow = functools.partial(plain, window=window, groups=groups, inside=inside, dtype=dtype)
     if groups == 1 and inside is None and _are_patches(x, window):
         narrow = functools.partial(_by_patches, window=window, dtype=dtype)
-    return lax.platform_dependent(x, w, cuda=narrow, default=widened)
+    return by_platform(widened, cuda=narrow, whole_arrays=False)(x, w)
 
 
 def _are_patches(x: jax.Array, window: Window) -> bool:
@@ -189,12 +189,9 @@ def _correlation(
     gains = _gains_by_columns(x, w, window, groups, inside)
     if len(window.sizes) < 3 and groups == 1 and not gains:
         return plain(x, w, window, groups, inside)
-    return lax.platform_dependent(
-        x,
-        w,
-        cpu=lambda x, w: on_cpu(x, w, window, groups, inside),
-        default=lambda x, w: plain(x, w, window, groups, inside),
-    )
+    how: Any = {"window": window, "groups": groups, "inside": inside}
+    tuned = functools.partial(on_cpu, **how)
+    return by_platform(functools.partial(plain, **how), cpu=tuned, whole_arrays=False)(x, w)
 
 
 def on_cpu(
@@ -477,7 +474,9 @@ def _columns(x: jax.Array) -> jax.Array:
     A CPU makes no vectors in a loop over merged axes: what computes `x` loops over its own axes.
     """
     shape = (*x.shape[:2], math.prod(x.shape[2:]))
-    return placed(lambda x: x.reshape(shape), cpu=lambda x: reshaped(x, shape))(x)
+    return by_platform(
+        lambda x: x.reshape(shape), cpu=lambda x: reshaped(x, shape), whole_arrays=True
+    )(x)
 
 
 def by_product(x: jax.Array, w: jax.Array, window: Window) -> jax.Array:
@@ -524,7 +523,7 @@ def integer_convolution(
 
     few = groups > 1 and math.prod(w.shape[1:]) <= FEW_PRODUCTS
     of_bytes = by_differences if few else functools.partial(by_bytes, window=window, groups=groups)
-    return lax.platform_dependent(x, w, *zeros, cpu=of_bytes, default=by_differences)
+    return by_platform(by_differences, cpu=of_bytes, whole_arrays=False)(x, w, *zeros)
 
 
 def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -> jax.Array:

@@ -10,6 +10,7 @@ from jax import lax
 from dml_jax.enums import RoundingMode
 from dml_jax.lowering import angles, clamp
 from dml_jax.lowering.elementwise_primitive import Differentiable, derived_by
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.quantization import corrected
 
 
@@ -41,7 +42,7 @@ def _of_divisor(db: jax.Array, a: jax.Array, b: jax.Array, times: int) -> jax.Ar
 def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
     """Return floats `a` divided by `b`, so many times; a GPU's quotient of FLOAT32 is corrected."""
     if a.dtype == np.float32:
-        a = lax.platform_dependent(a, b, cpu=lax.div, default=corrected)
+        a = by_platform(corrected, cpu=lax.div, whole_arrays=False)(a, b)
     else:
         a = lax.div(a, b)
     for _ in range(times - 1):

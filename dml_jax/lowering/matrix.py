@@ -13,7 +13,7 @@ from jax import lax
 
 from dml_jax.lowering import one_row_products
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
 from dml_jax.lowering.scale_bias import saturate, wide_real
 
@@ -39,12 +39,11 @@ def product(a: jax.Array, b: jax.Array, dtype: Any, transposed: tuple[bool, bool
 
     if chosen_name() != "bfloat16" or a.dtype != np.float32:
         return multiplied(a, b)
-    return lax.platform_dependent(
-        a,
-        b,
+    return by_platform(
+        lambda a, b: multiplied(*operands(a, b)),
         cuda=lambda a, b: multiplied(*stored_operands(a, b)),
-        default=lambda a, b: multiplied(*operands(a, b)),
-    )
+        whole_arrays=False,
+    )(a, b)
 
 
 def gemm(
@@ -90,7 +89,7 @@ def quantized_gemm(
     arrays = (rows, packed, scale) if zero is None else (rows, packed, scale, zero)
     is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= one_row_products.LARGE
     of_one_row = functools.partial(one_row_products.of_one_row, bits=bits)
-    y = placed(plain, cuda=of_one_row)(*arrays) if is_one else plain(*arrays)
+    y = by_platform(plain, cuda=of_one_row if is_one else None, whole_arrays=True)(*arrays)
     return _finished(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
 
 
@@ -99,9 +98,8 @@ def _of_rows(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.A
     plain = functools.partial(product, dtype=wide_type(a.dtype), transposed=transposed)
     if not one_row_products.is_one(a, b, transposed):
         return plain(a, b)
-    return placed(plain, cuda=functools.partial(one_row_products.reduced, is_turned=transposed[1]))(
-        a, b
-    )
+    reduced = functools.partial(one_row_products.reduced, is_turned=transposed[1])
+    return by_platform(plain, cuda=reduced, whole_arrays=True)(a, b)
 
 
 def _finished(
@@ -155,7 +153,7 @@ def integer_product(
         if b_zero is not None:
             right = right - of_b(lax.convert_element_type(b_zero, np.int64))
         whole = functools.partial(product, dtype=np.int64, transposed=(False, False))
-        total = lax.platform_dependent(left, right, tpu=_product_by_elements, default=whole)
+        total = by_platform(whole, tpu=_product_by_elements, whole_arrays=False)(left, right)
         return lax.convert_element_type(total, dtype)
 
 
@@ -190,7 +188,7 @@ def _product_of_bytes(a: jax.Array, a_zero: Any, b: jax.Array, b_zero: Any) -> j
         return _whole_product(left, right)
     a_zero, b_zero = (np.int32(0) if zero is None else zero for zero in (a_zero, b_zero))
     rows = jnp.sum(left, -1, np.int32, keepdims=True)
-    whole, columns = placed(_and_sums, cpu=_with_sums)(left, right)
+    whole, columns = by_platform(_and_sums, cpu=_with_sums, whole_arrays=True)(left, right)
     return whole - (a_zero * (columns - np.int32(a.shape[-1]) * b_zero) + rows * b_zero)
 
 
@@ -211,8 +209,12 @@ def _and_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32, in the form of the platform."""
-    forms = {"cpu": _product_of_int8, "cuda": _product_of_whole_tiles}
-    return lax.platform_dependent(a, b, **forms, default=_product_in_parts)
+    return by_platform(
+        _product_in_parts,
+        cpu=_product_of_int8,
+        cuda=_product_of_whole_tiles,
+        whole_arrays=False,
+    )(a, b)
 
 
 def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.lowering.axes import averaged, beside, summed
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 
 Activation = Callable[[jax.Array], jax.Array]
 Three = tuple[jax.Array, jax.Array, jax.Array]
@@ -163,7 +163,7 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
         total = lax.cond((step == 1).all(), lambda: total, lambda: _total(x * step, axis, power))
         return _divided(x, step, total, power, epsilon)
 
-    return placed(plain, cpu=by_sum)(x)
+    return by_platform(plain, cpu=by_sum, whole_arrays=True)(x)
 
 
 def _total(x: jax.Array, axis: int, power: int) -> jax.Array:

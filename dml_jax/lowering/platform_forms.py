@@ -1,8 +1,9 @@
-"""The primitive of functions that have another form on one device of a platform.
+"""Choose the form of a function by platform: beside `reduce` the one place that names platforms.
 
-`jax.lax.platform_dependent` chooses by platform as well, but does not know whether the program is
-partitioned over devices, where a form that merges axes would gather them, or exported, where a form
-would carry the tuning of this machine to another.
+`by_platform` has two mechanisms. `jax.lax.platform_dependent` chooses by platform alone: it does
+not know whether the program is partitioned over devices, where a form that merges axes would gather
+them, or exported, where a form would carry the tuning of this machine to another. A primitive of
+this package knows both.
 """
 
 import functools
@@ -53,34 +54,54 @@ def custom_partitioning_jaxpr() -> ClosedJaxpr:
     return jax.make_jaxpr(call)(jax.ShapeDtypeStruct((1,), np.float32))
 
 
-def placed(
-    function: Callable[..., Any],
+def by_platform(
+    plain: Callable[..., Any],
     *,
+    cpu: Callable[..., Any] | None = None,
+    cuda: Callable[..., Any] | None = None,
+    tpu: Callable[..., Any] | None = None,
+    gradients: Mapping[str, Callable[..., Any]] | None = None,
+    whole_arrays: bool,
     partitioned: bool = False,
-    gradients: Mapping[str, Callable[..., Any]] = {},
-    **forms: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Return `function`, which one device of a platform computes by the form of that name.
+    """Return `plain`, which a platform computes by the form of its name.
 
-    A form gives what the function gives, an array or a tuple of them: `placed(f, cpu=g)(x)`.
+    A form gives what `plain` gives, an array or a tuple of them: `by_platform(f, cpu=g,
+    whole_arrays=True)(x)`. There are two mechanisms, since they differ in two ways:
+
+    - With `whole_arrays` a form gets whole arrays: in a program of one device, inside a shard_map,
+      and never in an export. Derivatives are the derivatives of `plain`.
+    - Without, a form is in programs of any number of devices, which XLA partitions, and in exports.
+      Derivatives are the derivatives of the form itself: the transpose of a convolution in a fast
+      form is fast as well.
 
     Args:
-        function: a pure function of arrays.
+        plain: a pure function of arrays, which other platforms compute.
+        cpu: the form of a CPU.
+        cuda: the form of an NVIDIA GPU.
+        tpu: the form of a TPU.
+        gradients: forms of the gradients by platform, with `whole_arrays` alone. One takes the
+            arguments and the gradients of the results, and returns a gradient for each argument.
+        whole_arrays: whether a form works on whole arrays only.
         partitioned: whether a form contains a custom_partitioning.
-        gradients: forms of its gradients by platform. One takes the arguments and the gradients of
-            the results, and returns a gradient for each argument. Without them gradients are those
-            of `function`. Other derivatives always are.
-        forms: the forms, by platform.
     """
+    named = (("cpu", cpu), ("cuda", cuda), ("tpu", tpu))
+    forms = tuple((name, form) for name, form in named if form is not None)
+    of_gradients = tuple((gradients or {}).items())
+    if not forms and not of_gradients:
+        return plain
+
+    def chosen_by_jax(*xs: jax.Array) -> Any:
+        return lax.platform_dependent(*xs, **dict(forms), default=plain)
 
     def call(*xs: jax.Array) -> Any:
-        default, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
-        parts = custom_partitioning_jaxpr() if partitioned else None
-        params = {"forms": tuple(forms.items()), "gradients": tuple(gradients.items())}
-        results = PLACED.bind(*xs, default=default, devices=parts, **params)
+        default, shape = jax.make_jaxpr(plain, return_shape=True)(*xs)
+        devices = custom_partitioning_jaxpr() if partitioned else None
+        params = {"default": default, "forms": forms, "gradients": of_gradients}
+        results = BY_PLATFORM.bind(*xs, devices=devices, **params)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
-    return call
+    return call if whole_arrays else chosen_by_jax
 
 
 def _default(*xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
@@ -97,7 +118,7 @@ def _lowered(
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    results = PLACED.bind(*primals, **params)
+    results = BY_PLATFORM.bind(*primals, **params)
     tangents = tuple(map(ad.instantiate_zeros, tangents))
     if params["gradients"]:
         return results, TANGENT.bind(*primals, *tangents, **params)
@@ -119,9 +140,10 @@ def _slopes_transposed(cotangents: Any, *xs: Any, **params: Any) -> list[Any]:
         default = functools.partial(_default, **params)
         return jax.vjp(default, *arrays[:count])[1]([*arrays[count:]])
 
-    gradients = placed(
-        function, partitioned=params["devices"] is not None, **dict(params["gradients"])
-    )(*xs[:count], *map(ad.instantiate_zeros, cotangents))
+    forms: dict[str, Any] = dict(params["gradients"])
+    partitioned = params["devices"] is not None
+    slopes = by_platform(function, **forms, whole_arrays=True, partitioned=partitioned)
+    gradients = slopes(*xs[:count], *map(ad.instantiate_zeros, cotangents))
     pairs = zip(xs[count:], gradients, strict=True)
     return [None] * count + [g if ad.is_undefined_primal(x) else None for x, g in pairs]
 
@@ -137,7 +159,7 @@ def _batched(xs: Any, axes: Any, **params: Any) -> Any:
         xs = [batching.bdim_at_front(x, d, size) for x, d in pairs]
         axes = [0] * len(xs)
     count = len(params["default"].in_avals)
-    made = PLACED if count == len(xs) else TANGENT
+    made = BY_PLATFORM if count == len(xs) else TANGENT
     places = tuple(axes[:count])
     params = {
         **params,
@@ -163,15 +185,15 @@ _both = functools.partial(
     batched=_batched,
     is_compiled=False,
 )
-PLACED = _both(
-    "dml_placed",
+BY_PLATFORM = _both(
+    "dml_by_platform",
     _default,
     jvp=_jvp,
     transposed=lambda cotangents, *xs, default, **_: transposed(default, xs, cotangents),
     lowered=_lowered,
 )
-# The tangents of a `placed` function whose gradients have forms: of arguments and their tangents.
-TANGENT = _both("dml_placed_tangent", _slopes, jvp=_tangent_jvp, transposed=_slopes_transposed)
+# The tangents of a function whose gradients have forms: of arguments and their tangents.
+TANGENT = _both("dml_by_platform_tangent", _slopes, jvp=_tangent_jvp, transposed=_slopes_transposed)
 
 
 # On a CPU, calls that XLA does not inline: their arguments and results are stored.
@@ -198,5 +220,5 @@ def reshaped(x: jax.Array, shape: Sequence[int]) -> jax.Array:
     return in_a_call(lambda x: with_layout_constraint(x.reshape(shape), rows), x)
 
 
-stored = placed(lambda x: x, cpu=in_memory)
+stored = by_platform(lambda x: x, cpu=in_memory, whole_arrays=True)
 """Give an array that a CPU stores: it is small, and kernels that read it need not compute it."""

@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import is_float, wide
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.rounding import as_float
 from dml_jax.lowering.scale_bias import saturate
 
@@ -38,7 +39,7 @@ def divide(x: jax.Array, divisor: Any) -> jax.Array:
     """
     hidden = jnp.where(x == x, divisor, x.dtype.type(1))
     whole = jnp.broadcast_to(x, hidden.shape)
-    return lax.platform_dependent(whole, hidden, cpu=lax.div, default=corrected)
+    return by_platform(corrected, cpu=lax.div, whole_arrays=False)(whole, hidden)
 
 
 def corrected(x: jax.Array, divisor: jax.Array) -> jax.Array:

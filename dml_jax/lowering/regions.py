@@ -18,7 +18,7 @@ from jax import lax
 
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.mesh_axes import alike
-from dml_jax.lowering.platform_forms import placed, stored
+from dml_jax.lowering.platform_forms import by_platform, stored
 from dml_jax.lowering.program_primitive import whole
 from dml_jax.lowering.resampling import nearest
 
@@ -283,7 +283,7 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
     def back(*arrays: jax.Array) -> Any:
         return jax.vjp(unrolled, *arrays[:3])[1](arrays[3])
 
-    y = placed(plain, cuda=unrolled, gradients={"cuda": back})(*arrays)
+    y = by_platform(plain, cuda=unrolled, gradients={"cuda": back}, whole_arrays=True)(*arrays)
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
 
 

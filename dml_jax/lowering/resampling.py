@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import is_float, wide
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.scale_bias import wide_real
 
 # Taps are read one by one up to so many, which is far faster than a gather of all; with more, a
@@ -120,7 +120,8 @@ def blended(x: jax.Array, taps: Sequence[Taps]) -> jax.Array:
 
     # The transpose of a gather is a scatter, which is slower than to gather by the turned taps.
     read = functools.partial(_read_all, taps=taps)
-    y = placed(read, gradients=dict.fromkeys(("cpu", "cuda"), back))(y)
+    gradients = {"cpu": back, "cuda": back}
+    y = by_platform(read, gradients=gradients, whole_arrays=True)(y)
     if not is_float(x) and is_float(y):
         y = lax.round(y, lax.RoundingMethod.TO_NEAREST_EVEN)
     return lax.convert_element_type(y, x.dtype)

@@ -13,6 +13,7 @@ from jax import lax
 
 from dml_jax.lowering.dtypes import bits_of, is_float, unsigned_type, where
 from dml_jax.lowering.elementwise_primitive import derived_by
+from dml_jax.lowering.platform_forms import by_platform
 
 _FRACTION = 23  # the bits of FLOAT32's fraction
 _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149  # of FLOAT32
@@ -54,7 +55,8 @@ def _converted(x: jax.Array, dtype: np.dtype) -> jax.Array:
     def convert(x: jax.Array) -> jax.Array:
         return lax.convert_element_type(x, dtype)
 
-    return lax.platform_dependent(x, cpu=convert, default=lambda x: convert(_on_grid(x, dtype)))
+    rounded = by_platform(lambda x: convert(_on_grid(x, dtype)), cpu=convert, whole_arrays=False)
+    return rounded(x)
 
 
 def _on_grid(x: jax.Array, dtype: np.dtype) -> jax.Array:

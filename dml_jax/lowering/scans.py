@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import is_float, ordered_bits, wide
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.reduction import argmax
 
 Combine = Callable[[jax.Array, jax.Array], jax.Array]
@@ -48,7 +48,7 @@ def _cumulative(
     if exclusive:
         y = _padded(y, axis, 1, -1, _identity(y, combine))
     steps = functools.partial(_by_steps, axis=axis, combine=combine)
-    y = lax.platform_dependent(y, cpu=steps, default=functools.partial(whole, axis=axis))
+    y = by_platform(functools.partial(whole, axis=axis), cpu=steps, whole_arrays=False)(y)
     return lax.convert_element_type(lax.rev(y, [axis] if reverse else []), x.dtype)
 
 
@@ -165,4 +165,4 @@ def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
     """
     cpu = functools.partial(_by_pieces, k=k, least=LEAST_PIECE, first=_by_floats)
     cuda = functools.partial(_by_pieces, k=k, least=GPU_PIECE, first=_by_sort)
-    return placed(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda)
+    return by_platform(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda, whole_arrays=True)

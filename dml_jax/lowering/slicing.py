@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 
 Numbers = Sequence[int]
 
@@ -70,7 +70,8 @@ def pad(x: jax.Array, start: Numbers, end: Numbers, mode: str, value: float | in
             fill = jnp.asarray(np.array(value, x.dtype))
         return lax.pad(x, fill, [(before, behind, 0) for before, behind in widths])
     plain = functools.partial(jnp.pad, pad_width=widths, mode=_MODES[mode])
-    return placed(plain, cuda=functools.partial(_read_around, widths=widths, mode=mode))(x)
+    read = functools.partial(_read_around, widths=widths, mode=mode)
+    return by_platform(plain, cuda=read, whole_arrays=True)(x)
 
 
 def _read_around(x: jax.Array, widths: Sequence[tuple[int, int]], mode: str) -> jax.Array:

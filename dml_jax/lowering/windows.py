@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.indexing import gather
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.slicing import every
 
 Parts = TypeVar("Parts")
@@ -149,7 +149,8 @@ def _folded(
 def elements_of_windows(x: jax.Array, window: Window) -> jax.Array:
     """Return {N, C, window sizes..., counts of windows...}: the elements at each place of it."""
     parts = functools.partial(_elements, window=window, takes=False)
-    return placed(parts, cpu=functools.partial(_elements, window=window, takes=True))(x)
+    taken = functools.partial(_elements, window=window, takes=True)
+    return by_platform(parts, cpu=taken, whole_arrays=True)(x)
 
 
 def _elements(x: jax.Array, window: Window, takes: bool) -> jax.Array:

@@ -14,6 +14,7 @@ from dml_jax.lowering import recurrent
 from dml_jax.lowering.dtypes import wide, wide_type
 from dml_jax.lowering.element_wise import identity
 from dml_jax.lowering.mesh_axes import alike
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.recurrent import UNROLLED
 from dml_jax.operator import Operator
 from dml_jax.operators.activation import ActivationSigmoid, ActivationTanh
@@ -79,11 +80,9 @@ class Recurrent(Operator):
         there = [x for x in given if x is not None]
         if there[0].dtype.itemsize > 2:
             return computed(wide, None, *there)
-        forms = {
-            "cuda": functools.partial(computed, lambda x: x, UNROLLED),
-            "default": functools.partial(computed, wide, None),
-        }
-        return lax.platform_dependent(*there, **forms)
+        plain = functools.partial(computed, wide, None)
+        unrolled = functools.partial(computed, lambda x: x, UNROLLED)
+        return by_platform(plain, cuda=unrolled, whole_arrays=False)(*there)
 
     @abstractmethod
     def computed(

@@ -14,7 +14,7 @@ import pytest
 from forms import by_branches_of, compiled_soon, nothing_traced, of_platform
 
 import dml_jax
-from dml_jax.lowering.platform_forms import placed
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.precision import chosen
 from dml_jax.operators import recurrent
 
@@ -79,7 +79,9 @@ def test_derivatives_of_a_function_whose_gradient_has_a_form(name: str) -> None:
         calls.append(1)
         return (dy @ b.T) * jnp.cos(a), jnp.sin(a).T @ dy
 
-    form = placed(f, cuda=lambda a, b: f(a, b), gradients={"cuda": gradient})
+    form = by_platform(
+        f, cuda=lambda a, b: f(a, b), gradients={"cuda": gradient}, whole_arrays=True
+    )
     arguments = (np.stack([A, A + 1]), B)[: 1 if name == "mapped forward" else 2]
     arguments = arguments if "mapped" in name else (A, B)
     with jax.default_matmul_precision("float32"):  # a GPU's own is TF32

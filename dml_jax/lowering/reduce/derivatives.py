@@ -22,7 +22,7 @@ from dml_jax.lowering.axes import Axes, Parts, are_known, last_row
 from dml_jax.lowering.dtypes import finite, is_infinite, where, wide
 from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
-from dml_jax.lowering.platform_forms import placed, stored
+from dml_jax.lowering.platform_forms import by_platform, stored
 from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
 from dml_jax.lowering.reduce.reductions import (
     Counted,
@@ -46,7 +46,9 @@ def _are_rows(x: jax.Array, axes: Axes) -> bool:
     return len(row) == len(longer) == 1 and row[0] <= LONGEST
 
 
-_by_all_cores = placed(lambda x: x, cpu=functools.partial(written_by_all_cores, reads=2))
+_by_all_cores = by_platform(
+    lambda x: x, cpu=functools.partial(written_by_all_cores, reads=2), whole_arrays=True
+)
 
 
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
