@@ -15,7 +15,7 @@ from jax import lax
 from jax.interpreters import ad
 
 from dml_jax.lowering.axes import batched_first
-from dml_jax.lowering.primitives import primitive
+from dml_jax.lowering.primitives import register
 
 Rule = Callable[..., jax.Array]
 
@@ -58,7 +58,7 @@ def _plain(*xs: Any, function: Differentiable, attributes: tuple[Any, ...]) -> l
     return [function.plain(*xs, *attributes)]
 
 
-def _shapes(*xs: Any, **params: Any) -> Any:
+def _types(*xs: Any, **params: Any) -> Any:
     return jax.make_jaxpr(functools.partial(_plain, **params))(*xs).out_avals
 
 
@@ -73,7 +73,7 @@ def _jvp(primals: Any, tangents: Any, *, function: Differentiable, attributes: A
     return [y], [functools.reduce(ad.add_tangents, terms, zero)]
 
 
-def _transposed(cotangents: Any, x: Any, *others: Any, function: Any, attributes: Any) -> Any:
+def _transpose(cotangents: Any, x: Any, *others: Any, function: Any, attributes: Any) -> Any:
     if function.transpose is None or any(map(ad.is_undefined_primal, others)):
         raise NotImplementedError(f"{function.__name__} is not linear")
     (given,) = cotangents
@@ -85,10 +85,10 @@ def _transposed(cotangents: Any, x: Any, *others: Any, function: Any, attributes
     return [ct, *[None] * len(others)]
 
 
-def _batched(xs: Any, dims: Any, **params: Any) -> Any:
+def _batch(xs: Any, dims: Any, **params: Any) -> Any:
     return ELEMENTS.bind(*batched_first(xs, dims), **params), [0]
 
 
-ELEMENTS = primitive(
-    "dml_elements", _plain, shapes=_shapes, jvp=_jvp, transposed=_transposed, batched=_batched
+ELEMENTS = register(
+    "dml_elements", _plain, types=_types, jvp=_jvp, transpose=_transpose, batch=_batch
 )

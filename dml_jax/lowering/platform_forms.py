@@ -19,7 +19,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from dml_jax.lowering.primitives import primitive, transposed
+from dml_jax.lowering.primitives import register, transpose_program
 
 
 def platform_of(ctx: Any) -> str | None:
@@ -108,7 +108,7 @@ def _default(*xs: Any, default: ClosedJaxpr, **_: Any) -> list[Any]:
     return jaxpr_as_fun(default)(*xs)
 
 
-def _lowered(
+def _lower(
     ctx: Any, *xs: Any, default: ClosedJaxpr, forms: Sequence[tuple[str, Any]], **_: Any
 ) -> Any:
     platform = platform_of(ctx) if is_on_one_device(ctx) else None
@@ -132,7 +132,7 @@ def _slopes(*xs: Any, **params: Any) -> list[Any]:
     return jax.jvp(default, xs[:count], xs[count:])[1]
 
 
-def _slopes_transposed(cotangents: Any, *xs: Any, **params: Any) -> list[Any]:
+def _tangent_transpose(cotangents: Any, *xs: Any, **params: Any) -> list[Any]:
     """Return the gradients of the arguments' tangents, by their forms."""
     count = len(xs) // 2
 
@@ -148,7 +148,7 @@ def _slopes_transposed(cotangents: Any, *xs: Any, **params: Any) -> list[Any]:
     return [None] * count + [g if ad.is_undefined_primal(x) else None for x, g in pairs]
 
 
-def _batched(xs: Any, axes: Any, **params: Any) -> Any:
+def _batch(xs: Any, axes: Any, **params: Any) -> Any:
     """Map a function, its forms and the forms of its gradients over axes of the arguments.
 
     Where gradients have forms each argument gets the axis, so that each gradient has it too.
@@ -180,20 +180,20 @@ def _tangent_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 _both = functools.partial(
-    primitive,
-    shapes=lambda *_, default, **__: default.out_avals,
-    batched=_batched,
+    register,
+    types=lambda *_, default, **__: default.out_avals,
+    batch=_batch,
     is_compiled=False,
 )
 BY_PLATFORM = _both(
     "dml_by_platform",
     _default,
     jvp=_jvp,
-    transposed=lambda cotangents, *xs, default, **_: transposed(default, xs, cotangents),
-    lowered=_lowered,
+    transpose=lambda cotangents, *xs, default, **_: transpose_program(default, xs, cotangents),
+    lower=_lower,
 )
 # The tangents of a function whose gradients have forms: of arguments and their tangents.
-TANGENT = _both("dml_by_platform_tangent", _slopes, jvp=_tangent_jvp, transposed=_slopes_transposed)
+TANGENT = _both("dml_by_platform_tangent", _slopes, jvp=_tangent_jvp, transpose=_tangent_transpose)
 
 
 # On a CPU, calls that XLA does not inline: their arguments and results are stored.

@@ -16,34 +16,44 @@ MEANINGS: dict[str, Callable[..., Any]] = {}
 """What each primitive computes, by its name: of arrays and parameters, a list of results."""
 
 
-def primitive(
+def register(
     name: str,
     meaning: Callable[..., Any],
     *,
-    shapes: Callable[..., Any],
+    types: Callable[..., Any],
     jvp: Callable[..., Any],
-    transposed: Callable[..., Any],
-    batched: Callable[..., Any],
-    lowered: Callable[..., Any] | None = None,
+    transpose: Callable[..., Any],
+    batch: Callable[..., Any],
+    lower: Callable[..., Any] | None = None,
     is_compiled: bool = True,
 ) -> Primitive:
-    """Return a primitive of several results, with rules as JAX takes them.
+    """Return a primitive of several results, registered with all rules that JAX has.
 
-    `meaning` is what it computes, of arrays and parameters, in functions of JAX. A program gets
-    what is `lowered`; None is the meaning. A call outside of a program is compiled where it
-    `is_compiled`, and kept by its parameters.
+    The rules have the arguments that JAX gives them. Taylor coefficients follow from `jvp`.
+
+    Args:
+        name: of the primitive in programs, the key of `MEANINGS`.
+        meaning: what it computes, of arrays and parameters, in functions of JAX.
+        types: the rule of the results' types.
+        jvp: the rule of tangents.
+        transpose: the rule of cotangents, by the arguments that it is linear in.
+        batch: the rule of arrays with one axis more.
+        lower: the rule of lowering; None lowers the meaning.
+        is_compiled: whether a call outside of a program is compiled, and kept by its parameters.
     """
-    meaning, made = _in_64_bits(meaning), Primitive(name)
-    made.multiple_results = True
-    made.def_impl(functools.partial(xla.apply_primitive, made) if is_compiled else meaning)
-    made.def_abstract_eval(shapes)
-    mlir.register_lowering(made, lowered or mlir.lower_fun(meaning, multiple_results=True))
-    ad.primitive_jvps[made] = jvp
-    ad.primitive_transposes[made] = transposed
-    batching.primitive_batchers[made] = batched
-    jet.jet_rules[made] = functools.partial(_taylor, made)
+    meaning, primitive = _in_64_bits(meaning), Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(
+        functools.partial(xla.apply_primitive, primitive) if is_compiled else meaning
+    )
+    primitive.def_abstract_eval(types)
+    mlir.register_lowering(primitive, lower or mlir.lower_fun(meaning, multiple_results=True))
+    ad.primitive_jvps[primitive] = jvp
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batch
+    jet.jet_rules[primitive] = functools.partial(_taylor, primitive)
     MEANINGS[name] = meaning
-    return made
+    return primitive
 
 
 def _in_64_bits(meaning: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +70,7 @@ def _in_64_bits(meaning: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def transposed(
+def transpose_program(
     program: ClosedJaxpr,
     xs: Sequence[Any],
     cotangents: Any,
@@ -69,7 +79,7 @@ def transposed(
     """Return the transpose of a program by its linear arguments, as JAX's rules return it.
 
     Of the arguments `xs`, those that it is linear in are undefined. `run` is called with a function
-    and its arguments.
+    and its arguments. `cotangents` are those of the results.
     """
     linear = [ad.is_undefined_primal(x) for x in xs]
     known = [x for x in xs if not ad.is_undefined_primal(x)]
@@ -86,13 +96,13 @@ def transposed(
     return [next(found) if is_linear else None for is_linear in linear]
 
 
-def _taylor(made: Primitive, primals: Any, series: Any, **params: Any) -> tuple[Any, Any]:
+def _taylor(primitive: Primitive, primals: Any, series: Any, **params: Any) -> tuple[Any, Any]:
     """Return the Taylor coefficients of the results: those of the derivative, integrated."""
     places = [k for k, x in enumerate(primals) if _is_smooth(x)]
 
     def function(*moving: Any) -> list[Any]:
         xs = dict(enumerate(primals)) | dict(zip(places, moving, strict=True))
-        return [y for y in made.bind(*xs.values(), **params) if _is_smooth(y)]
+        return [y for y in primitive.bind(*xs.values(), **params) if _is_smooth(y)]
 
     def slopes(*both: Any) -> list[Any]:
         return jax.jvp(function, both[: len(places)], both[len(places) :])[1]
@@ -108,7 +118,7 @@ def _taylor(made: Primitive, primals: Any, series: Any, **params: Any) -> tuple[
         rest = [[]] * len(firsts)
     whole = ([first, *more] for first, more in zip(firsts, rest, strict=True))
     found = iter([rate / (k + 1) for k, rate in enumerate(rates)] for rates in whole)
-    results = made.bind(*primals, **params)
+    results = primitive.bind(*primals, **params)
     return results, [next(found) if _is_smooth(y) else jet.zero_series for y in results]
 
 

@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import ad
 
 from dml_jax.lowering.axes import are_known
-from dml_jax.lowering.primitives import primitive, transposed
+from dml_jax.lowering.primitives import register, transpose_program
 
 
 def whole(function: Callable[..., Any], *xs: Any, in_steps: bool = False) -> list[jax.Array]:
@@ -57,11 +57,11 @@ def _jvp(primals: Any, tangents: Any, program: ClosedJaxpr, in_steps: bool) -> A
     return results, whole(slopes, *primals, *(tangents[k] for k in moving), in_steps=in_steps)
 
 
-def _transposed(cotangents: Any, *xs: Any, program: ClosedJaxpr, in_steps: bool) -> list[Any]:
-    return transposed(program, xs, cotangents, functools.partial(whole, in_steps=in_steps))
+def _transpose(cotangents: Any, *xs: Any, program: ClosedJaxpr, in_steps: bool) -> list[Any]:
+    return transpose_program(program, xs, cotangents, functools.partial(whole, in_steps=in_steps))
 
 
-def _batched(xs: Any, dims: Any, program: ClosedJaxpr, in_steps: bool) -> Any:
+def _batch(xs: Any, dims: Any, program: ClosedJaxpr, in_steps: bool) -> Any:
     run = jaxpr_as_fun(program)
     if in_steps:
         xs, dims = [jnp.max(xs[0]), *xs[1:]], [None, *dims[1:]]
@@ -72,12 +72,12 @@ def _batched(xs: Any, dims: Any, program: ClosedJaxpr, in_steps: bool) -> Any:
     return results, [0] * len(results)
 
 
-PROGRAM = primitive(
+PROGRAM = register(
     "dml_program",
     _meaning,
-    shapes=lambda *_, program, in_steps: program.out_avals,
+    types=lambda *_, program, in_steps: program.out_avals,
     jvp=_jvp,
-    transposed=_transposed,
-    batched=_batched,
+    transpose=_transpose,
+    batch=_batch,
     is_compiled=False,
 )

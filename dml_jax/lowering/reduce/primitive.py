@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from dml_jax.lowering.axes import Axes, Parts, are_known, batched_first, reduced_shape
 from dml_jax.lowering.mesh_axes import without_mesh
 from dml_jax.lowering.platform_forms import custom_partitioning_jaxpr, is_on_one_device, platform_of
-from dml_jax.lowering.primitives import primitive
+from dml_jax.lowering.primitives import register
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
@@ -109,7 +109,7 @@ def derivative(of: type[Kind]) -> Callable[[Rule], Rule]:
     return lambda rule: RULES.setdefault(of, rule)
 
 
-def _shapes(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
+def _types(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
     x = xs[0]
     spec = [None if a in axes else name for a, name in enumerate(x.sharding.spec)]
     sharding = x.sharding.update(spec=PartitionSpec(*spec))
@@ -120,7 +120,7 @@ def _shapes(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
     ]
 
 
-def _lowered(ctx: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> Any:
+def _lower(ctx: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> Any:
     return mlir.lower_fun(_form(ctx, kind, axes), multiple_results=True)(ctx, *xs)
 
 
@@ -208,7 +208,7 @@ def _derivative_of_plain(primals: Any, tangents: Any, kind: Kind, axes: Axes) ->
     return bind_reduction(kind, *primals, axes=axes), slopes
 
 
-def _transposed(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
+def _transpose(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
     (ct,), at = cotangents, kind.linear
     if at is None or not ad.is_undefined_primal(xs[at]):
         raise NotImplementedError("only a linear reduction has a transpose")
@@ -219,7 +219,7 @@ def _transposed(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any)
     return result
 
 
-def _batched(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tuple[Any, Any]:
+def _batch(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tuple[Any, Any]:
     at = dims[0] if len(xs) == 1 else 0
     xs = xs if len(xs) == 1 else batched_first(xs, dims)
     results = bind_reduction(kind, *xs, axes=[a + (a >= at) for a in axes])
@@ -230,12 +230,12 @@ def _plain(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> Parts:
     return kind.plain(*xs, axes=axes)
 
 
-REDUCE = primitive(
+REDUCE = register(
     "dml_reduce",
     _plain,
-    shapes=_shapes,
+    types=_types,
     jvp=_jvp,
-    transposed=_transposed,
-    batched=_batched,
-    lowered=_lowered,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
 )
