@@ -35,7 +35,7 @@ from dml_jax.onnx.nodes.number_limits import turns_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signature, bounds_of
-from dml_jax.onnx.sizes.bounds import SizeBounds, sizes_of
+from dml_jax.onnx.sizes.bounds import Bounded
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform
@@ -170,10 +170,11 @@ def _translated(read: Model, options: NetworkOptions) -> tuple[Translated, bool]
     """Return what becomes of a model, and whether its weights are all as initializers have them."""
     load_translators()
     graph, arrays = read.proto.graph, dict[str, np.ndarray]()
-    translation = Translation(read.opsets, read.functions, read.proto.ir_version, options.fallback)
+    bounds, ir = Bounded(options.bounds, graph), read.proto.ir_version
+    files = read.opsets, read.functions, ir, options.fallback
+    translation = Translation(*files, policy=bounds)
     translation.asked = set(read.inputs)
     translation.turns, translation.looks = turns_of(options.turns), options.looks
-    translation.bounds = bounds = SizeBounds(options.bounds, graph)
     scope: Scope = {}
 
     def array_of(tensor: onnx.TensorProto) -> np.ndarray:
@@ -204,7 +205,7 @@ def _translated(read: Model, options: NetworkOptions) -> tuple[Translated, bool]
         expect(not expect.faults, "", Sentence(f"{FALLBACK} {shown}"), "")
     expect.check()
     outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
-    for name, size, limit in sizes_of(bounds):
+    for name, size, limit in bounds.limits():
         outputs[name] = size
         translation.limits.append((name, limit))
     defaults = {name: scope[name] for name in read.defaults}

@@ -80,7 +80,7 @@ def _sampled(
     return total
 
 
-@fallback("GridSample", padding=padding_rules.batches, misread_before=20)
+@fallback("GridSample", padding=padding_rules.batches_rule, misread_before=20)
 def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
     mode = str(node.attribute("mode")).removeprefix("bi")  # "bilinear", or "linear" from 20 on
     is_aligned, sizes = bool(node.attribute("align_corners")), x.shape[2:]

@@ -28,7 +28,7 @@ def _places(mask: jax.Array, most: int) -> tuple[jax.Array, jax.Array]:
     return places, _integers(jnp.minimum(jnp.sum(flat, dtype=np.int32), most))
 
 
-@fallback("Compress", padding=padding_rules.compressed, counted=1)
+@fallback("Compress", padding=padding_rules.compress_rule, counted=1)
 def _compress(node: Node, x: jax.Array, condition: jax.Array) -> Padded:
     axis = node.attribute("axis")
     x = x.reshape(-1) if axis is None else x
@@ -67,7 +67,7 @@ def _unique(node: Node, x: jax.Array) -> Any:
 
 @fallback(
     "NonMaxSuppression",
-    padding=padding_rules.boxes,
+    padding=padding_rules.boxes_rule,
     integers=integer_ranges.places,
     read_at_load=(2,),
 )

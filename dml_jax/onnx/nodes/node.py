@@ -48,14 +48,12 @@ class Node:
         types: the type of each output, as far as it is known; None for one that is not asked for.
         builder: makes the graph.
         opsets: the version of each domain.
+        policy: decides what becomes of sizes that data decides (`dml_jax.onnx.sizes.bounds`).
 
     Attributes:
         translator: the translator of the node's version.
-        bounds: the bounds of sizes that data decides (`dml_jax.onnx.sizes.bounds`); None where a
-            network is computed in stages, each with its own sizes, and for graphs within nodes.
     """
 
-    bounds: Any = None
     expect, refusal = staticmethod(expect), staticmethod(refused)
 
     def __init__(
@@ -68,8 +66,9 @@ class Node:
         types: Sequence[Type | None],
         builder: GraphBuilder,
         opsets: Mapping[str, int],
+        policy: Any,
     ):
-        self.proto, self.opsets = proto, opsets
+        self.proto, self.opsets, self.policy = proto, opsets, policy
         self.op_type, self.version, self.schema = proto.op_type, version, schema
         self.record = record
         self.translator: Translator | None = of_version(record.translators, version)

@@ -79,11 +79,9 @@ class Tensor:
         is_weight: whether the elements follow from floating or quantized weights. These are
             arguments of the program, so the graph computes what follows from them.
         bounds: the least and the largest element that 64-bit integers may have, where known.
-
-    Attributes:
         count: how many elements it has, where it is padded, since data decides its size.
-        terms: its elements as sums of integers (`dml_jax.onnx.sizes.symbolic_sizes`), once they
-            were asked for.
+        terms: its elements as sums of integers, where these do not follow from its node
+            (`dml_jax.onnx.sizes.symbolic_sizes`).
     """
 
     def __init__(
@@ -94,11 +92,12 @@ class Tensor:
         make_array: Callable[[], np.ndarray] | None = None,
         is_weight: bool = False,
         bounds: tuple[int, int] | None = None,
+        count: Count | None = None,
+        terms: Any = None,
     ):
         self.name, self.type, self.is_weight, self.bounds = name, type, is_weight, bounds
-        self.count: Count | None = None
         self.made_by: Any = None  # the `Node` that has it as an output
-        self.terms: Any = None
+        self.count, self.terms = count, terms
         self._make_value, self._make_array = make_value, make_array
 
     @property
@@ -109,10 +108,8 @@ class Tensor:
 
     def renamed(self, name: str) -> "Tensor":
         """Return the tensor under another name."""
-        known, bounds = self._make_array, self.bounds
-        tensor = Tensor(name, self.type, lambda: self.value, known, self.is_weight, bounds)
-        tensor.count = self.count
-        return tensor
+        known, more = self._make_array, (self.is_weight, self.bounds, self.count)
+        return Tensor(name, self.type, lambda: self.value, known, *more)
 
     def inferred_as(
         self, shape: Shape, change: Callable[[np.ndarray], np.ndarray]

@@ -8,160 +8,103 @@ for a sum. A node without a rule, or whose rule returns None, is refused.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from dml_jax import functional as dml
 from dml_jax.errors import DmlError, Unquoted
-from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import Type, dimension_in
 from dml_jax.onnx.nodes.node import Node, refused
 from dml_jax.onnx.nodes.op_types import Place
-from dml_jax.onnx.nodes.reshapes import on_axis, reshaped
 from dml_jax.onnx.nodes.tensor import Count, Tensor
-from dml_jax.onnx.sizes.counts import same_count, same_terms, scaled
-from dml_jax.onnx.sizes.symbolic_sizes import Term, terms_of
+from dml_jax.onnx.sizes.counts import Fill, last, least, padded_with, same_number, scaled
+from dml_jax.onnx.sizes.symbolic_sizes import Term, same_terms, terms_of
 
 
 @dataclass(frozen=True)
-class Passing:
-    """What a node does with padded inputs.
+class PaddedOutput:
+    """What a node makes of padded inputs.
 
     Attributes:
         axis: the dimension of its outputs that is padded; None where none is, or where the
-            translator says so itself.
+            translator returns a `Padded` result.
         place: the input whose count the outputs have. Without it all padded inputs must have one.
-        fill: what the padding holds while the node reads it: a number, or a function of the type.
+        fill: the number that the padding holds while the node reads it.
         is_resized: whether ONNX's inference, which counts the padding, says other sizes.
-        resized: what the count is multiplied by, what is added, and what it is divided by then.
+        change: a factor of the count, a number that is added then, and a divisor of the sum.
     """
 
     axis: int | None = None
     place: Place | None = None
-    fill: "Fill | None" = None
+    fill: Fill | None = None
     is_resized: bool = False
-    resized: tuple[int, int, int] = (1, 0, 1)
+    change: tuple[int, int, int] = (1, 0, 1)
 
 
-Fill = float | Callable[[Type], float]
-Rule = Callable[[Node, Sequence[Place]], Passing | int | None]
+Rule = Callable[[Node, Sequence[Place]], PaddedOutput | int | None]
 """Returns what a node does with padded inputs; None where it cannot read them.
 
 An integer is the dimension of the outputs that is padded, by the count of the inputs.
 """
 
 
-def passed(node: Node) -> Count | None:
-    """Return the padding of the outputs of a node; None where no input is padded.
+def output_count(node: Node) -> Count | None:
+    """Return the count of the outputs of a node; None where no input is padded.
 
-    Inputs whose padding the node would mix into its results are filled. Raises `DmlError` where
-    that does not help.
+    Inputs whose padding the node would mix into its results get a fill value. Raises `DmlError`
+    where that does not help.
     """
     places = [Place(k, t.count) for k, t in enumerate(node.inputs) if t and t.count]
     if not places or node.record.reads_sizes:
         return None
-    rule = node.record.sizes.padding
-    given = rule and rule(node, places)
-    found: Passing | None = Passing(given) if isinstance(given, int) else given
-    is_own = found is None or found.place or (found.axis is None and found.fill is None)
-    if not is_own:
-        first = places[0].count
-        found = found if all(same_count(p.count, first) for p in places) else None
-    if found is None:
-        raise refusal(node.op_type, node.tensor(places[0].index), places[0].count)
-    if found.fill is not None:
-        node.inputs = [refilled(t, found.fill) if t and t.count else t for t in node.inputs]
-    if found.is_resized:
+    rule, first = node.record.sizes.padding, places[0]
+    answer = rule and rule(node, places)
+    output: PaddedOutput | None = PaddedOutput(answer) if isinstance(answer, int) else answer
+    # Without a place, an axis has the one count of all inputs, and a fill value means that elements
+    # of several inputs meet: both need equal counts.
+    if output and not output.place and (output.axis is not None or output.fill is not None):
+        is_one = all(same_number(place.count, first.count) for place in places)
+        output = output if is_one else None
+    if output is None:
+        raise refusal(node.op_type, node.tensor(first.index), first.count)
+    if output.fill is not None:
+        node.inputs = [padded_with(t, output.fill) if t and t.count else t for t in node.inputs]
+    if output.is_resized:
         node.types = [kind and Type(kind.element, None) for kind in node.types]
-    padding = (found.place or places[0]).count
-    if found.axis is None:
+    if output.axis is None:
         return None
-    return replace(padding, axis=found.axis, number=scaled(padding.number, *found.resized))
+    count = (output.place or first).count
+    return replace(count, axis=output.axis, number=scaled(count.number, *output.change))
 
 
-def refusal(op_type: str, tensor: Tensor, padding: Count) -> DmlError:
+def refusal(op_type: str, tensor: Tensor, count: Count) -> DmlError:
     """Return the error that a node of an op type cannot read a padded tensor."""
-    rule = f"have sizes that are known at load: {padding.origin} decides the size of dimension "
-    rule += f"{padding.axis} while the network runs, and {op_type} would read the padding "
+    rule = f"have sizes that are known at load: {count.origin} decides the size of dimension "
+    rule += f"{count.axis} while the network runs, and {op_type} would read the padding "
     rule += f"(end the network at '{tensor.name}': '{tensor.name}.count' then says how many "
     rule += "elements are there)"
     return refused(f"'{tensor.name}'", rule, Unquoted("a padded tensor"))
 
 
-def refilled(tensor: Tensor, fill: Fill) -> Tensor:
-    """Return a padded tensor whose padding is filled."""
-    value = fill(tensor.type) if callable(fill) else fill
-    x = dml.if_(is_there(tensor), tensor.expression, value)
-    made = Tensor(tensor.name, tensor.type, lambda: x)
-    made.count = tensor.count
-    return made
+translator_decides = PaddedOutput()
+"""The translator reads the counts, and returns a `Padded` result where its output is padded."""
 
 
-def is_there(tensor: Tensor) -> Expression:
-    """Return 1 for what a padded tensor has, and 0 for its padding, along its dimension."""
-    padding, builder = tensor.count, tensor.expression.builder
-    assert padding is not None
-    count, rank = padding.number.expression, len(tensor.shape)
-    places = builder.constant(np.arange(tensor.shape[padding.axis]).astype(count.dtype))
-    return on_axis(dml.less_than(places, reshaped(count, (1,))), padding.axis, rank)
-
-
-def from_the_start(node: Node, axis: int) -> Expression:
-    """Return the second input, indices of a dimension of the first: negative ones count back."""
-    padding, index = node.tensor(0).count, node[1]
-    if padding is None or padding.axis != axis:
-        return index
-    known = node.known(1)
-    if known is not None and bool((known >= 0).all()):
-        return index
-    count = dml.cast(padding.number.expression, index.desc.data_type)
-    back = index + reshaped(count, (1,) * len(index.sizes))
-    return dml.if_(dml.less_than(index, 0), back, index)
-
-
-def least(kind: Type) -> Any:
-    """Return what no element of a type is below."""
-    dtype = kind.inner.dtype
-    return -math.inf if jnp.issubdtype(dtype, jnp.floating) else int(np.iinfo(dtype).min)
-
-
-def most(kind: Type) -> Any:
-    """Return what no element of a type is above."""
-    dtype = kind.inner.dtype
-    return math.inf if jnp.issubdtype(dtype, jnp.floating) else int(np.iinfo(dtype).max)
-
-
-def last(kind: Type) -> Any:
-    """Return what comes last where the least elements come first: NaN behind all floats."""
-    return math.nan if jnp.issubdtype(kind.inner.dtype, jnp.floating) else most(kind)
-
-
-OWN = Passing()
-
-
-def own(node: Node, places: Sequence[Place]) -> Passing:
-    """Let the translator read the counts."""
-    return OWN
-
-
-def single(rule: Callable[[Node, int], Passing | int | None]) -> Rule:
+def single(rule: Callable[[Node, int], PaddedOutput | int | None]) -> Rule:
     """Return the rule of an op type of which the first input alone may be padded.
 
     `rule` takes the node, and the dimension in which that input is padded.
     """
 
-    def of_one(node: Node, places: Sequence[Place]) -> Passing | int | None:
+    def of_one(node: Node, places: Sequence[Place]) -> PaddedOutput | int | None:
         is_first = [p.index for p in places] == [0]
         return rule(node, places[0].count.axis) if is_first else None
 
     return of_one
 
 
-def filled(fill: Fill) -> Rule:
-    """Return the rule of an op type whose result a padding of `fill` does not change."""
-    return lambda node, places: Passing(fill=fill)
+def fill_rule(fill: Fill) -> Rule:
+    """Return the rule of an op type whose result does not change where padding holds `fill`."""
+    return lambda node, places: PaddedOutput(fill=fill)
 
 
 def by_element(node: Node, places: Sequence[Place]) -> int | None:
@@ -186,21 +129,21 @@ def _broadcast(node: Node, places: Sequence[Place], shifts: Sequence[int], rank:
 
 
 @single
-def batch(node: Node, axis: int) -> int | None:
+def batch_rule(node: Node, axis: int) -> int | None:
     """Pass samples, of which each is computed by itself: the first dimension of the first input."""
     return 0 if axis == 0 and not node.attribute("training_mode", 0) else None
 
 
 @single
-def moved(node: Node, axis: int) -> Passing | int | None:
+def window_rule(node: Node, axis: int) -> PaddedOutput | int | None:
     """Pass the padding of a convolution or a pool, which reads neighbours.
 
-    The padding is filled with what stands around an image, so the last elements are those of a
-    shorter one. Networks in one program alone do this: stages have no padding there.
+    The padding holds what stands around an image, so that the last windows are those of a shorter
+    one.
     """
     if axis == 0:
         return 0
-    if axis < 2 or node.bounds is None:
+    if axis < 2 or not node.policy.carries(node):
         return None
     place, auto = axis - 2, node.attribute("auto_pad", "NOTSET")
     window = node.attribute("kernel_shape") or node.shape(1)[2:]
@@ -217,17 +160,17 @@ def moved(node: Node, axis: int) -> Passing | int | None:
     elif auto not in ("NOTSET", "") or node.attribute("output_shape"):
         return None
     if node.op_type == "ConvTranspose":
-        return Passing(axis, fill=0, resized=(step, extent - step + more - around, 1))
+        return PaddedOutput(axis, fill=0, change=(step, extent - step + more - around, 1))
     is_average = node.op_type == "AveragePool" and not node.attribute("count_include_pad", 0)
     if node.attribute("ceil_mode", 0) or (is_average and behind):
         return None  # the last window would end elsewhere, or be divided by another number
     fill = least if node.op_type == "MaxPool" else 0
-    return Passing(axis, fill=fill, resized=(1, around - extent + step, step))
+    return PaddedOutput(axis, fill=fill, change=(1, around - extent + step, step))
 
 
 @single
-def surrounded(node: Node, axis: int) -> Passing | int | None:
-    """Pass the padding of a Pad: along its dimension, what is added goes behind the count."""
+def pad_rule(node: Node, axis: int) -> PaddedOutput | int | None:
+    """Pass the padding of a Pad: along its dimension, the added elements go behind the count."""
     pads, axes = node.known(1), node.known(3)
     if node.version < 11:
         pads = np.array(node.attribute("pads") or node.attribute("paddings"))
@@ -242,91 +185,95 @@ def surrounded(node: Node, axis: int) -> Passing | int | None:
         return axis
     value = node.attribute("value", 0.0) if node.version < 11 else node.known(2)
     is_plain = node.attribute("mode", "constant") == "constant" and min(low, high) >= 0
-    if node.bounds is None or not is_plain or (value is None and node.has(2)):
+    if not node.policy.carries(node) or not is_plain or (value is None and node.has(2)):
         return None
     fill = 0 if value is None or not np.size(value) else np.ravel(value)[0].item()
-    return Passing(axis, fill=fill, resized=(1, low + high, 1))
+    return PaddedOutput(axis, fill=fill, change=(1, low + high, 1))
 
 
-def like(node: Node, places: Sequence[Place]) -> int | None:
-    """Pass the padding of what has the sizes of an input."""
-    return None if node.bounds is None else places[0].count.axis
+def like_rule(node: Node, places: Sequence[Place]) -> int | None:
+    """Pass the padding of an input to an output of its sizes."""
+    return places[0].count.axis if node.policy.carries(node) else None
 
 
-def scattered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
+def scatter_nd_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | None:
     """Pass the padding of the data; updates without an index are left out by the translator."""
     of = {p.index: p for p in places}
-    if node.bounds is None or {1, 2} & of.keys() not in (set(), {1, 2}):
+    if not node.policy.carries(node) or {1, 2} & of.keys() not in (set(), {1, 2}):
         return None
     if 1 in of:
         is_one = of[1].count.axis == of[2].count.axis < node.rank(1) - 1
-        if not is_one or not same_count(of[1].count, of[2].count):
+        if not is_one or not same_number(of[1].count, of[2].count):
             return None
     if 0 not in of:
-        return OWN
+        return translator_decides
     along = of[0].count.axis
     is_whole = 2 not in of or along < node.shape(1)[-1]
-    return Passing(along, of[0]) if is_whole else None
+    return PaddedOutput(along, of[0]) if is_whole else None
 
 
-def batches(node: Node, places: Sequence[Place]) -> int | None:
+def batches_rule(node: Node, places: Sequence[Place]) -> int | None:
     """Pass samples of several inputs, of which each is computed by itself."""
     return 0 if all(place.count.axis == 0 for place in places) else None
 
 
-def regions(node: Node, places: Sequence[Place]) -> int | None:
+def regions_rule(node: Node, places: Sequence[Place]) -> int | None:
     """Pass regions, and the images of these."""
     return 0 if [(p.index, p.count.axis) for p in places] == [(1, 0), (2, 0)] else None
 
 
-def joined(node: Node, places: Sequence[Place]) -> Passing | int | None:
+def concat_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | int | None:
     axes, along = {p.count.axis for p in places}, node.axis()
     if axes == {along}:
-        return OWN
+        return translator_decides
     return None if len(places) < len(node) or len(axes) > 1 or along in axes else axes.pop()
 
 
 @single
-def viewed(node: Node, axis: int) -> int | None:
+def reshape_rule(node: Node, axis: int) -> int | None:
     """Return the dimension of a view that holds the elements of `axis`; None where none does."""
     return dimension_in(node.output_shape(), axis, node.shape())
 
 
 @single
-def transposed(node: Node, axis: int) -> int:
+def transpose_rule(node: Node, axis: int) -> int:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     return order.index(axis)
 
 
-def gathered(node: Node, places: Sequence[Place]) -> Passing | None:
+def gather_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | None:
     along = node.axis()
-    found = [Passing(along + p.count.axis, p) for p in places if p.index == 1]
+    found = [PaddedOutput(along + p.count.axis, p) for p in places if p.index == 1]
     for p in places:
         if p.index == 0 and p.count.axis != along:
             axis = p.count.axis
-            found.append(Passing(axis if axis < along else axis - 1 + node.rank(1), p))
-    return None if len(found) > 1 else found[0] if found else OWN
+            found.append(PaddedOutput(axis if axis < along else axis - 1 + node.rank(1), p))
+    if len(found) > 1:
+        return None
+    return found[0] if found else translator_decides
 
 
-def gathered_elements(node: Node, places: Sequence[Place]) -> Passing:
-    found = [Passing(p.count.axis, p) for p in places if p.index == 1]
-    return found[0] if found else OWN
+def gather_elements_rule(node: Node, places: Sequence[Place]) -> PaddedOutput:
+    found = [PaddedOutput(p.count.axis, p) for p in places if p.index == 1]
+    return found[0] if found else translator_decides
 
 
-def gathered_nd(node: Node, places: Sequence[Place]) -> Passing | None:
+def gather_nd_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | None:
     batch, rank, depth = node.attribute("batch_dims", 0), node.rank(1) - 1, node.shape(1)[-1]
     axes = [(p.index, p.count.axis) for p in places]
     if any(axis < batch for _, axis in axes):
         is_both = len(places) == 2 and axes[0][1] == axes[1][1]
-        return Passing(axes[0][1]) if is_both else None
-    found = [Passing(p.count.axis, p) for p in places if p.index == 1]
+        return PaddedOutput(axes[0][1]) if is_both else None
+    found = [PaddedOutput(p.count.axis, p) for p in places if p.index == 1]
     behind = [p for p in places if p.index == 0 and p.count.axis >= batch + depth]
-    found += [Passing(p.count.axis - batch - depth + rank, p) for p in behind]
-    return None if len(found) > 1 or (1, rank) in axes else found[0] if found else OWN
+    found += [PaddedOutput(p.count.axis - batch - depth + rank, p) for p in behind]
+    if len(found) > 1 or (1, rank) in axes:
+        return None
+    return found[0] if found else translator_decides
 
 
 @single
-def sliced(node: Node, axis: int) -> Passing | int | None:
+def slice_rule(node: Node, axis: int) -> PaddedOutput | int | None:
     axes = node.attribute("axes") if node.version < 10 else node.known(3)
     starts = node.attribute("starts") if node.version < 10 else range(node.shape(1)[0])
     if axes is None and node.version >= 10 and node.has(3):
@@ -335,7 +282,7 @@ def sliced(node: Node, axis: int) -> Passing | int | None:
     along = [k for k, a in enumerate(axes) if node.from_start(int(a), node.rank()) == axis]
     if not along or (node.version >= 10 and _ends_with(node, axis, along[0])):
         return axis
-    return Passing(is_resized=True)
+    return PaddedOutput(is_resized=True)
 
 
 def _ends_with(node: Node, axis: int, place: int) -> bool:
@@ -349,77 +296,77 @@ def _ends_with(node: Node, axis: int, place: int) -> bool:
 
 def is_whole(node: Node, axis: int, ends: Sequence[Term], step: int) -> bool:
     """Return whether all elements that a padded dimension has lie between two places."""
-    padding, end = node.tensor(0).count, ends[1].known
-    if padding is None or padding.axis != axis or ends[0].known != 0 or step != 1:
+    count, end = node.tensor(0).count, ends[1].known
+    if count is None or count.axis != axis or ends[0].known != 0 or step != 1:
         return False
     is_far = end is not None and end >= node.shape()[axis]
-    return is_far or same_terms([ends[1]], terms_of(padding.number))
+    return is_far or same_terms([ends[1]], terms_of(count.number))
 
 
 @single
-def kept(node: Node, axis: int) -> int | None:
+def split_rule(node: Node, axis: int) -> int | None:
     return None if node.axis() == axis else axis
 
 
 @single
-def per_axis(node: Node, axis: int) -> int | None:
-    """Pass the padding but where a parameter goes along it."""
+def quantize_rule(node: Node, axis: int) -> int | None:
+    """Pass the padding, unless a scale or a zero point goes along it."""
     return axis if math.prod(node.shape(1)) == 1 or node.axis() != axis else None
 
 
-def lines(fill: Fill, flattened_before: int = 1) -> Rule:
+def softmax_rule(fill: Fill, flattened_before: int = 1) -> Rule:
     """Return the rule of an op type that computes lines along an axis, and keeps their sizes.
 
     Args:
-        fill: what changes nothing in the line of which it is the end.
+        fill: the number that changes nothing in the line of which it is the end.
         flattened_before: the version before which a line has all dimensions from the axis on.
     """
 
     @single
-    def of_lines(node: Node, axis: int) -> Passing | int:
+    def of_lines(node: Node, axis: int) -> PaddedOutput | int:
         is_in = axis >= node.axis() if node.version < flattened_before else axis == node.axis()
-        return Passing(axis, fill=fill) if is_in else axis
+        return PaddedOutput(axis, fill=fill) if is_in else axis
 
     return of_lines
 
 
 @single
-def trailing(node: Node, axis: int) -> int | None:
+def layer_norm_rule(node: Node, axis: int) -> int | None:
     """Pass the padding of dimensions before the node's axis, from which on it normalizes."""
     return axis if axis < node.axis() else None
 
 
-def accumulated(fill: Fill) -> Rule:
+def scan_rule(fill: Fill) -> Rule:
     """Return the rule of an op type that adds up or multiplies along an axis, either way."""
-    return single(lambda node, axis: Passing(axis, fill=fill))
+    return single(lambda node, axis: PaddedOutput(axis, fill=fill))
 
 
-def arg(fill: Fill) -> Rule:
-    """Return the rule of an op type that finds the place of an element, which `fill` is not."""
+def arg_rule(fill: Fill) -> Rule:
+    """Return the rule of an op type that finds the place of an element, which is never `fill`."""
 
-    def of_line(node: Node, axis: int) -> Passing | int:
+    def of_line(node: Node, axis: int) -> PaddedOutput | int:
         if node.axis() == axis:
-            return Passing(fill=fill)
+            return PaddedOutput(fill=fill)
         return axis if node.attribute("keepdims") or axis < node.axis() else axis - 1
 
     return single(of_line)
 
 
 @single
-def ranked(node: Node, axis: int) -> Passing | int:
-    """Pass the padding of a TopK; along the axis it holds what is chosen last."""
+def top_k_rule(node: Node, axis: int) -> PaddedOutput | int:
+    """Pass the padding of a TopK; along the axis it holds the number that is chosen last."""
     fill = least if node.attribute("largest", 1) else last
-    return Passing(fill=fill) if node.axis() == axis else axis
+    return PaddedOutput(fill=fill) if node.axis() == axis else axis
 
 
-def multiplied(node: Node, places: Sequence[Place]) -> Passing | int | None:
-    """Pass rows, columns and stacks of matrices; what is summed over is filled with 0 in both."""
+def matmul_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | int | None:
+    """Pass rows, columns and stacks of matrices; along a sum, padding holds 0 in both inputs."""
     ranks = node.rank(0), node.rank(1)
     rank = max(*ranks, 2)
     inner = {0: ranks[0] - 1, 1: max(ranks[1] - 2, 0)}
     if any(p.count.axis == inner[p.index] for p in places):
         both = [(p.index, p.count.axis) for p in places] == [*inner.items()]
-        return Passing(fill=0) if both else None
+        return PaddedOutput(fill=0) if both else None
     rows = [p.index == 0 and p.count.axis == ranks[0] - 2 for p in places]
     columns = [p.index == 1 and p.count.axis == ranks[1] - 1 for p in places]
     if any(rows) or any(columns):
@@ -429,12 +376,12 @@ def multiplied(node: Node, places: Sequence[Place]) -> Passing | int | None:
     return _broadcast(node, places, [rank - ranks[p.index] for p in places], rank)
 
 
-def affine(node: Node, places: Sequence[Place]) -> Passing | int | None:
-    """Pass the rows and columns of a Gemm; what is summed over is filled with 0 in both."""
+def gemm_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | int | None:
+    """Pass the rows and columns of a Gemm; along a sum, padding holds 0 in both inputs."""
     inner = {0: 1 - node.attribute("transA"), 1: node.attribute("transB")}
     summed = [p for p in places if p.index < 2 and p.count.axis == inner[p.index]]
     if summed:
-        return Passing(fill=0) if len(summed) == len(places) == 2 else None
+        return PaddedOutput(fill=0) if len(summed) == len(places) == 2 else None
     axes = {p.index if p.index < 2 else p.count.axis + 2 - node.rank(2) for p in places}
     axis, indices = min(axes), [p.index for p in places]
     own = axis - 2 + node.rank(2) if node.has(2) else -1
@@ -442,11 +389,11 @@ def affine(node: Node, places: Sequence[Place]) -> Passing | int | None:
     return None if len(axes) > 1 or indices == [2] or is_whole else axis
 
 
-def reduced(fill: Fill) -> Rule:
+def reduce_rule(fill: Fill) -> Rule:
     """Return the rule of a reduction that `fill` does not change."""
 
     @single
-    def of_reduction(node: Node, axis: int) -> Passing | int | None:
+    def of_reduction(node: Node, axis: int) -> PaddedOutput | int | None:
         known = node.known(1)
         axes = node.attribute("axes") if known is None else known.tolist()
         if axes is None and node.has(1):
@@ -455,22 +402,22 @@ def reduced(fill: Fill) -> Rule:
         if not over and not node.attribute("noop_with_empty_axes", 0):
             over = {*range(node.rank())}
         if axis in over:
-            return Passing(fill=fill)
+            return PaddedOutput(fill=fill)
         return axis if node.attribute("keepdims") else axis - sum(a < axis for a in over)
 
     return of_reduction
 
 
-def boxes(node: Node, places: Sequence[Place]) -> Passing | None:
+def boxes_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | None:
     """Leave boxes without a score out of the choice."""
     is_both = [(p.index, p.count.axis) for p in places] == [(0, 1), (1, 2)]
-    return Passing(fill=math.nan) if is_both else None
+    return PaddedOutput(fill=math.nan) if is_both else None
 
 
-def compressed(node: Node, places: Sequence[Place]) -> Passing | None:
+def compress_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | None:
     """Leave elements without a condition out of the choice."""
     axis, first = node.attribute("axis"), places[0]
     if places[-1].index != 1:
         return None
     is_along = node.rank() == 1 if axis is None else node.axis() == first.count.axis
-    return Passing(fill=0) if first.index == 1 or is_along else None
+    return PaddedOutput(fill=0) if first.index == 1 or is_along else None

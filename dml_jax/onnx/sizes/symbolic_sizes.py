@@ -85,6 +85,14 @@ def _terms_of(tensor: Tensor) -> Terms:
     return [Term({(id(tensor.value), k): 1}, 0, tensor.bounds) for k in places]
 
 
+def same_terms(one: Terms | None, other: Terms | None) -> bool:
+    """Return whether two lists of sums are equal at all times."""
+    if one is None or other is None:
+        return False
+    sums = [[(term.factors, term.rest) for term in terms] for terms in (one, other)]
+    return sums[0] == sums[1]
+
+
 def same(node: Node) -> Terms | None:
     """Return the elements of the first input."""
     return terms_of(node.tensor(0))

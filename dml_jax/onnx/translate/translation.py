@@ -34,10 +34,10 @@ from dml_jax.onnx.nodes.schemas import (
     schema_of,
 )
 from dml_jax.onnx.nodes.tensor import Count, Scope, Tensor, TensorList
-from dml_jax.onnx.sizes.bounds import SizeBounds, cut
-from dml_jax.onnx.sizes.counts import same_padding
+from dml_jax.onnx.sizes.bounds import Cut, SizePolicy
+from dml_jax.onnx.sizes.counts import padded_with, same_count
 from dml_jax.onnx.sizes.integer_ranges import INT32, bounds_of
-from dml_jax.onnx.sizes.padding_rules import passed, refilled, refusal
+from dml_jax.onnx.sizes.padding_rules import output_count, refusal
 from dml_jax.onnx.sizes.symbolic_sizes import terms_of
 from dml_jax.onnx.translate.known_values import body_of, domain_of
 from dml_jax.onnx.translate.node_outputs import NodeOutputs, too_large
@@ -53,9 +53,7 @@ class Translation(GraphContext):
         fallback: whether nodes go beyond DirectML: by types that its operators lack, and by
             functions of JAX of op types that it has no operator for.
         outer: the translation of the graph around this one.
-
-    Attributes:
-        bounds: the bounds of sizes that data decides; None where nodes of such sizes are refused.
+        policy: decides what becomes of sizes that data decides.
     """
 
     def __init__(
@@ -65,9 +63,10 @@ class Translation(GraphContext):
         ir: int,
         fallback: bool = False,
         outer: "Translation | None" = None,
+        policy: SizePolicy | None = None,
     ):
         super().__init__(fallback, outer)
-        self.bounds: SizeBounds | None = None
+        self._policy: SizePolicy = policy or Cut()
         self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir = opsets, functions, ir
 
@@ -168,22 +167,22 @@ class Translation(GraphContext):
             if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
                 check_types(schema, inputs)
         inputs, none = [*inputs], [None] * len(proto.output)
-        node = Node(proto, record, version, schema, inputs, none, self.builder, opsets)
-        node.bounds = self.bounds
+        made = proto, record, version, schema, inputs, none, self.builder, opsets, self._policy
+        node = Node(*made)
         stated = self._stated(node, inputs)
         node.types = output_types(proto, record, schema, inputs, opsets, self._ir)
         body = None if node.translator else body_of(node)
         if body is not None:
             return self.call(body, proto, inputs)
-        count = stated or passed(node)
+        count = stated or output_count(node)
         self._look(node)
         results = NodeOutputs(self, node).made()
         for result in filter(None, results):
             result.made_by = node
-            if count and result.count and not same_padding(result.count, count):
+            if count and result.count and not same_count(result.count, count):
                 raise refusal(node.op_type, node.tensor(0), count)
             result.count = count or result.count
-        return results if self.bounds is None else [self._settled(t) for t in results]
+        return [self._settled(t) for t in results] if self._policy.carries(node) else results
 
     def _look(self, node: Node) -> None:
         """Have the indices of a node looked at, where they may lie beyond their table.
@@ -203,26 +202,26 @@ class Translation(GraphContext):
             self.limits.append((source.name, limits[0]))
         elif faults:
             is_whole = tensor.count is None
-            self.checks.append((tensor if is_whole else refilled(tensor, 0), limits))
+            self.checks.append((tensor if is_whole else padded_with(tensor, 0), limits))
 
     def _stated(self, node: Node, inputs: list[Tensor | None]) -> Count | None:
         """Return the count of the output where sizes come while the program runs, else None.
 
         Its largest sizes take the place of the one of `inputs` that decides them.
         """
-        sized = node.record.sizes.output if self.bounds is not None else None
-        found = sized and sized(node)
+        rule = node.record.sizes.output
+        found = rule and self._policy.carries(node) and rule(node)
         if not found:
             return None
         inputs[found.index] = self.constant(node.tensor(found.index).name, found.array)
-        return Count(found.axis, found.count, node.label)
+        return Count(found.axis, found.number, node.label)
 
     def _settled(self, tensor: Tensor | None) -> Tensor | None:
         """Return an output: known where its elements follow from sizes, cut to its bound."""
-        if tensor is None or self.bounds is None:
+        if tensor is None:
             return tensor
         if tensor.count is not None:
-            cut(tensor, self.bounds)
+            self._policy.shrink_to_bound(tensor)
             return tensor
         is_small = tensor.type.dtype.kind in "ib" and not tensor.is_known
         terms = terms_of(tensor) if is_small and not tensor.type.is_empty else None

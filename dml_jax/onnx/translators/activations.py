@@ -12,7 +12,7 @@ from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import function_of, translates
 from dml_jax.onnx.nodes.reshapes import on_axis
-from dml_jax.onnx.sizes import padding_rules
+from dml_jax.onnx.sizes import counts, padding_rules
 
 ACTIVATIONS: dict[str, Sequence[str]] = {  # the attributes that are arguments of the function
     **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
@@ -67,7 +67,7 @@ def _of_two_parameters(node: Node) -> Expression:
 
 
 @translates(
-    *_ROWS, padding=padding_rules.lines(padding_rules.least, flattened_before=13), misread_before=13
+    *_ROWS, padding=padding_rules.softmax_rule(counts.least, flattened_before=13), misread_before=13
 )
 def _rows(node: Node) -> Expression:
     axis = node.axis()  # before version 13, all dimensions from it on are one row

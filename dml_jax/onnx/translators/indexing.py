@@ -15,18 +15,18 @@ from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import cut, of_rank, on_axis, reshaped, spread, taken, transposed
 from dml_jax.onnx.nodes.tensor import Padded
-from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
+from dml_jax.onnx.sizes import counts, integer_ranges, padding_rules, symbolic_sizes
 
 
 @translates(
     "Gather",
-    padding=padding_rules.gathered,
+    padding=padding_rules.gather_rule,
     integers=integer_ranges.first,
     elements=symbolic_sizes.picked,
 )
 def _gather(node: Node) -> Expression:
     axis = node.axis()
-    return taken(node[0], padding_rules.from_the_start(node, axis), axis)
+    return taken(node[0], counts.from_the_start(node, axis), axis)
 
 
 def check_places(node: Node) -> None:
@@ -43,20 +43,23 @@ def check_places(node: Node) -> None:
 
 
 @translates(
-    "GatherElements", padding=padding_rules.gathered_elements, integers=integer_ranges.first
+    "GatherElements", padding=padding_rules.gather_elements_rule, integers=integer_ranges.first
 )
 def _gather_elements(node: Node) -> Expression:
     check_places(node)
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
     data = cut(data, sizes or (1,))  # elements beyond the indices are not read
-    return dml.gather_elements(data, padding_rules.from_the_start(node, axis), axis)
+    return dml.gather_elements(data, counts.from_the_start(node, axis), axis)
 
 
 @translates(
-    "GatherND", domain=MICROSOFT, padding=padding_rules.gathered_nd, integers=integer_ranges.first
+    "GatherND",
+    domain=MICROSOFT,
+    padding=padding_rules.gather_nd_rule,
+    integers=integer_ranges.first,
 )
-@translates("GatherND", padding=padding_rules.gathered_nd, integers=integer_ranges.first)
+@translates("GatherND", padding=padding_rules.gather_nd_rule, integers=integer_ranges.first)
 def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
@@ -77,7 +80,7 @@ def _places(node: Node, batch: int = 0) -> Expression:
     own = on_axis(
         node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1)
     )
-    return dml.if_(dml.equals(own, 1), padding_rules.from_the_start(node, count.axis), indices)
+    return dml.if_(dml.equals(own, 1), counts.from_the_start(node, count.axis), indices)
 
 
 def _check_reduction(node: Node) -> None:
@@ -109,7 +112,7 @@ def _scatter_elements(node: Node) -> Any:
     return dml.scatter_nd(of_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
-@translates("ScatterND", padding=padding_rules.scattered_nd)
+@translates("ScatterND", padding=padding_rules.scatter_nd_rule)
 def _scatter_nd(node: Node) -> Any:
     _check_reduction(node)
     if node.type(1).is_empty:
@@ -120,7 +123,7 @@ def _scatter_nd(node: Node) -> Any:
         data = dml.padding(data, "CONSTANT", 0.0, [0] * ranks[0], [1, *[0] * (ranks[0] - 1)])
         behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
         last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
-        indices = dml.if_(padding_rules.is_there(node.tensor(1)), indices, last)
+        indices = dml.if_(counts.mask(node.tensor(1)), indices, last)
     data, indices, updates = (of_rank(x, rank) for x in (data, indices, node[2]))
     made = dml.scatter_nd(data, indices, updates, *ranks)
     if count is None:
@@ -129,7 +132,7 @@ def _scatter_nd(node: Node) -> Any:
     return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])
 
 
-@translates("TopK", padding=padding_rules.ranked, integers=integer_ranges.ranked)
+@translates("TopK", padding=padding_rules.top_k_rule, integers=integer_ranges.ranked)
 def _top_k(node: Node) -> Any:
     count = None if node.version < 10 or node.tensor(1).is_known else node[1]
     if count is not None:  # all are ranked, of which the first ones are there
@@ -175,8 +178,8 @@ def _one_hot(node: Node) -> Expression:
     return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 
 
-@translates("CumSum", padding=padding_rules.accumulated(0), integers=integer_ranges.total)
-@translates("CumProd", padding=padding_rules.accumulated(1), integers=integer_ranges.product)
+@translates("CumSum", padding=padding_rules.scan_rule(0), integers=integer_ranges.total)
+@translates("CumProd", padding=padding_rules.scan_rule(1), integers=integer_ranges.product)
 def _cumulative(node: Node) -> Expression:
     direction = "DECREASING" if node.attribute("reverse") else "INCREASING"
     is_exclusive = bool(node.attribute("exclusive"))
@@ -191,7 +194,9 @@ def _cumulative(node: Node) -> Expression:
     return made
 
 
-@translates("NonZero", padding=padding_rules.filled(0), counted=0, integers=integer_ranges.places)
+@translates(
+    "NonZero", padding=padding_rules.fill_rule(0), counted=0, integers=integer_ranges.places
+)
 def _non_zero(node: Node) -> Any:
     node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:

@@ -26,7 +26,7 @@ from dml_jax.onnx.nodes.reshapes import (
 from dml_jax.onnx.sizes import padding_rules
 
 
-@translates("BatchNormalization", padding=padding_rules.batch, misread_before=14)
+@translates("BatchNormalization", padding=padding_rules.batch_rule, misread_before=14)
 def _batch(node: Node) -> Any:
     if node.version >= 14 and node.attribute("training_mode"):
         return _training(node)
@@ -85,7 +85,7 @@ def _check_channels(node: Node, count: int) -> None:
         node.expect(node.shape(k) == (count,), node.input_name(k), rule, list(node.shape(k)))
 
 
-@translates("InstanceNormalization", padding=padding_rules.batch)
+@translates("InstanceNormalization", padding=padding_rules.batch_rule)
 def _instance(node: Node) -> Expression:
     rank = node.rank()
     _check_channels(node, node.shape()[1])
@@ -93,7 +93,7 @@ def _instance(node: Node) -> Expression:
     return _normalized(node[0], scale, bias, range(2, rank), node.attribute("epsilon"))
 
 
-@translates("LayerNormalization", padding=padding_rules.trailing)
+@translates("LayerNormalization", padding=padding_rules.layer_norm_rule)
 def _layer(node: Node) -> Any:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
     x, *parameters = of_one_type(node, *filter(node.has, range(3)))
@@ -127,7 +127,7 @@ def _by_group(
     return reshaped(_normalized(rows, scale, bias, (2, 3), epsilon), x.sizes)
 
 
-@translates("GroupNormalization", padding=padding_rules.batch, inferred_since=21)
+@translates("GroupNormalization", padding=padding_rules.batch_rule, inferred_since=21)
 def _group(node: Node) -> Expression:
     groups, epsilon = node.attribute("num_groups"), node.attribute("epsilon")
     _check_channels(node, groups if node.version < 21 else node.shape()[1])
@@ -147,7 +147,7 @@ def _group_of_image(node: Node) -> Expression:
 
 
 @translates("SimplifiedLayerNormalization")
-@translates("RMSNormalization", inferred_as=_type_of_scale, padding=padding_rules.trailing)
+@translates("RMSNormalization", inferred_as=_type_of_scale, padding=padding_rules.layer_norm_rule)
 def _root_mean_square(node: Node) -> Any:
     axis = node.from_start(node.attribute("axis", -1), node.rank())
     axes, epsilon = range(axis, node.rank()), node.attribute("epsilon", 1e-5)
@@ -201,12 +201,12 @@ def _mean_variance(node: Node) -> Expression:
     return _normalized(node[0], None, None, axes, 1e-18)  # ONNX adds 1e-9 to the root
 
 
-@translates("LpNormalization", padding=padding_rules.lines(0))
+@translates("LpNormalization", padding=padding_rules.softmax_rule(0))
 def _lp(node: Node) -> Expression:
     return dml.lp_normalization(node[0], node.axis(), 1e-30, node.attribute("p"))
 
 
-@translates("LRN", padding=padding_rules.batch, misread_before=MISREAD)
+@translates("LRN", padding=padding_rules.batch_rule, misread_before=MISREAD)
 def _local_response(node: Node) -> Expression:
     n, c, *spatial = node.shape()
     x = reshaped(node[0], (n, c, 1, math.prod(spatial))) if node.rank() != 4 else node[0]

@@ -89,7 +89,7 @@ def _flipped(x: Expression) -> Expression:
     return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
 
 
-@translates("MatMul", padding=padding_rules.multiplied, integers=integer_ranges.contracted)
+@translates("MatMul", padding=padding_rules.matmul_rule, integers=integer_ranges.contracted)
 def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
@@ -132,7 +132,7 @@ def _matmul_with_activation(node: Node) -> Expression:
     return activated(node, _fused_matmul(node))
 
 
-@translates("Gemm", padding=padding_rules.affine, integers=integer_ranges.contracted)
+@translates("Gemm", padding=padding_rules.gemm_rule, integers=integer_ranges.contracted)
 def _gemm(node: Node) -> Expression:
     a, b, c = node[0], node[1], None
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))

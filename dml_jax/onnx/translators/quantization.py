@@ -58,7 +58,7 @@ def _quantized_type(node: Node) -> Type:
 
 
 @translates("QuantizeLinear", domain=MICROSOFT)
-@translates("QuantizeLinear", padding=padding_rules.per_axis)
+@translates("QuantizeLinear", padding=padding_rules.quantize_rule)
 def _quantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x, made = node[0], _quantized_type(node)
@@ -96,7 +96,7 @@ def _of_blocks(node: Node, x: Expression) -> Expression:
 
 
 @translates("DequantizeLinear", domain=MICROSOFT)
-@translates("DequantizeLinear", padding=padding_rules.per_axis)
+@translates("DequantizeLinear", padding=padding_rules.quantize_rule)
 def _dequantize(node: Node) -> Expression:
     scale, zero_point, is_blocked = _parameters(node)
     x = node[0]

@@ -30,13 +30,13 @@ def _uniform(node: Node, sizes: Sequence[int], stream: int = 0) -> Expression:
     return dml.cast(words >> (32 - _BITS), "FLOAT32") * 2.0**-_BITS
 
 
-@translates("RandomUniform", "RandomUniformLike", is_random=True, padding=padding_rules.like)
+@translates("RandomUniform", "RandomUniformLike", is_random=True, padding=padding_rules.like_rule)
 def _random_uniform(node: Node) -> Expression:
     low, high = node.attribute("low"), node.attribute("high")
     return as_type(_uniform(node, node.output_shape()) * (high - low) + low, node.output_type())
 
 
-@translates("RandomNormal", "RandomNormalLike", is_random=True, padding=padding_rules.like)
+@translates("RandomNormal", "RandomNormalLike", is_random=True, padding=padding_rules.like_rule)
 def _random_normal(node: Node) -> Expression:
     radius, turn = (_uniform(node, node.output_shape(), stream) for stream in (0, 1))
     radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)  # Box and Muller

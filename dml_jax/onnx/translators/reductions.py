@@ -12,16 +12,16 @@ from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import reshaped
 from dml_jax.onnx.nodes.tensor import Count
-from dml_jax.onnx.sizes import integer_ranges, padding_rules
+from dml_jax.onnx.sizes import counts, integer_ranges, padding_rules
 
 REDUCTIONS: dict[str, tuple[str, Any, Any]] = {  # the function, the padding's value, the bounds
     "ReduceL1": ("L1", 0, integer_ranges.total),
     "ReduceL2": ("L2", 0, None),
     "ReduceLogSum": ("LOG_SUM", 0, None),
     "ReduceLogSumExp": ("LOG_SUM_EXP", -math.inf, None),
-    "ReduceMax": ("MAX", padding_rules.least, None),
+    "ReduceMax": ("MAX", counts.least, None),
     "ReduceMean": ("AVERAGE", 0, None),
-    "ReduceMin": ("MIN", padding_rules.most, None),
+    "ReduceMin": ("MIN", counts.most, None),
     "ReduceProd": ("MULTIPLY", 1, integer_ranges.product),
     "ReduceSum": ("SUM", 0, integer_ranges.total),
     "ReduceSumSquare": ("SUM_SQUARE", 0, integer_ranges.product),
@@ -69,11 +69,11 @@ def _of_each(node: Node) -> Any:
 
 
 for _op_type, (_, _fill, _bounds) in REDUCTIONS.items():
-    translates(_op_type, padding=padding_rules.reduced(_fill), integers=_bounds)(_reduce)
+    translates(_op_type, padding=padding_rules.reduce_rule(_fill), integers=_bounds)(_reduce)
 
 
-@translates("ArgMax", padding=padding_rules.arg(padding_rules.least), integers=integer_ranges.along)
-@translates("ArgMin", padding=padding_rules.arg(padding_rules.most), integers=integer_ranges.along)
+@translates("ArgMax", padding=padding_rules.arg_rule(counts.least), integers=integer_ranges.along)
+@translates("ArgMin", padding=padding_rules.arg_rule(counts.most), integers=integer_ranges.along)
 def _arg(node: Node) -> Expression | np.ndarray:
     direction = "DECREASING" if node.attribute("select_last_index", 0) else "INCREASING"
     made = node.function(node[0], [node.axis()], direction, node.output_type())

@@ -363,7 +363,7 @@ def _cubic(x: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-@translates("RoiAlign", padding=padding_rules.regions, misread_before=16)
+@translates("RoiAlign", padding=padding_rules.regions_rule, misread_before=16)
 def _roi_align(node: Node) -> Expression:
     rule = "be 'avg' (DirectML takes the maximum of interpolated samples, ONNX of corners)"
     node.expect(node.attribute("mode") == "avg", "mode", rule, node.attribute("mode"))

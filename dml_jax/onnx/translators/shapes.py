@@ -19,7 +19,7 @@ from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import inlines, translates
 from dml_jax.onnx.nodes.reshapes import on_axis, reshaped, spread, taken, transposed
 from dml_jax.onnx.nodes.tensor import Padded, Tensor
-from dml_jax.onnx.sizes import bounds, integer_ranges, padding_rules, symbolic_sizes
+from dml_jax.onnx.sizes import integer_ranges, output_rules, padding_rules, symbolic_sizes
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
@@ -49,14 +49,14 @@ def _size(node: Node) -> np.ndarray | Expression:
     return dml.multiply(reshaped(count.number.expression, (1,)), others)
 
 
-@translates("Reshape", written_as=early_versions.RESHAPE, output=bounds.viewed)
+@translates("Reshape", written_as=early_versions.RESHAPE, output=output_rules.reshape_rule)
 @translates("Squeeze", "Unsqueeze", takes_scalars=True)
 @translates(
     "Flatten",
     "Reshape",
     "Squeeze",
     "Unsqueeze",
-    padding=padding_rules.viewed,
+    padding=padding_rules.reshape_rule,
     elements=symbolic_sizes.same,
 )
 def _view(node: Node) -> Expression:
@@ -70,7 +70,7 @@ def _expand_dims(node: Node) -> Expression:
     return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
 
 
-@translates("Transpose", padding=padding_rules.transposed)
+@translates("Transpose", padding=padding_rules.transpose_rule)
 def _transpose(node: Node) -> Expression:
     order = node.attribute("perm") or [*reversed(range(node.rank()))]
     rule = f"have each of 0 to {node.rank() - 1} once"
@@ -80,7 +80,7 @@ def _transpose(node: Node) -> Expression:
     return dml.identity(transposed(node[0], order))
 
 
-@translates("Expand", integers=integer_ranges.first, output=bounds.expanded)
+@translates("Expand", integers=integer_ranges.first, output=output_rules.expand_rule)
 def _expand(node: Node) -> Expression | Tensor:
     node.constant(1)
     if node.output_shape() == node.shape():
@@ -88,7 +88,7 @@ def _expand(node: Node) -> Expression | Tensor:
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat", padding=padding_rules.joined, elements=symbolic_sizes.joined)
+@translates("Concat", padding=padding_rules.concat_rule, elements=symbolic_sizes.joined)
 def _concat(node: Node) -> Expression | Padded:
     full = [k for k in range(len(node)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
@@ -108,7 +108,7 @@ def _concat(node: Node) -> Expression | Padded:
     return Padded(taken(x, dml.min(index, x.sizes[axis] - 1), axis), axis, total)
 
 
-@translates("Split", padding=padding_rules.kept, written_as=early_versions.SPLIT)
+@translates("Split", padding=padding_rules.split_rule, written_as=early_versions.SPLIT)
 def _split(node: Node) -> Any:
     given = node.constant(1)
     is_right = given is None or min(given, default=0) >= 0
@@ -129,7 +129,7 @@ def _crop(node: Node) -> Expression:
     return dml.slice(node[0], [0] * len(outer) + [top, left], [*outer, *sizes], ones)
 
 
-@translates("Pad", integers=integer_ranges.first, padding=padding_rules.surrounded)
+@translates("Pad", integers=integer_ranges.first, padding=padding_rules.pad_rule)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
     return padded(node, pads, float(node.attribute("value")))
@@ -214,7 +214,7 @@ def _literal(site: Site) -> list[Tensor]:
     return [(translation.constant if is_part else translation.weight)(name, value, element)]
 
 
-@translates("ConstantOfShape", output=bounds.filled, elements=symbolic_sizes.constant)
+@translates("ConstantOfShape", output=output_rules.constant_rule, elements=symbolic_sizes.constant)
 def _constant_of_shape(node: Node) -> Expression:
     node.constant(0)
     value = node.attribute("value")
@@ -235,7 +235,7 @@ def _of_scalars(proto: onnx.NodeProto, kinds: dict[str, Any], inputs: list[Tenso
             inputs[k] = tensor.inferred_as((), lambda array: array.reshape(()))
 
 
-@translates("Range", output=bounds.counted, must_fit=True, inferred_as=_of_scalars)
+@translates("Range", output=output_rules.range_rule, must_fit=True, inferred_as=_of_scalars)
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = map(node.number, range(3))
     node.expect(delta != 0, "delta", "be other than 0", delta)

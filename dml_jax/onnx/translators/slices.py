@@ -23,7 +23,7 @@ _FAR = 2**30  # beyond all places, and INT32 holds twice of it
 
 @translates(
     "Slice",
-    padding=padding_rules.sliced,
+    padding=padding_rules.slice_rule,
     integers=integer_ranges.first,
     elements=symbolic_sizes.part,
 )

@@ -120,7 +120,7 @@ def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
     return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
 
 
-@translates("Conv", padding=padding_rules.moved, must_fit=True)
+@translates("Conv", padding=padding_rules.window_rule, must_fit=True)
 def _conv(node: Node) -> Expression:
     return _convolved(node, node[0], node[1])
 
@@ -182,7 +182,7 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
 
 @translates(
     "ConvTranspose",
-    padding=padding_rules.moved,
+    padding=padding_rules.window_rule,
     must_fit=True,
     misread_before=MISREAD,
     inferred_as=_with_pads,
@@ -257,7 +257,9 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates("AveragePool", padding=padding_rules.moved, misread_before=7, inferred_since=_INFERRED)
+@translates(
+    "AveragePool", padding=padding_rules.window_rule, misread_before=7, inferred_since=_INFERRED
+)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = window_of(node, None, node.shape()[2:])
@@ -273,7 +275,7 @@ def _average_pool(node: Node) -> Expression:
 
 @translates(
     "LpPool",
-    padding=padding_rules.batch,
+    padding=padding_rules.batch_rule,
     written_as=early_versions.LP_POOL,
     inferred_since=_INFERRED,
 )
@@ -284,7 +286,7 @@ def _lp_pool(node: Node) -> Expression:
 
 @translates(
     "MaxPool",
-    padding=padding_rules.moved,
+    padding=padding_rules.window_rule,
     misread_before=MISREAD,
     inferred_since=_INFERRED,
     integers=integer_ranges.ranked,
@@ -338,7 +340,7 @@ def _windows(node: Node) -> Expression:
     return dml.identity(x.reinterpret([*sizes, size], [*strides, own]))
 
 
-@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padding=padding_rules.batch)
+@translates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", padding=padding_rules.batch_rule)
 def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
         return node.tensor(0)
