@@ -8,18 +8,19 @@ import contextlib
 import doctest
 import enum
 import functools
+import inspect
 import io
 import pprint
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Operator, TensorDesc
+from dml_jax import OPERATORS, DmlError, Operator, TensorDesc, facts
 from dml_jax.description.fields import Array, Choice, Field, Real, Scalar
 from dml_jax.description.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
 from dml_jax.onnx.writing.export_model import exporter_of
@@ -31,6 +32,7 @@ from dml_jax.operator.documentation import (
     takes,
 )
 from dml_jax.show.names import LIBRARIES, names
+from dml_jax.show.source import folded, function_call
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tests")]
@@ -143,6 +145,7 @@ def pages() -> Iterator[tuple[str, str | bytes]]:
         yield from pictures.items()
         yield page_of(op), operator_page(op, by_name.get(op.c_name, []), pictures)
     yield "reference.md", reference()
+    yield "functions.md", functions_page()
     yield "names.md", names_page()
     yield "onnx-operators.md", onnx_page()
     yield "SUMMARY.md", navigation()
@@ -238,6 +241,15 @@ def navigation() -> str:
         "    * [Changelog](changelog.md)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def functions_page() -> str:
+    """Return the table of functions, whose operators lead to their pages on the site."""
+    linked = {
+        f"`{op.short_name}`": f"[{op.short_name}]({page_of(op)})" for op in OPERATORS.values()
+    }
+    text = (ROOT / "docs" / "functions.md").read_text()
+    return re.sub(r"`[A-Z][A-Z0-9_]+`", lambda found: linked.get(found[0], found[0]), text)
 
 
 def names_page() -> str:
@@ -418,10 +430,10 @@ def operator_page(
 ) -> str:
     """Return the page of `op`: its meaning first, its support tables last."""
     text, function = Documentation.of(op), _function(op)
-    named = f"In Python it is `dml_jax.{op.__name__}`"
-    named += f", and as a function {function}." if function else "."
+    named = f"The descriptor is `dml_jax.{op.__name__}`."
     parts = [
         f"# {op.short_name}",
+        *([_signature(function)] if function else []),
         text.summary,
         f"{named} It needs feature level {op.support.introduced} or higher.",
         *_elsewhere(op),
@@ -454,13 +466,17 @@ def operator_page(
 
 
 def _function(op: type[Operator]) -> str:
-    """Return `dml_jax.reduce`, in code quotes, where a function makes this operator; else ""."""
-    for name in dml_jax.__all__:
-        function = getattr(dml_jax, name)
-        doc = getattr(function, "__doc__", None) or ""
-        if name.islower() and re.search(rf"\b{op.c_name}\b", doc) and callable(function):
-            return f"`dml_jax.{name}`"
+    """Return `reduce`, where a function of that name makes this operator; else ""."""
+    for name, entry in facts.functions().items():
+        if op.short_name in entry["operators"]:
+            return name
     return ""
+
+
+def _signature(name: str) -> str:
+    """Return the signature of a function as a block of code."""
+    lines = folded(f"dml_jax.{name}{inspect.signature(getattr(dml_jax.functional, name))}")
+    return f"```text\n{lines.replace('Ellipsis', '...')}\n```"
 
 
 def _fields(op: type[Operator], text: Documentation) -> str:
@@ -615,13 +631,7 @@ def snippet(example: Example) -> str:
     op, inputs, outputs = example
     name = type(op).__name__
     values = [(f, getattr(op, f.name)) for f in op.fields]
-    lines = [
-        ">>> import jax.numpy as jnp",
-        f">>> from dml_jax import {', '.join(sorted([name, 'TensorDesc']))}",
-        f">>> op = {name}(",
-        *(f"...     {f.name}={f.kind.shown(v)}," for f, v in values if v is not None),
-        "... )",
-    ]
+    lines = [">>> import dml_jax", ">>> import jax.numpy as jnp"]
     names = ["x"] if len(inputs) == 1 else [f"x{k}" for k in range(len(inputs))]
     for variable, array in zip(names, inputs, strict=True):
         flat = pprint.pformat(array.ravel().tolist(), width=76, compact=True).splitlines()
@@ -633,15 +643,28 @@ def snippet(example: Example) -> str:
             lines.append(f">>> {variable} = jnp.array(")
             lines += (f"...     {line}" for line in numbers.splitlines())
             lines.append(f"... ){tail}")
-    call = f"op({', '.join(names)})"
+    function = function_call(op, list(zip(names, op.inputs, strict=True)))
+    if function is not None and all(function[1]):
+        lines += _results(op, f"dml_jax.{function[0]}", outputs)
+    lines += [
+        f">>> from dml_jax import {', '.join(sorted([name, 'TensorDesc']))}",
+        f">>> op = {name}(",
+        *(f"...     {f.name}={f.kind.shown(v)}," for f, v in values if v is not None),
+        "... )",
+    ]
+    lines += _results(op, f"op({', '.join(names)})", outputs)
+    return "\n".join(["```pycon", *lines, "```"])
+
+
+def _results(op: Operator, call: str, outputs: Sequence[np.ndarray]) -> list[str]:
+    """Return the lines that show what `call` returns, which the documentation says."""
     is_rounded = any(y.dtype.kind == "f" and (y * 1024 % 1 != 0).any() for y in outputs)
     rounded = ".round(4)" if is_rounded else ""  # the last digits are the backend's
     results: Any = [(y.round(4) if is_rounded else y).tolist() for y in outputs]
     listed = f"[y{rounded}.tolist() for y in {call}]"
-    lines.append(f">>> {listed if op.returns_tuple else f'{call}{rounded}.tolist()'}")
+    line = f">>> {listed if op.returns_tuple else f'{call}{rounded}.tolist()'}"
     shown = results if op.returns_tuple else results[0]
-    lines += pprint.pformat(shown, width=80, compact=True).splitlines()
-    return "\n".join(["```pycon", *lines, "```"])
+    return [line, *pprint.pformat(shown, width=80, compact=True).splitlines()]
 
 
 if __name__ == "__main__":

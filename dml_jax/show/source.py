@@ -18,6 +18,7 @@ import dml_jax
 from dml_jax import facts, functional
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import TensorDesc
+from dml_jax.enums import Enumeration
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, Graph, GraphBuilder, OperatorNode, Source
 from dml_jax.graph.parts import same_layout
@@ -99,16 +100,31 @@ def _call(node: OperatorNode, names: Sequence[str], inputs: Sequence[Value]) -> 
     operator = node.operator
     viewed = [(_read(*v, t), t) for v, t in zip(inputs, operator.inputs, strict=True)]
     named = f", name={node.name!r}" if node.name else ""
-    known = facts.functions().items() if node.name is None else ()
-    functions = [name for name, entry in known if operator.short_name in entry["operators"]]
-    # A function broadcasts by itself, and infers the sizes and the type of the output.
-    for given, name, is_whole in itertools.product((inputs, viewed), functions, (False, True)):
-        found = _by_function(name, operator, given, is_whole)
-        if found is not None:
+    # A function broadcasts by itself, so that it may read the inputs without their views.
+    for values in (inputs, viewed) if node.name is None else ():
+        call = function_call(operator, values)
+        if call is not None:
             left = iter(names)
-            return f"{', '.join(next(left) if made else '_' for made in found[1])} = {found[0]}"
+            results = ", ".join(next(left) if there else "_" for there in call[1])
+            text = call[0] if inputs else f"{call[0].removesuffix(')')}, graph=builder)"
+            return f"{results} = dml.{text}"
     left = ", ".join(names) + "," * (operator.returns_tuple and len(names) == 1)
     return f"{left} = builder.apply({', '.join([repr(operator), *(v for v, _ in viewed)])}{named})"
+
+
+def function_call(operator: Operator, inputs: Sequence[Value]) -> tuple[str, list[bool]] | None:
+    """Return the call of a function that makes `operator` of the variables `inputs`.
+
+    The second part says which of its results there are. None where no function makes `operator`.
+    """
+    for name, entry in facts.functions().items():
+        if operator.short_name in entry["operators"]:
+            # The shorter call first: it infers the sizes and the type of the output.
+            for is_whole in (False, True):
+                call = _by_function(name, operator, inputs, is_whole)
+                if call is not None:
+                    return call
+    return None
 
 
 def _by_function(
@@ -145,8 +161,7 @@ def _by_function(
     sources = [(-1, index) for index in range(len(inputs))]
     if graph.nodes != (OperatorNode(operator),) or graph.plan[0][2] != sources:
         return None
-    arguments += [] if inputs else ["graph=builder"]
-    return f"dml.{name}({', '.join(arguments)})", [result is not None for result in listed]
+    return f"{name}({', '.join(arguments)})", [result is not None for result in listed]
 
 
 def _argument(
@@ -177,7 +192,7 @@ def _shown(value: Any, f: Field | None, inputs: Sequence[Value]) -> str:
     if isinstance(value, list) and f is not None:
         return f"[{', '.join(_shown(item, f, inputs) for item in value)}]"
     if f is None or f.tensor is not None or value is None:
-        return repr(value)
+        return repr(value.suffix if isinstance(value, Enumeration) else value)
     return f.kind.shown(value)
 
 
