@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from dml_jax.lowering.windows import Window  # noqa: E402
 from dml_jax.onnx.options import NetworkOptions  # noqa: E402
 from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
 from dml_jax.runtime.compiler_options import TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
-from dml_jax.runtime.executable import Choice  # noqa: E402
+from dml_jax.runtime.executable import Choice, Start  # noqa: E402
 
 of_a_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"
@@ -224,7 +225,7 @@ def test_a_gpu_has_channels_last_where_its_products_are_rounded(
     h = dml_jax.convolution(*given)
     y = dml_jax.convolution(h, builder.constant(np.ones((8, 8, 3, 3), w.dtype)))
     graph = builder.build({"y": y})
-    _, counts = rewritten(graph, NetworkOptions(**options).made_by("gpu"))
+    _, counts = rewritten(graph, NetworkOptions(**options).rewrites_on("gpu"))
     assert bool(counts.get(LAST)) == is_laid_out
 
 
@@ -418,7 +419,7 @@ def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
     network, _ = tuned
     x = np.ones((1, 16, 6, 6), np.float32)
     choice = Choice("file", {"xla_no_such_option": True})
-    other = network.replace(planned=network.planned(choice))
+    other = replace(network, start=Start(choice))
     np.testing.assert_allclose(other(x)["y"], network(x)["y"], atol=1e-5)
     np.testing.assert_allclose(dml_jax.compile(other)(x), network(x)["y"], atol=1e-5)
 
