@@ -13,11 +13,14 @@ from dml_jax.dxdispatch.resources import Resource
 from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator.call import Bindable
+from dml_jax.runtime.recently_used import RecentlyUsed
 
 if TYPE_CHECKING:
     from dml_jax.onnx.network import Network
 
 Shapes = Mapping[str, Sequence[int]]
+
+_NETWORKS = 64  # of a file, for different sizes: more than the dispatchables of one model ask for
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class NetworkFile:
     path: Path
     own: NetworkOptions
     given: NetworkOptions
-    _loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _loaded: RecentlyUsed[Any] = field(
+        default_factory=lambda: RecentlyUsed(_NETWORKS), repr=False, compare=False
+    )
 
     def at(self, name: str, shapes: Shapes) -> "tuple[Network, dict[str, Resource]]":
         """Return the network, and memory for its tensors that are bound to nothing.
@@ -42,10 +47,12 @@ class NetworkFile:
         those of `given` come first. Raises `DmlError` with everything that is in the way.
         """
         key = tuple((tensor, tuple(sizes)) for tensor, sizes in sorted(shapes.items()))
-        if key not in self._loaded:
+
+        def build() -> "tuple[Network, dict[str, Resource]]":
             network = self.load(shapes)
-            self._loaded[key] = network, _memory(name, network)
-        return self._loaded[key]
+            return network, _memory(name, network)
+
+        return self._loaded.get_or_build(key, build)
 
     def load(self, shapes: Shapes) -> "Network":
         """Return the network, of `shapes` as in `at`. Raises `DmlError`."""

@@ -4,6 +4,7 @@ The module is a backend too, as `onnxruntime.backend` is: `backend.run_model(mod
 """
 
 import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from dml_jax.errors import (
     DmlError,
     Expect,
     Fault,
+    InternalError,
     Unquoted,
     nearest,
     with_article,
@@ -26,8 +28,12 @@ from dml_jax.errors import (
 from dml_jax.onnx import load_onnx
 from dml_jax.onnx.files.model import free_sizes, parsed
 from dml_jax.onnx.network import Network
+from dml_jax.runtime.recently_used import RecentlyUsed
 
 _PLATFORMS = {"CPU": "cpu", "CUDA": "gpu"}
+# Networks of a model, for different sizes, that stay loaded: as many as a session of ONNX Runtime
+# keeps here. Each has programs of its own, and shares no weights with the others.
+_NETWORKS = 32
 
 
 class DmlRep(BackendRep):
@@ -45,12 +51,12 @@ class DmlRep(BackendRep):
         values = (v for v in model.graph.input if v.type.HasField("tensor_type"))
         self._tensors = {v.name for v in values}
         self._defaults = [v.name for v in model.graph.input if v.name in initialized]
-        self._loaded: dict[Any, tuple[Network, list[str]]] = {}
+        self._loaded = RecentlyUsed[tuple[Network, list[str]]](_NETWORKS)
 
     @property
     def networks(self) -> list[Network]:
         """Return the networks that were loaded, for each set of sizes one."""
-        return [network for network, _ in self._loaded.values()]
+        return [network for network, _ in self._loaded.entries()]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs in their order, arrays of NumPy in ONNX's types.
@@ -100,15 +106,20 @@ class DmlRep(BackendRep):
             values = tuple((name, arrays[name].tobytes()) for name in fixed)
             key = (tuple(shapes.items()), values)
             sizes = {n: a.shape for n, a in arrays.items() if n in self._inputs and n not in fixed}
-            constants = {name: arrays[name] for name in fixed}
+            load = functools.partial(self._load, sizes, fixed, arrays)
             try:
-                if key not in self._loaded:
-                    made = load_onnx(self._model, sizes, fallback=True, constants=constants)
-                    self._loaded[key] = made, fixed
-                return self._loaded[key]
+                return self._loaded.get_or_build(key, load)
+            except InternalError:
+                raise
             except DmlError as error:
                 errors.append(error)
         raise errors[0]
+
+    def _load(
+        self, sizes: Mapping[str, Any], fixed: list[str], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[Network, list[str]]:
+        constants = {name: arrays[name] for name in fixed}
+        return load_onnx(self._model, sizes, fallback=True, constants=constants), fixed
 
 
 class DmlBackend(Backend):

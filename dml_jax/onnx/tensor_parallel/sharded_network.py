@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -16,8 +16,37 @@ from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensor_parallel.division import Division, divided
+from dml_jax.runtime.compiled_function import CompiledFunction
+from dml_jax.runtime.plan import Arrays
 
-Arrays = Mapping[str, Any]
+
+class DecoderNetwork(Protocol):
+    """The pure functions that networks of one device and of several have, and what they take."""
+
+    @property
+    def inputs(self) -> Mapping[str, Type]: ...
+
+    @property
+    def outputs(self) -> Sequence[str]: ...
+
+    weights: dict[str, Any]
+
+    def apply(self, weights: Arrays, inputs: Arrays) -> dict[str, jax.Array]: ...
+
+    def prepared(self, weights: Arrays) -> Sequence[jax.Array]: ...
+
+    @property
+    def prepared_from(self) -> tuple[Sequence[str], int]: ...
+
+    def apply_prepared(self, parameters: Sequence[Any], inputs: Arrays) -> dict[str, jax.Array]: ...
+
+    def report(self) -> str: ...
+
+
+class LocalNetwork(DecoderNetwork, Protocol):
+    """The network of one device, which computes with shapes in place of weights too."""
+
+    def replace(self, *, weights: Mapping[str, Any]) -> "LocalNetwork": ...
 
 
 class ShardedNetwork:
@@ -46,14 +75,14 @@ class ShardedNetwork:
 
     def __init__(
         self,
-        local: Any,
+        local: LocalNetwork,
         division: Division,
         mesh: Mesh,
         axis: str,
         read: Callable[[str], Any],
         placed: Mapping[str, jax.Array] = {},
     ):
-        self._local, self._division, self._axis = local, division, axis
+        self._division, self._axis = division, axis
         self.mesh = Mesh(mesh.devices, mesh.axis_names)  # whose axes are automatic
         self.note, count = division.note, mesh.shape[axis]
 
@@ -64,9 +93,11 @@ class ShardedNetwork:
             return Type(kind.element, (batch, heads * count, *rest))
 
         self.inputs: dict[str, Type] = {n: whole(n, kind) for n, kind in local.inputs.items()}
-        self.outputs: list[str] = local.outputs
+        self.outputs: list[str] = [*local.outputs]
         shapes = {n: jax.ShapeDtypeStruct(w.shape, w.dtype) for n, w in local.weights.items()}
-        self._local = local.replace(weights=shapes)  # the first device needs no elements
+        # The network of one device is traced alone: it needs the shapes of its weights, and arrays
+        # would take memory of the first device beside its part of `weights`.
+        self._local = local.replace(weights=shapes)
         self.weights: dict[str, jax.Array] = {
             name: placed[name] if name in placed else self._placed(name, read) for name in shapes
         }
@@ -130,17 +161,18 @@ class ShardedNetwork:
         return (*(weights[name] for name in names), *made)
 
     @functools.cached_property
-    def _prepare(self) -> Any:
+    def _prepare(self) -> CompiledFunction:
         names, count = self.prepared_from
 
         def prepare(weights: Arrays) -> Sequence[jax.Array]:
             return [x[None] for x in self._local.prepared(weights)[len(names) :]]
 
         results = [P(self._axis)] * count
-        return jax.jit(self._mapped(prepare, self._specs(self.weights), results=results))
+        mapped = self._mapped(prepare, self._specs(self.weights), results=results)
+        return CompiledFunction("prepare", mapped)
 
     @property
-    def prepared_from(self) -> tuple[list[str], int]:
+    def prepared_from(self) -> tuple[Sequence[str], int]:
         """Return the weights that `prepared` gives as they are, and the number of arrays behind."""
         return self._local.prepared_from
 
@@ -172,8 +204,8 @@ class ShardedNetwork:
         return self.prepared(self.weights)
 
     @functools.cached_property
-    def _program(self) -> Any:
-        return jax.jit(self.apply_prepared)
+    def _program(self) -> CompiledFunction:
+        return CompiledFunction("call", self.apply_prepared)
 
     def __call__(self, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name, of inputs by name."""
