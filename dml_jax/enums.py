@@ -4,9 +4,8 @@ import contextlib
 import enum
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from dml_jax import beyond
 from dml_jax.errors import DmlError, Fault, Unquoted, nearest
 
 if TYPE_CHECKING:  # imported where a type is made: the command line reads feature levels without it
@@ -146,16 +145,21 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         return super().hint(value)
 
     @classmethod
-    def named(cls, word: str) -> Self | None:
-        """The member of a name; within `beyond.allowed` also of a type that DirectML lacks."""
-        found = super().named(word)
-        if found is None and word.lower() in _BEYOND and beyond.is_allowed():
-            return cast(Self, _member_beyond(word.lower()))
-        return found
+    def of(cls, value: Self | str, beyond: bool = False) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The member that `value` names; `beyond`: also of a type that DirectML lacks.
+
+        Raises `DmlError` where there is none.
+        """
+        if beyond and isinstance(value, str) and value.lower() in _BEYOND:
+            return cls(_FIRST_BEYOND + _BEYOND.index(value.lower()))
+        return super().of(value)
 
     @classmethod
-    def of_dtype(cls, dtype: Any) -> "TensorDataType":
-        """The member for a NumPy or JAX dtype. Raises `DmlError` where DirectML has none."""
+    def of_dtype(cls, dtype: Any, beyond: bool = False) -> "TensorDataType":
+        """The member for a NumPy or JAX dtype; `beyond`: also of a type that DirectML lacks.
+
+        Raises `DmlError` where there is none.
+        """
         import numpy as np
 
         try:
@@ -163,7 +167,7 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
         except TypeError:  # of JAX alone, such as random keys
             name = str(dtype)
         found = cls.by_name().get(name.upper())
-        if found is None and beyond.is_allowed() and name in _BEYOND:
+        if found is None and beyond and name in _BEYOND:
             return _member_beyond(name)
         if found is None:
             names = ", ".join(name.lower() for name in cls.by_name() if name != "UNKNOWN")
@@ -171,6 +175,12 @@ class TensorDataType(Enumeration, prefix="DML_TENSOR_DATA_TYPE"):
             rule += NO_BFLOAT16 if name == "bfloat16" else ""
             raise DmlError([Fault(cls.prefix, "dtype", rule, Unquoted(name))])
         return found
+
+    @classmethod
+    def _missing_(cls, value: object) -> "TensorDataType | None":
+        """Return the member of a type that DirectML lacks, which `pickle` names by its number."""
+        number = value - _FIRST_BEYOND if isinstance(value, int) else -1
+        return _member_beyond(_BEYOND[number]) if 0 <= number < len(_BEYOND) else None
 
 
 # Types of arrays that DirectML lacks: they have members that no listing of the enumeration has.

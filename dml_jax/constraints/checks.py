@@ -116,7 +116,7 @@ def _check_finite(data: Any, view: View, expect: Expect, wrong: Collection[Aspec
 
 def _integers(text: str, view: View) -> Any:
     """Return the limits of an integer type that an expression names; None of other types."""
-    kind = TensorDataType.of(evaluate(text, view))
+    kind = TensorDataType.of(evaluate(text, view), beyond=True)
     return np.iinfo(kind.dtype) if kind.element_size and kind.dtype.kind in "iu" else None
 
 

@@ -104,6 +104,7 @@ class Descriptor:
     _counts: ClassVar[dict[str, list[str]]] = {}  # a count field -> the lists that it counts
     _typed: ClassVar[Sequence[tuple[str, Scalar, str]]] = ()  # numbers, by what names their types
     _given: ClassVar[Any] = inspect.Parameter.KEYWORD_ONLY  # how fields are
+    beyond: bool = False  # whether it may lie beyond DirectML; no field
 
     def __init_subclass__(cls, c_name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -145,15 +146,19 @@ class Descriptor:
         ]
         cls.__signature__ = _OfConstructor(inspect.Signature(parameters))
 
-    def __init__(self, /, *positional: Any, **values: Any):
+    def __init__(self, /, *positional: Any, beyond: bool = False, **values: Any):
         if positional:
             names = ", ".join(f.name for f in self.fields)
             raise TypeError(f"{type(self).__name__} takes its fields by name: {names}")
         faults: list[Fault] = []
-        self._complete(values, faults, self._convert(values, faults))
+        if beyond:  # no field: equality and JSON do not go by it, but it stays in copies
+            self.__dict__["beyond"] = True
+        self._complete(values, faults, self._convert(values, faults, beyond))
 
     @classmethod
-    def _convert(cls, values: dict[str, Any], faults: list[Fault]) -> set[str | None]:
+    def _convert(
+        cls, values: dict[str, Any], faults: list[Fault], beyond: bool = False
+    ) -> set[str | None]:
         """Converts what is given, in place; what is refused is taken out.
 
         Returns the fields that misnamed ones stand for.
@@ -163,7 +168,7 @@ class Descriptor:
             if value is None and (f.optional or f.name not in values):
                 continue
             try:
-                values[f.name] = f.kind.convert(value)
+                values[f.name] = (f.kind.wider if beyond else f.kind).convert(value)
             except DmlError as error:
                 faults += error.moved(cls.c_name, f.c_name)
                 del values[f.name]
@@ -279,7 +284,7 @@ class Descriptor:
 
     def replace(self, /, **changes: Any) -> Self:
         """The descriptor with some fields changed, checked as a new one is."""
-        return type(self)(**{**self._values(), **changes})
+        return type(self)(**{**self._values(), **changes}, beyond=self.beyond)
 
     __replace__ = replace  # `copy.replace`
 
@@ -287,7 +292,7 @@ class Descriptor:
         return {f.name: getattr(self, f.name) for f in self.fields}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self._values())
+        return _rebuilt, (type(self), self._values(), self.beyond)
 
     def __repr__(self) -> str:
         shown = []
@@ -359,8 +364,8 @@ class Descriptor:
         return values, broken
 
 
-def _rebuilt(cls: type[Descriptor], values: dict[str, Any]) -> Descriptor:
-    return cls(**values)
+def _rebuilt(cls: type[Descriptor], values: dict[str, Any], beyond: bool = False) -> Descriptor:
+    return cls(**values, beyond=beyond)
 
 
 class UnknownFieldError(Exception):

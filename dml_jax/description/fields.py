@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dml_jax import beyond
 from dml_jax.description.tensor import UINT_MAX, TensorDesc
 from dml_jax.enums import Enumeration, TensorDataType
 from dml_jax.errors import (
@@ -51,6 +50,11 @@ class Kind:
     def word(self) -> str:
         """Return the word for this kind in descriptions of fields."""
         return self.c_type
+
+    @property
+    def wider(self) -> "Kind":
+        """Return the kind that the field has in a description beyond DirectML."""
+        return self
 
     def convert(self, value: Any) -> Any:
         raise NotImplementedError
@@ -101,19 +105,28 @@ class Boolean(Kind):
         return bool(value)
 
 
+@dataclass(frozen=True)
 class Real(Kind):
     """FLOAT: kept as the nearest 32-bit float, if not an integer, which has to be one.
 
-    Equality goes by its bits. A node beyond DirectML keeps all bits, for elements of 64 bits.
+    Equality goes by its bits.
+
+    Attributes:
+        is_wide: whether all bits of a number stay, for elements of 64 bits.
     """
 
+    is_wide: bool = False
     c_type = "FLOAT"
+
+    @property
+    def wider(self) -> Kind:
+        return Real(is_wide=True)
 
     def convert(self, value: Any) -> float:
         try:
             if isinstance(value, (bool, str)):
                 raise TypeError
-            if beyond.is_loosened():
+            if self.is_wide:
                 return float(value)
             number = struct.unpack("<f", struct.pack("<f", value))[0]
         except (struct.error, TypeError, OverflowError) as error:
@@ -295,6 +308,10 @@ class Array(Kind):
     @property
     def word(self) -> str:
         return f"list of {self.element.word}"
+
+    @property
+    def wider(self) -> Kind:
+        return Array(self.element.wider)
 
     def convert(self, value: Any) -> tuple[Any, ...]:
         element = self.element

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dml_jax import beyond
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import Fault, Unquoted
@@ -30,24 +29,32 @@ class Row:
     types: Mapping[str, tuple[TensorDataType, ...]]
 
     def faults(
-        self, tensors: Sequence[tuple[str, str, TensorDesc]], is_loose: bool = False
+        self, tensors: Sequence[tuple[str, str, TensorDesc]], beyond: bool = False
     ) -> list[Fault]:
         """Return the faults of tensors that this row refuses. `tensors`: (C path, field, tensor).
 
-        A loose row takes every type, and more dimensions.
+        A tensor `beyond` DirectML may have every type, and more dimensions.
         """
         faults: list[Fault] = []
         for path, field, tensor in tensors:
             low, high = self.ranks[field]
             rank = len(tensor.sizes)
-            if rank < low or (rank > high and not is_loose):
+            if rank < low or (rank > high and not beyond):
                 rule = f"be {low}" if low == high else f"be in [{low}, {high}]"
                 faults.append(Fault("", f"{path}.DimensionCount", rule, rank))
-            if tensor.data_type not in self.types[field] and not is_loose:
+            if tensor.data_type not in self.types[field] and not beyond:
                 known = tuple(t.name for t in self.types[field])
                 rule, got = f"be one of {', '.join(known)}", tensor.data_type.shown()
                 faults.append(Fault("", f"{path}.DataType", rule, got, choices=known))
         return faults
+
+    def takes(
+        self, field: str, data_type: TensorDataType | None, rank: int | None, beyond: bool
+    ) -> bool:
+        """Return whether the row takes a tensor; None is a type or a rank that is not known."""
+        low, high = self.ranks[field]
+        is_type = beyond or data_type is None or data_type in self.types[field]
+        return is_type and (rank is None or (low <= rank and (beyond or rank <= high)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,10 +119,11 @@ class Support:
         tensors: Sequence[tuple[str, str, TensorDesc]],
         group: Enumeration | None,
         level: FeatureLevel | None = None,
+        beyond: bool = False,
     ) -> list[Fault]:
         """Return why a level refuses these tensors; nothing if it accepts them.
 
-        None is the highest level; within `beyond.loosened` its rows are loose.
+        None is the highest level. Tensors `beyond` DirectML may have every type.
 
         A level supports what its own row and those of lower levels do. Where all of them refuse,
         the nearest is reported: the one with the fewest faults, the newest among equals.
@@ -125,7 +133,7 @@ class Support:
         found = []
         for row in rows:
             if level is None or row.level <= level:
-                faults = row.faults(tensors, level is None and beyond.is_loosened())
+                faults = row.faults(tensors, beyond)
                 if not faults:
                     return []
                 found.append(faults)
@@ -133,6 +141,22 @@ class Support:
             rule = f"be at least {rows[-1].level}, which introduced it"
             return [Fault(operator, "feature level", rule, Unquoted(level))]
         return [replace(f, operator=operator, rule=f.rule + at) for f in min(found, key=len)]
+
+    def refusal(
+        self,
+        group: Enumeration | None,
+        tensors: Sequence[tuple[str, TensorDataType | None, int | None]],
+        beyond: bool = False,
+    ) -> str:
+        """Return why all levels refuse tensors, (field, type, rank) of each; "" if one takes them.
+
+        A type or rank that is not known is None. Tensors `beyond` DirectML may have every type.
+        """
+        rows = self.groups[group]
+        if any(all(row.takes(*tensor, beyond) for tensor in tensors) for row in rows):
+            return ""
+        shown = (f"{kind} of rank {rank} ({field})" for field, kind, rank in tensors if kind)
+        return f"no feature level takes {', '.join(shown)}"
 
 
 @functools.cache

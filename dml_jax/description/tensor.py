@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from dml_jax import beyond
 from dml_jax.enums import TensorDataType, TensorFlags, TensorType
 from dml_jax.errors import (
     NOTHING,
@@ -166,6 +165,8 @@ class TensorDesc:
         flags: `TensorFlags`, or its name.
         total_tensor_size_in_bytes: at least `calc_buffer_tensor_size`, which is the default.
         guaranteed_base_offset_alignment: bytes; 0, or a power of two of at least an element.
+        beyond: whether it may lie beyond DirectML: have more dimensions, and types of NumPy that
+            DirectML lacks, by their names ("float8_e5m2").
 
     A tensor has at most 2^32 - 1 elements; padding counts, and so does what strides of 0 repeat.
     All that is wrong is raised at once, as one `DmlError`. Immutable; equality and hash go by
@@ -187,12 +188,13 @@ class TensorDesc:
         flags: TensorFlags | str | list[str] = TensorFlags.NONE,
         total_tensor_size_in_bytes: int | None = None,
         guaranteed_base_offset_alignment: int = 0,
+        beyond: bool = False,
     ):
         expect = Expect(_STRUCT)
 
         try:
             if type(data_type) is not TensorDataType:
-                data_type = TensorDataType.of(data_type)
+                data_type = TensorDataType.of(data_type, beyond)
             if data_type == TensorDataType.UNKNOWN:
                 expect(False, "DataType", "be known", data_type.shown())
         except DmlError as error:
@@ -207,7 +209,7 @@ class TensorDesc:
         shape = _integers(expect, "Sizes", sizes)
         if shape is not None:
             rank = len(shape)
-            if rank < 1 or (rank > DIMENSION_COUNT_MAX and not beyond.is_allowed()):
+            if rank < 1 or (rank > DIMENSION_COUNT_MAX and not beyond):
                 expect(False, "DimensionCount", "be in [1, 8]", rank)
             _expect_uints(expect, "Sizes", shape, 1)
         if strides is not None:
@@ -233,18 +235,21 @@ class TensorDesc:
         put(self, "guaranteed_base_offset_alignment", alignment)
 
     @classmethod
-    def of(cls, array: Any) -> "TensorDesc":
+    def of(cls, array: Any, beyond: bool = False) -> "TensorDesc":
         """The packed description of an array (or of anything with `shape` and `dtype`)."""
         if not is_array(array):
             raise DmlError([Fault(_STRUCT, "", "be an array", shown_array(array))])
-        return cls(TensorDataType.of_dtype(array.dtype), array.shape)
+        data_type = TensorDataType.of_dtype(array.dtype, beyond)
+        return cls(data_type, array.shape, beyond=beyond)
 
     def replace(self, /, **changes: Any) -> "TensorDesc":
         """The description with some fields changed, checked as a new one is.
 
-        Where `total_tensor_size_in_bytes` is what the others need, it stays so.
+        Where `total_tensor_size_in_bytes` is what the others need, it stays so. `beyond=True` is as
+        for the constructor; a tensor beyond DirectML may stay beyond it.
         """
-        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        fields["beyond"] = self.is_beyond
         if self.total_tensor_size_in_bytes == self.implied_size_in_bytes:
             del fields["total_tensor_size_in_bytes"]
         return TensorDesc(**{**fields, **changes})
@@ -254,6 +259,11 @@ class TensorDesc:
     @property
     def dimension_count(self) -> int:
         return len(self.sizes)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Return whether the tensor has more dimensions than DirectML takes."""
+        return len(self.sizes) > DIMENSION_COUNT_MAX
 
     @property
     def dtype(self) -> np.dtype:
@@ -409,7 +419,7 @@ class TensorDesc:
         return tensor
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TensorDesc, tuple(getattr(self, name) for name in self.__slots__)
+        return TensorDesc, (*(getattr(self, name) for name in self.__slots__), self.is_beyond)
 
     def __repr__(self) -> str:
         parts = [repr(self.data_type.name), str(list(self.sizes))]

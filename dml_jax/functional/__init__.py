@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dml_jax import facts
-from dml_jax.beyond import is_allowed
 from dml_jax.errors import DmlError, Fault
 from dml_jax.functional.call import Call
 from dml_jax.functional.family import Family
+from dml_jax.functional.version_choice import call_of
 from dml_jax.graph import Expression, GraphBuilder
 
 _KEPT_MAX = 4096  # calls of one function
@@ -57,7 +57,7 @@ def _make(name: str) -> Callable[..., Any]:
             key: Any = [make(value) for make, value in zip(keys, positional)]  # noqa: B905
             if named:
                 key += [(n, key_of[n](value)) for n, value in named.items()]
-            key = len(positional), is_allowed(), *key
+            key = len(positional), graph is not None and graph.beyond, *key
             found = kept.get(key)
         except (TypeError, KeyError):
             key = found = None
@@ -65,9 +65,9 @@ def _make(name: str) -> Callable[..., Any]:
             given = family.bound(positional, named)
             if key is None:
                 given = {n: _as_listed(value) for n, value in given.items()}
-                return family.call(given, {})((), given, graph)
+                return call_of(family, given, {}, graph)((), given, graph)
             places = dict(zip(family.defaults, range(len(positional)), strict=False))
-            found = family.call(given, places)
+            found = call_of(family, given, places, graph)
             if len(kept) >= _KEPT_MAX:
                 kept.clear()
             kept[key] = found

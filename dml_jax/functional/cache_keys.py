@@ -17,8 +17,8 @@ _VALUES = (enum.Enum, Descriptor, FusedActivation, TensorDesc, type, np.dtype)
 def tensor_key(value: Any) -> Any:
     """Return what the description of an array, or of a list of arrays, is kept by."""
     kind = type(value)
-    if kind is Expression:
-        return value.desc
+    if kind is Expression:  # graphs beyond DirectML make other nodes of the same tensors
+        return (value.desc, "beyond") if value.builder.beyond else value.desc
     if value is None or kind in NUMBERS:
         return kind
     if kind is list or kind is tuple:

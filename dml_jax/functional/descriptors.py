@@ -18,15 +18,20 @@ from dml_jax.operator import Operator
 
 
 class Arguments(NamedTuple):
-    """The arguments of a call, by the fields of its operator.
+    """The arguments of a call, by the fields of a version of its operator.
 
     Attributes:
-        operator: the operator.
+        operator: the version.
         inputs: the arrays.
         values: the attributes.
         types: the types of the inputs that are Python numbers or arrays of bool.
         targets: the sizes to which inputs are broadcast.
         fitted: the sizes that inputs have in the ranks of the operator.
+        result: the sizes of each result of the call; None leaves those of the outputs.
+        origins: the argument of each field.
+        is_narrow: whether bfloat16 takes part.
+        is_fitted: whether inputs take other ranks or types than the arrays have.
+        beyond: whether the operator may lie beyond DirectML.
     """
 
     operator: type[Operator]
@@ -35,12 +40,22 @@ class Arguments(NamedTuple):
     types: Mapping[str, np.dtype]
     targets: Mapping[str, tuple[int, ...]]
     fitted: Mapping[str, tuple[int, ...]]
+    result: tuple[int, ...] | None
+    origins: Mapping[str, str]
+    is_narrow: bool
+    is_fitted: bool
+    beyond: bool
+
+    @property
+    def rank(self) -> int:
+        """Return the number of dimensions of the first array that has some."""
+        shapes = (shape_of(array) for array in flat(self.inputs))
+        return next((len(shape) for shape in shapes if shape is not None), 0)
 
 
 def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
     """Return the operator of a call, with the type `narrow` for bfloat16."""
-    operator, inputs = arguments.operator, arguments.inputs
-    rank = next((len(shape_of(a) or ()) for a in flat(inputs) if shape_of(a) is not None), 0)
+    operator, inputs, rank = arguments.operator, arguments.inputs, arguments.rank
     paths = {
         path: {t.name for t in operator.contract.types_of(f.name)}
         for f in operator.fields
@@ -50,7 +65,8 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
     }
     lists = operator.contract.spatial_lists
     try:
-        return _inferred(arguments, narrow, rank)
+        fields = fields_of(arguments, narrow)
+        return operator.infer_from(**fields, **{"beyond": True} if arguments.beyond else {})
     except DmlError as error:
         values = arguments.values
         spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
@@ -58,26 +74,27 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
         raise DmlError(hints.cured(faults, paths, rank)) from None
 
 
-def _inferred(arguments: Arguments, narrow: np.dtype, rank: int) -> Operator:
-    operator, inputs, values, types, targets, fitted = arguments
+def fields_of(arguments: Arguments, narrow: np.dtype) -> dict[str, Any]:
+    """Return the fields that `Operator.infer_from` takes, with the type `narrow` for bfloat16."""
+    operator, inputs, rank = arguments.operator, arguments.inputs, arguments.rank
     fields: dict[str, Any] = {}
     for f in operator.fields:
         if f.name not in inputs:
             continue
         descs = []
         for path, array in paths_of(f, inputs[f.name]):
-            dtype = types.get(f.name, dtype_of(array))
+            dtype = arguments.types.get(f.name, dtype_of(array))
             dtype = narrow if dtype == BFLOAT16 else dtype
-            ones = (1,) * len(targets.get(f.name, (1,) * rank))
+            target, sizes = arguments.targets.get(f.name), arguments.fitted.get(f.name)
+            ones = (1,) * (rank if target is None else len(target))
             shape = ones if isinstance(array, NUMBERS) else array.shape
             with moving(operator.c_name, path):
-                target, sizes = targets.get(f.name), fitted.get(f.name)
-                descs.append(_tensor_desc(array, dtype, shape, target, sizes))
+                descs.append(_tensor_desc(array, dtype, shape, target, sizes, arguments.beyond))
         fields[f.name] = tuple(descs) if f.is_array else descs[0]
-    for name, value in normalised(operator, values, rank).items():
+    for name, value in normalised(operator, arguments.values, rank).items():
         is_narrow = narrow != BFLOAT16 and is_bfloat16(value)
         fields[name] = np.dtype(narrow).name.upper() if is_narrow else value
-    return operator.infer_from(**fields)
+    return fields
 
 
 def _tensor_desc(
@@ -86,23 +103,30 @@ def _tensor_desc(
     shape: tuple[int, ...],
     target: tuple[int, ...] | None,
     fitted: tuple[int, ...] | None,
+    beyond: bool,
 ) -> TensorDesc:
     """Return the description of an array that is broadcast to `target`, in the sizes `fitted`."""
+
+    def of_sizes(sizes: tuple[int, ...], strides: tuple[int, ...] | None = None) -> TensorDesc:
+        return TensorDesc(TensorDataType.of_dtype(dtype, beyond), sizes, strides, beyond=beyond)
+
     if fitted is not None and isinstance(array, Expression):
-        return _with_sizes(_tensor_desc(array, dtype, shape, target, None), fitted)
+        return _with_sizes(_tensor_desc(array, dtype, shape, target, None, beyond), fitted)
     if fitted is not None and isinstance(array, NUMBERS):
-        return _tensor_desc(array, dtype, (1,) * len(fitted), fitted, None)
+        return _tensor_desc(array, dtype, (1,) * len(fitted), fitted, None, beyond)
     if fitted is not None:
-        return TensorDesc(TensorDataType.of_dtype(dtype), fitted)
+        return of_sizes(fitted)
     desc = array.desc if isinstance(array, Expression) else None
     if target is None or target == shape:
-        return desc or TensorDesc(TensorDataType.of_dtype(dtype), shape)
+        return desc or of_sizes(shape)
     steps = desc.strides if desc and desc.strides else None
     strides = _strides_of_broadcast(shape, target, steps)
     if desc is None:
-        return TensorDesc(TensorDataType.of_dtype(dtype), target, strides)
+        return of_sizes(target, strides)
     total = desc.total_tensor_size_in_bytes
-    return desc.replace(sizes=target, strides=strides, total_tensor_size_in_bytes=total)
+    return desc.replace(
+        sizes=target, strides=strides, total_tensor_size_in_bytes=total, beyond=beyond
+    )
 
 
 def _with_sizes(desc: TensorDesc, sizes: tuple[int, ...]) -> TensorDesc:

@@ -74,11 +74,11 @@ def shape_of(array: Any) -> tuple[int, ...] | None:
     return getattr(array, "shape", None)
 
 
-def data_type_of(operator: str, argument: str, value: Any) -> Any:
+def data_type_of(operator: str, argument: str, value: Any, beyond: bool = False) -> Any:
     """Return a data type that is given as a dtype, such as `jnp.float16`, as a member.
 
     Other values are returned as they are; so is bfloat16, which has no member. Raises `DmlError`
-    for a dtype that DirectML lacks.
+    for a dtype that DirectML lacks, but for a call that may go `beyond` it.
     """
     if is_bfloat16(value):
         return value
@@ -88,7 +88,7 @@ def data_type_of(operator: str, argument: str, value: Any) -> Any:
     if not is_dtype and not isinstance(value, np.dtype):
         return value
     with moving(operator, c_name_of(argument)):
-        return TensorDataType.of_dtype(value)
+        return TensorDataType.of_dtype(value, beyond)
 
 
 def _is_integer(value: Any) -> bool:

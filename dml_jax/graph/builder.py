@@ -100,6 +100,7 @@ class Expression(Placeholder):
             sizes=sizes,
             strides=strides,
             total_tensor_size_in_bytes=total or None,
+            beyond=self.builder.beyond,
         )
         return Expression(desc, self.builder, self.source)
 
@@ -168,16 +169,19 @@ class GraphBuilder:
 
     Args:
         tensor_policy: the layout of the outputs of operators.
+        beyond: whether functions of its expressions may add nodes of types that DirectML lacks.
 
     Attributes:
         origin: names the node of a file, such as an ONNX network, of which nodes are made.
     """
 
-    def __init__(self, tensor_policy: TensorPolicy = TensorPolicy.DEFAULT) -> None:
+    def __init__(
+        self, tensor_policy: TensorPolicy = TensorPolicy.DEFAULT, beyond: bool = False
+    ) -> None:
         if not isinstance(tensor_policy, TensorPolicy):
             rule = "be a TensorPolicy"
             raise DmlError([Fault(Graph.c_name, "tensor_policy", rule, tensor_policy)])
-        self.tensor_policy, self.origin = tensor_policy, ""
+        self.tensor_policy, self.beyond, self.origin = tensor_policy, beyond, ""
         self._inputs: dict[str, TensorDesc] = {}
         self._nodes: list[AnyNode] = []
         self._edges: list[tuple[Source, int, int]] = []  # (source, reading node, its input)
@@ -214,7 +218,7 @@ class GraphBuilder:
 
     def constant(self, array: Any, name: str | None = None) -> Expression:
         """Add an array to the graph as a constant."""
-        return self.add(ConstantNode(array, name), {})[0]
+        return self.add(ConstantNode(array, name, beyond=self.beyond), {})[0]
 
     def function(
         self, node: FunctionNode, expressions: Sequence[Expression | None]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,12 +94,22 @@ class _Operator(Kind):
         return operator_from_json(value)
 
 
+@dataclass(frozen=True)
 class _Constant(Kind):
     """An array, as a read-only copy; constants with the same bytes are equal.
 
     In JSON it is {"DataType", "Sizes", "Data"} with the bytes in base64, or with the "SourcePath"
     of a .npy file in place of "Data".
+
+    Attributes:
+        is_wide: whether the array may have a type that DirectML lacks.
     """
+
+    is_wide: bool = False
+
+    @property
+    def wider(self) -> Kind:
+        return _Constant(is_wide=True)
 
     def convert(self, value: Any) -> np.ndarray:
         if not is_array(value):
@@ -107,7 +117,7 @@ class _Constant(Kind):
         if not is_plain(value):
             raise refused(IS_PLAIN, Unquoted(with_article(type(value))))
         check_there(value, "")
-        array = np.array(value, TensorDesc.of(value).dtype, order="C")
+        array = np.array(value, TensorDesc.of(value, self.is_wide).dtype, order="C")
         array.setflags(write=False)
         return array
 
@@ -243,11 +253,13 @@ class ConstantNode(Part, c_name="DML_CONSTANT_DATA_GRAPH_NODE_DESC", kw_only=Fal
 
     array: Annotated[np.ndarray, _Constant()]
     name: OptionalName = None
+    if TYPE_CHECKING:  # no field, but an argument of all descriptors
+        beyond: bool = False
 
     @functools.cached_property
     def tensor(self) -> TensorDesc:
         """Return the description of the array."""
-        return TensorDesc.of(self.array)
+        return TensorDesc.of(self.array, self.beyond)
 
     def slots(self, output: bool) -> Slots:
         """Return the constant's one output, and no inputs."""

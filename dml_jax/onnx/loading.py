@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import onnx
 
-from dml_jax import beyond
 from dml_jax.errors import (
     DmlError,
     Expect,
@@ -25,20 +24,18 @@ from dml_jax.errors import (
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.onnx import fallbacks, translators
-from dml_jax.onnx.array_checks import bounds_of
 from dml_jax.onnx.cache_key import programs_of
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.types import COUNT, Type
-from dml_jax.onnx.network import Network
+from dml_jax.onnx.network import Network, NetworkRecord, Translated
 from dml_jax.onnx.nodes.number_limits import turns_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.signature import Signature
+from dml_jax.onnx.signature import Signature, bounds_of
 from dml_jax.onnx.sizes.bounds import Bounded
 from dml_jax.onnx.translate.translation import Translation
-from dml_jax.onnx.translated import NetworkRecord, Translated
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform
 from dml_jax.runtime.weight_store import Storage
@@ -57,13 +54,7 @@ def load_translators() -> None:
 
 def load(model: Any, options: NetworkOptions) -> Network:
     """Return the network of a model, as `load_onnx` says."""
-    with beyond.allowed(options.fallback):
-        return _loaded(model, options)
-
-
-def _loaded(model: Any, options: NetworkOptions) -> Network:
     check_process()
-    _ = options.rewrites_on(platform())  # which refuses a layout that is none
     if options.precision is not None:
         check_precision(options.precision)
     origin = Origin.of(model, options.folder)
@@ -78,15 +69,10 @@ def _loaded(model: Any, options: NetworkOptions) -> Network:
             return _started(record, model, read, options, origin, storage)
     translated, is_file = _translated(read, options)
     network = network_of(translated, options, origin, storage, load)
+    _ = network.executable.planned  # so that loading says what is wrong with an option
     if programs is not None and file is not None and is_file:
-        programs.write_record(file, record_of(network))
+        programs.write_record(file, network.recorded())
     return network
-
-
-def record_of(network: Network) -> NetworkRecord:
-    """Return what another process needs to start a network."""
-    start = network.executable.start
-    return NetworkRecord.of(network.signature, [*network.weights], start)
 
 
 def network_of(
@@ -102,7 +88,7 @@ def network_of(
     """
     arrays = storage.store.put([*translated.weights.values()])
     weights, signature = dict(zip(translated.weights, arrays, strict=True)), translated.signature
-    light = replace(translated, weights={})  # or the arrays of the host would stay with the network
+    light = replace(translated, weights={})
     return Network(signature, weights, options, origin, storage, lambda: light, loader)
 
 
@@ -157,7 +143,7 @@ def _started(
     is_x64 = has_x64()
 
     def translated() -> Translated:
-        with jax.enable_x64(is_x64), beyond.allowed(options.fallback):
+        with jax.enable_x64(is_x64):
             again = models.read(
                 model, options.shapes, options.names, options.constants, options.folder
             )
@@ -170,9 +156,8 @@ def _started(
     held = {tensor.name: tensor for tensor in read.proto.graph.initializer}
     arrays = storage.store.put([read.array(held[name]) for name in record.weights])
     weights = dict(zip(record.weights, arrays, strict=True))
-    translate = functools.cache(translated)
-    start = record.start_of(translate, options)
-    return Network(record.signature, weights, options, origin, storage, translate, load, start)
+    made = record.signature, weights, options, origin, storage, functools.cache(translated), load
+    return Network(*made, record)
 
 
 def _translated(read: Model, options: NetworkOptions) -> tuple[Translated, bool]:

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dml_jax import beyond
 from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.loading import load, network_of, record_of, translated_of
-from dml_jax.onnx.network import Network
+from dml_jax.onnx.loading import load, network_of, translated_of
+from dml_jax.onnx.network import Network, NetworkRecord, Translated
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.translate.translation import Translation
-from dml_jax.onnx.translated import NetworkRecord, Translated
 from dml_jax.onnxruntime.decided_branches import decided
 from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.stage import Stage, Task
@@ -44,7 +42,7 @@ def stage_of(source: Source, task: Task, before: Stage | None = None) -> Stage:
     """
     device = default_device()
     if source.cache is None or device is None:
-        return _build(source, task, None)
+        return _StageBuilder(source, task).build(None)
     # The nodes of a later stage follow from the stage before it: its key says all of them, also
     # those that an If left.
     cache = before.cache if before is not None else None
@@ -56,7 +54,7 @@ def stage_of(source: Source, task: Task, before: Stage | None = None) -> Stage:
     record = cache.read_record(file)
     if isinstance(record, dict):
         return _recorded_stage(record, source, task, cache)
-    return _build(source, task, cache, file)
+    return _StageBuilder(source, task).build(cache, file)
 
 
 def _recorded_stage(
@@ -84,7 +82,7 @@ def _recorded_network(
 
     @functools.cache
     def translated() -> Translated:
-        network = _build(source, task, cache).network
+        network = _StageBuilder(source, task).build(cache).network
         assert network is not None  # as it was when it was recorded
         return network.translated()
 
@@ -92,8 +90,7 @@ def _recorded_network(
     arrays = storage.store.put([source.initializers[name][0] for name in record.weights])
     return Network(
         *(record.signature, dict(zip(record.weights, arrays, strict=True))),
-        *(source.options, Origin(source.proto), storage, translated, load),
-        record.start_of(translated, source.options),
+        *(source.options, Origin(source.proto), storage, translated, load, record),
     )
 
 
@@ -114,16 +111,9 @@ def write_record(stage: Stage) -> None:
         **{name: getattr(stage, name) for name in _SAME_IN_RECORD},
         "host": [(listed(nodes), faults) for nodes, faults in stage.host],
         "remaining": listed(stage.remaining),
-        "network": stage.network and record_of(stage.network),
+        "network": stage.network and stage.network.recorded(),
     }
     stage.cache.write_record(stage.record_file, record)
-
-
-def _build(
-    source: Source, task: Task, cache: ProgramCache | None, file: Path | None = None
-) -> Stage:
-    with beyond.allowed():
-        return _StageBuilder(source, task).build(cache, file)
 
 
 class _StageBuilder:
@@ -139,7 +129,7 @@ class _StageBuilder:
         self._refused: dict[str, Sequence[Fault]] = {}
         self._known, self._lists = dict[str, np.ndarray](), dict[str, int]()
 
-    def build(self, cache: ProgramCache | None, file: Path | None) -> Stage:
+    def build(self, cache: ProgramCache | None, file: Path | None = None) -> Stage:
         """Return the stage; the arguments are those of `make_stage`."""
         source, task = self._source, self._task
         inputs = self._put_values()

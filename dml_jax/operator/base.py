@@ -11,7 +11,7 @@ import jax
 from jax import lax
 from jax.typing import ArrayLike
 
-from dml_jax import beyond, facts
+from dml_jax import facts
 from dml_jax.constraints import UnknownError
 from dml_jax.description import support
 from dml_jax.description.arrays import are_described, array_of
@@ -47,6 +47,10 @@ class Operator(Declared):
     argument of jit. Strides do not matter to it: they are a property of memory (`TensorDesc.read`
     and `write`).
 
+    With `beyond=True` the constructor and `infer` take tensors of every type and of more
+    dimensions, and keep all bits of numbers: for nodes of networks of types that DirectML lacks.
+    All other checks stay. Such an operator has no JSON, and no feature level takes it.
+
     To declare an operator of the catalogue, name it (`op="REDUCE"`) and give `lower`: its fields,
     support rows and constraints come from `dml_jax.facts`. An operator of your own annotates its
     fields and gives `support`, and `constraints` in the form of `dml_jax.constraints`. Where they
@@ -68,6 +72,7 @@ class Operator(Declared):
     _tensor_fields: ClassVar[tuple[str, ...]]
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
+        beyond: bool = False
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -167,18 +172,6 @@ class Operator(Declared):
         """
         return self.refused_at(NEWEST)
 
-    def replace(self, /, **changes: Any) -> Self:
-        """The descriptor with some fields changed; a node beyond DirectML stays beyond it."""
-        try:
-            return super().replace(**changes)
-        except DmlError:
-            if not self.beyond_directml:
-                raise
-        with beyond.loosened():
-            return super().replace(**changes)
-
-    __replace__ = replace  # `copy.replace`
-
     def refused_at(self, feature_level: FeatureLevel | str) -> tuple[Fault, ...]:
         """Return why a feature level refuses this descriptor; nothing where it accepts it."""
         return self.contract.refused_at(self, FeatureLevel.of(feature_level))
@@ -190,6 +183,7 @@ class Operator(Declared):
         output_data_type: TensorDataType | str | Mapping[str, Any] | None = None,
         output_sizes: Integers | Sequence[Integers | None] | Mapping[str, Integers] | None = None,
         outputs: Collection[str] | None = None,
+        beyond: bool = False,
         **fields: Any,
     ) -> Self:
         """Return the descriptor whose outputs follow from the other fields, packed.
@@ -201,6 +195,7 @@ class Operator(Declared):
             output_sizes: of the first output, or a list for each output (None where its sizes
                 follow), or field -> sizes, where they do not follow.
             outputs: the optional outputs to make; None makes all.
+            beyond: whether the operator may lie beyond DirectML, as for the constructor.
             fields: all fields but the outputs.
 
         Raises `DmlError` as the constructor does. Not for operators whose outputs are a list, such
@@ -217,17 +212,17 @@ class Operator(Declared):
             if f.is_array:
                 given = f"be given to {cls.__name__}(...): they choose their own sizes"
                 faults.append(Fault(cls.c_name, f.c_name, given, NOTHING))
-        cls._fill(fields, faults, cls._convert(fields, faults), made)
+        cls._fill(fields, faults, cls._convert(fields, faults, beyond), made)
         types = cls.contract.types_by_output(output_data_type, faults)
         partial = object.__new__(cls)
-        partial.__dict__.update(fields)
+        partial.__dict__.update(fields, beyond=beyond)
         partial._check(faults, fields)
         raise_if(faults)
         wanted = cls.contract.wanted(outputs)
         fields |= {f.name: None for f in made if f not in wanted}
         fields |= cls.contract.outputs_that_follow(partial, wanted, types, output_sizes, faults)
         raise_if(faults)
-        return cls(**fields)
+        return cls(**fields, beyond=beyond)
 
     def bind_points(self) -> Iterator[BindPoint]:
         """Yield where memory is bound: the tensor fields that are given, by their C names."""

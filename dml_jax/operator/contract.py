@@ -185,7 +185,8 @@ class Contract:
         wrong = {aspect_of(fault.field) for fault in faults}
         by = op.support.by
         if by is None or by in present:
-            faults += op.support.faults(self.c_name, tensors, present[by] if by else None)
+            group = present[by] if by else None
+            faults += op.support.faults(self.c_name, tensors, group, beyond=op.beyond)
         expect = Expect(self.c_name)
         for f in given:
             if f.is_array and present[f.name] is not None and not present[f.name]:
@@ -325,7 +326,7 @@ class Contract:
             is_open = f in free or not (one_type and free)
             kind = types.get(f.name) if is_open else None
             if kind is None and f.c_name in solved_types:
-                kind = TensorDataType.of(solved_types[f.c_name])
+                kind = TensorDataType.of(solved_types[f.c_name], op.beyond)
             kind = kind or defaults.get(f.name) or self._only_type(op, f)
             shape = sizes.get(f.name, own.get(f.name, solved.get(f.c_name)))
             call = f"{type(op).__name__}.infer(..., output_"
@@ -338,7 +339,7 @@ class Contract:
                 faults.append(Fault(self.c_name, f"{f.c_name}.DataType", demand, NOTHING))
             else:
                 with collecting(faults), moving(self.c_name, f.c_name):
-                    made[f.name] = TensorDesc(kind, shape)
+                    made[f.name] = TensorDesc(kind, shape, beyond=op.beyond)
         return made
 
     def _only_type(self, op: Declared, f: Field) -> TensorDataType | None:

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from dml_jax import facts
-from dml_jax.constraints import Record, records_of
+from dml_jax.constraints import Record, View, records_of, solve_types
 from dml_jax.description.descriptor import Descriptor
 from dml_jax.description.fields import Field
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.enums import TensorDataType
+from dml_jax.enums import FeatureLevel, TensorDataType
+from dml_jax.errors import Fault
 from dml_jax.operator.call import Bindable
 
 
@@ -58,6 +59,45 @@ class Declared(Descriptor, Bindable):
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return the types of outputs that no record gives, for `infer` without types."""
         return {}
+
+    @classmethod
+    def expresses(cls, fields: Mapping[str, Any], beyond: bool = False) -> str:
+        """Return why this version does not express a call of a function; "" where it does.
+
+        Each field has to convert, and one support row to take the types and ranks of the tensors,
+        of outputs too where they are known. A function constructs the first version that expresses
+        its call. A version whose constraint records refuse what the next version takes overrides
+        this, and raises `DmlError` where it has no words for the call.
+
+        Args:
+            fields: the fields, as `infer_from` takes them; also `arguments` that are no fields.
+            beyond: whether the operator may lie beyond DirectML.
+        """
+        values = {f.name: v for f in cls.fields if (v := fields.get(f.name)) is not None}
+        faults: list[Fault] = []
+        cls._convert(values, faults, beyond)
+        if faults:
+            return str(faults[0])
+        tensors: list[tuple[str, TensorDataType | None, int | None]] = [
+            (name, tensor.data_type, len(tensor.sizes))
+            for f in cls.fields
+            for _, name, tensor in tensors_of(f, values.get(f.name))
+        ]
+        by = cls.support.by
+        if by is not None and by not in values:
+            return ""
+        outputs, sizes = cls.outputs_of(), fields.get("output_sizes")
+        rank = None if sizes is None or isinstance(sizes, Mapping) else len(sizes)
+        view = View({f.c_name: values[f.name] for f in cls.fields if f.name in values}, cls._counts)
+        names = [f.c_name for f in outputs]
+        types: dict[str, Any] = solve_types(cls.records(), view, names, max(FeatureLevel), {})
+        chosen = fields.get("output_data_type")
+        for f in outputs:
+            own = chosen.get(f.name) if isinstance(chosen, Mapping) else chosen
+            data_type = types.get(f.c_name, own)
+            known = None if data_type is None else TensorDataType.of(data_type, beyond=True)
+            tensors.append((f.name, known, rank))
+        return cls.support.refusal(values[by] if by else None, tensors, beyond)
 
     def lower(self, *arrays: Any, **_: Any) -> Any:
         """Compute the outputs from one array for each input."""

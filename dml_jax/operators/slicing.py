@@ -5,8 +5,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from dml_jax.description.fields import Scalar
 from dml_jax.enums import PaddingMode
+from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import clamp, slicing
+from dml_jax.lowering.dtypes import is_float
 from dml_jax.operator import Operator
 
 
@@ -29,20 +32,42 @@ class Slice(Operator, op="SLICE"):
     arguments = ("input_window_offsets", "input_window_sizes", "input_window_strides")
 
     @classmethod
-    def infer_from(cls, **fields: Any) -> Any:
-        """Return this operator, or SLICE1 where a stride is negative."""
-        op = Slice1.infer(**_with_strides(fields, "input_tensor"))
-        if min(op.input_window_strides) < 1:
-            return op
-        return cls.infer(
-            input_tensor=op.input_tensor,
-            offsets=op.input_window_offsets,
-            sizes=op.output_tensor.sizes,
-            strides=op.input_window_strides,
+    def expresses(cls, fields: Mapping[str, Any], beyond: bool = False) -> str:
+        """Return why this version does not express a call, whose strides must be positive.
+
+        SLICE1 has the window that the caller gives, and SLICE the elements that are read of it. So
+        SLICE1 reports a window that is wrong.
+        """
+        sizes, lists = fields["input_tensor"].sizes, cls._window(fields)
+        is_plain = {*map(len, lists)} == {len(sizes)} and all(
+            size >= 1 and start + size <= n and stride >= 1
+            for n, start, size, stride in zip(sizes, *lists, strict=True)
         )
+        if not is_plain:
+            rule = "be those of a window within the tensor, and positive strides"
+            raise DmlError([Fault(cls.c_name, "Strides", rule, lists[2])])
+        return super().expresses(fields, beyond)
+
+    @classmethod
+    def _window(cls, fields: Mapping[str, Any]) -> list[Sequence[int]]:
+        """Return the offsets, sizes and strides of the window. Raises `DmlError`."""
+        kinds = {f.name: f.kind for f in Slice1.fields}
+        full = _with_strides({**fields}, "input_tensor")
+        return [kinds[name].convert(full[name]) for name in cls.arguments]
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the SLICE of the elements that strides read of a window."""
+        offsets, sizes, strides = cls._window(fields)
+        read = [1 + (size - 1) // stride for size, stride in zip(sizes, strides, strict=True)]
+        others = {name: value for name, value in fields.items() if name not in cls.arguments}
+        return cls.infer(offsets=offsets, sizes=read, strides=strides, **others)
 
     def lower(self, x):
         return slicing.cut(x, self.offsets, self.strides, self.sizes)
+
+
+_NO_VALUE = {"padding_value": 0}
 
 
 def _with_strides(fields: dict[str, Any], tensor: str) -> dict[str, Any]:
@@ -158,22 +183,36 @@ class Padding(_Padding, op="PADDING"):
     """
 
     @classmethod
-    def infer_from(cls, **fields: Any) -> Any:
-        """Return this operator, or PADDING1 where a FLOAT does not hold the value."""
-        op = Padding1.infer_from(**fields)
-        value = op.padding_value
-        if op.padding_mode != PaddingMode.CONSTANT:
-            value = 0
-        elif value == value and clamp.cast_bound(value, np.dtype(np.float32)) != value:
-            return op
-        tensor, start, end = op.input_tensor, op.start_padding, op.end_padding
-        return cls.infer(
-            input_tensor=tensor,
-            padding_mode=op.padding_mode,
-            padding_value=value,
-            start_padding=start,
-            end_padding=end,
-        )
+    def expresses(cls, fields: Mapping[str, Any], beyond: bool = False) -> str:
+        """Return why this version does not express a call: a FLOAT has to be the very value.
+
+        PADDING would cast another value, where PADDING1 refuses it or adds the value itself.
+        """
+        fields, dtype = cls._with_typed_value(fields), fields["input_tensor"].dtype
+        value, is_added = fields["padding_value"], cls._adds_value(fields)
+        types = (dtype, np.dtype(np.float32)) if is_added else (dtype,)
+        is_nan = value != value and is_float(dtype)
+        if not (is_nan or all(clamp.cast_bound(value, own) == value for own in types)):
+            rule = "be a FLOAT, and an element of the tensor's type"
+            raise DmlError([Fault(cls.c_name, "PaddingValue", rule, value)])
+        return super().expresses(fields if is_added else fields | _NO_VALUE, beyond)
+
+    @classmethod
+    def infer_from(cls, **fields: Any) -> Self:
+        """Return the PADDING by the value in the tensor's type, 0 where the mode adds none."""
+        fields = cls._with_typed_value(fields)
+        return super().infer_from(**fields if cls._adds_value(fields) else fields | _NO_VALUE)
+
+    @classmethod
+    def _adds_value(cls, fields: Mapping[str, Any]) -> bool:
+        return PaddingMode.of(fields["padding_mode"]) == PaddingMode.CONSTANT
+
+    @classmethod
+    def _with_typed_value(cls, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields with the value as PADDING1 has it: rounded to a float type."""
+        kind, data_type = Scalar("PaddingValueDataType"), fields["input_tensor"].data_type
+        value = kind.of_type(kind.convert(fields["padding_value"]), data_type)
+        return {**fields, "padding_value": value}
 
     @property
     def value(self) -> float | int:

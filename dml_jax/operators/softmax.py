@@ -1,5 +1,6 @@
 """Operators that normalize the elements along axes: SOFTMAX, LOG_SOFTMAX, HARDMAX."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +34,15 @@ class OverLast(Operator):
         if listed is not None and items_of(listed) not in ((-1,), (rank - 1,)):
             raise DmlError([Fault(cls.c_name, "axes", "name the last axis", axes)])
         return arguments
+
+    @classmethod
+    def expresses(cls, fields: Mapping[str, Any], beyond: bool = False) -> str:
+        """Return why this version does not express a call, which must be of one matrix."""
+        sizes = fields["input_tensor"].sizes
+        if not {*sizes[:-2]} <= {1}:
+            rule = "be 1 in all dimensions before the last two"
+            raise DmlError([Fault(cls.c_name, "InputTensor.Sizes", rule, list(sizes))])
+        return super().expresses(fields, beyond)
 
     lower = Unary.lower
 

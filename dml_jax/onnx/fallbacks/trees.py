@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.graph import GraphBuilder
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import fallback
-from dml_jax.onnx.translators.tabular import DOMAIN, transformed
+from dml_jax.onnx.translators import tabular
+from dml_jax.onnx.translators.tabular import DOMAIN
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _MEMBER = "BRANCH_MEMBER"
@@ -144,6 +147,15 @@ def _scores(node: Node, trees: Trees, x: jax.Array, aggregate: str) -> jax.Array
     return trees.scores(x, aggregate)
 
 
+def _transformed(node: Node, scores: jax.Array, name: str) -> jax.Array:
+    """Return scores behind the `post_transform` called `name`; they may be FLOAT64."""
+    if name == "NONE":
+        return scores
+    builder = GraphBuilder(beyond=True)
+    x = builder.input_tensor("scores", TensorDesc.of(scores))
+    return builder.build(tabular.transformed(node, x, name)).compute(scores)[0]
+
+
 @fallback("TreeEnsembleRegressor", domain=DOMAIN)
 def _regressor(node: Node, x: jax.Array) -> jax.Array:
     count = node.attribute("n_targets") or 1
@@ -151,7 +163,7 @@ def _regressor(node: Node, x: jax.Array) -> jax.Array:
     scores = _scores(node, trees, x, node.attribute("aggregate_function"))
     added = _numbers(node, "base_values")
     scores = scores + jnp.asarray(added.astype(x.dtype))[None] if added.size else scores
-    return transformed(node, scores, node.attribute("post_transform")).astype(np.float32)
+    return _transformed(node, scores, node.attribute("post_transform")).astype(np.float32)
 
 
 @fallback("TreeEnsembleClassifier", domain=DOMAIN)
@@ -176,10 +188,10 @@ def _classifier(node: Node, x: jax.Array) -> Sequence[Any]:
         best = (one > (0.5 if is_positive else 0)).astype(np.int32)
         other = 1 - one if is_positive and name != "LOGISTIC" else -one
         scores = jnp.stack([other, one], 1)
-        scores = transformed(node, scores, name) if name == "LOGISTIC" else scores
+        scores = _transformed(node, scores, name) if name == "LOGISTIC" else scores
     else:
         scores = scores + jnp.asarray(added)[None] if added.size else scores
-        best, scores = scores.argmax(1), transformed(node, scores, name)
+        best, scores = scores.argmax(1), _transformed(node, scores, name)
     if not labels:
         return [None, scores.astype(np.float32)]
     kind = node.types[0].array_dtype if node.types[0] else np.dtype(np.int64)
@@ -216,7 +228,7 @@ def _ensemble(node: Node, x: jax.Array) -> jax.Array:
         weights=weights,
     )
     scores = _scores(node, trees, x, _AGGREGATES[node.attribute("aggregate_function")])
-    return transformed(node, scores, _TRANSFORMS[node.attribute("post_transform")])
+    return _transformed(node, scores, _TRANSFORMS[node.attribute("post_transform")])
 
 
 def _sets(node: Node, modes: np.ndarray) -> np.ndarray:

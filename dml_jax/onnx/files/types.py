@@ -11,7 +11,6 @@ import onnx
 from onnx import TensorProto, TypeProto, numpy_helper
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from dml_jax import beyond
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.lowering.dtypes import has_x64
@@ -73,10 +72,6 @@ class Type(NamedTuple):
         is_known = tensor.HasField("shape") and min(dims, default=0) >= 0
         return cls(tensor.elem_type, tuple(dims) if is_known else None)
 
-    def __repr__(self) -> str:
-        """Return the type as a reader writes it: `FLOAT[1, 3]`, and `FLOAT[...]` without sizes."""
-        return f"{self.name}{'[...]' if self.shape is None else [*self.shape]}"
-
     @property
     def name(self) -> str:
         """Return ONNX's name of the type of elements."""
@@ -91,16 +86,21 @@ class Type(NamedTuple):
         return np.dtype(tensor_dtype_to_np_dtype(self.element))
 
     @property
-    def inner(self) -> TensorDataType:
-        """Return DirectML's type of the elements: BOOL is UINT8, and 64 bits are 32 without x64.
+    def directml(self) -> TensorDataType:
+        """Return `inner`, which must be one of DirectML. Raises `DmlError` where it is none."""
+        if self.element not in _TYPES:
+            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+        return self.inner
 
-        Raises `DmlError` where there is none; within `beyond.allowed`, where JAX has none either.
+    @property
+    def inner(self) -> TensorDataType:
+        """Return the type of the elements inside: BOOL is UINT8, and 64 bits are 32 without x64.
+
+        A type that DirectML lacks is a member of its own. Raises `DmlError` where JAX lacks it too.
         """
         name = _TYPES.get(self.element)
-        if name is None and beyond.is_allowed():
-            return TensorDataType.of_dtype(self.array_dtype)
         if name is None:
-            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+            return TensorDataType.of_dtype(self.array_dtype, beyond=True)
         if name == "FLOAT64" and not has_x64():
             raise _without_x64(self)
         return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))

@@ -29,7 +29,8 @@ class GraphContext(NetworkBuilder):
         counts: what is counted, and its count, by the identity of what is counted.
         loops: how many loops are around what is translated, whose turns are written out.
         called: the functions around what is translated, whose bodies stand in place of a node.
-        inner: returns the context of a graph within a node of this one.
+        inner: returns the context of a graph within a node of this one, which may have another
+            `fallback`.
         graph: translates the nodes of a graph that some outputs depend on; returns the outputs.
         call: translates the body of a function in place of the node that calls it.
     """
@@ -50,7 +51,7 @@ class GraphContext(NetworkBuilder):
         """Return whether this translates a graph within a node."""
         return self._outer is not None or self.loops > 0
 
-    inner: Callable[[], "GraphContext"]
+    inner: Callable[..., "GraphContext"]
     graph: Callable[[Any, Scope, Sequence[str], Mapping[str, int]], Results]
     call: Callable[[onnx.FunctionProto, onnx.NodeProto, Sequence[Tensor | None]], Results]
 

@@ -12,9 +12,10 @@ from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.enums import TensorFlags
+from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.errors import DmlError, Fault, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
+from dml_jax.graph.parts import Edge
 from dml_jax.onnx.files.attributes import label_of
 from dml_jax.onnx.files.types import (
     COUNT,
@@ -54,7 +55,8 @@ class NetworkBuilder:
     """
 
     def __init__(self, fallback: bool, outer: "NetworkBuilder | None" = None):
-        self.builder, self.faults = GraphBuilder(), list[Fault]()
+        beyond = fallback or (outer is not None and outer.builder.beyond)
+        self.builder, self.faults = GraphBuilder(beyond=beyond), list[Fault]()
         self.weights: dict[str, np.ndarray] = {}
         self.around: dict[str, Tensor] = {}
         self.fixed: set[str] = set()
@@ -83,7 +85,7 @@ class NetworkBuilder:
 
         Raises `DmlError` where DirectML lacks its type, and no fallback is asked for.
         """
-        _ = kind.array_dtype if self.fallback else kind.inner
+        _ = kind.array_dtype if self.fallback else self._data_type(kind)
         if kind.is_empty:
             return self.empty(name, kind)
         source = self.unique(name)
@@ -105,8 +107,18 @@ class NetworkBuilder:
             ) from None
         return self.constant(name, array, kind.element)
 
+    def _data_type(self, kind: Type) -> TensorDataType:
+        """Return the type of the elements in the graph.
+
+        Raises `DmlError` where DirectML lacks it, and the graph may not go beyond DirectML.
+        """
+        return kind.inner if self.builder.beyond else kind.directml
+
+    def _edge(self, kind: Type) -> Edge:
+        return edge_of(kind, self.builder.beyond)
+
     def _input(self, name: str, kind: Type, flags: TensorFlags | str = "NONE") -> Expression:
-        desc: Any = edge_of(kind, flags)
+        desc: Any = edge_of(kind, self.builder.beyond, flags)
         return self.builder.input_tensor(name, desc)
 
     def weight(
@@ -211,9 +223,9 @@ class NetworkBuilder:
         results: list[Expression] = []
         if any(carried):
             node = FunctionNode(
-                on_edges(function, taken, carried),
+                on_edges(function, taken, carried, self.builder.beyond),
                 tuple(None if value is None else value.desc for value in values),
-                tuple(edge_of(kind) for kind in carried if kind is not None),
+                tuple(map(self._edge, filter(None, carried))),
                 label_of(proto),
                 reason,
                 tuple(graphs),
@@ -239,9 +251,10 @@ class NetworkBuilder:
 
     def _value(self, tensor: Tensor) -> Expression:
         """Return what a function reads, or the graph gives, for a tensor; also of no elements."""
-        if tensor.is_weight or not tensor.is_known or isinstance(edge_of(tensor.type), TensorDesc):
+        edge = self._edge(tensor.type)
+        if tensor.is_weight or not tensor.is_known or isinstance(edge, TensorDesc):
             return tensor.value
-        array, edge = fitting(tensor.name, tensor.array, tensor.type), edge_of(tensor.type)
+        array = fitting(tensor.name, tensor.array, tensor.type)
         array = np.asarray(array).astype(edge.dtype).reshape(edge.sizes)
         literal = FunctionNode(lambda _: [array], (), (edge,), f"constant '{tensor.name}'")
         return self.builder.function(literal, ())[0]
@@ -355,5 +368,5 @@ class NetworkBuilder:
         if kind.is_empty:
             rule = "have elements, as all tensors of DirectML"
             raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
-        inner = fitting(name, array, kind).astype(kind.inner.dtype)
+        inner = fitting(name, array, kind).astype(self._data_type(kind).dtype)
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)

@@ -26,11 +26,15 @@ Function = Callable[[Sequence[Graph], Sequence[Any]], Sequence[Any]]
 """Takes graphs that it runs and arrays, None for one that is left out; returns arrays."""
 
 
-def edge_of(kind: Type, flags: TensorFlags | str = "NONE") -> Edge:
-    """Return what an edge carries for a tensor: an array where DirectML has no such tensor."""
+def edge_of(kind: Type, beyond: bool, flags: TensorFlags | str = "NONE") -> Edge:
+    """Return what an edge carries for a tensor: an array where DirectML has no such tensor.
+
+    A graph that may go `beyond` DirectML has tensors of all types.
+    """
     shape = kind.shape or ()
     with contextlib.suppress(DmlError):
-        return TensorDesc(kind.inner, shape or (1,), flags=flags)
+        data_type = kind.inner if beyond else kind.directml
+        return TensorDesc(data_type, shape or (1,), flags=flags, beyond=beyond)
     return ArrayType(kind.array_dtype, shape)
 
 
@@ -57,15 +61,15 @@ def computed(graph: Graph, values: Mapping[str, Any], kinds: Sequence[Type]) -> 
 
 
 def on_edges(
-    function: Function, taken: Sequence[Type | None], given: Sequence[Type | None]
+    function: Function, taken: Sequence[Type | None], given: Sequence[Type | None], beyond: bool
 ) -> Callable[..., list[jax.Array]]:
     """Return a function of ONNX's arrays as a function of a `FunctionNode`.
 
     It computes in FLOAT what it reads as bfloat16, and rounds its FLOAT results to bfloat16 then.
     `taken` has None for an input that is left out, `given` for a result without elements, which no
-    edge carries.
+    edge carries. `beyond` is as for `edge_of`.
     """
-    edges = [None if kind is None else edge_of(kind) for kind in given]
+    edges = [None if kind is None else edge_of(kind, beyond) for kind in given]
 
     def run(graphs: Sequence[Graph], *arrays: Any) -> list[jax.Array]:
         read, is_rounded = list[Any](), False

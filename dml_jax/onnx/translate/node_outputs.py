@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from onnx import helper
 
-from dml_jax import beyond
 from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
 from dml_jax.graph import Expression, Graph, OperatorNode
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
@@ -94,7 +93,7 @@ class NodeOutputs:
     def _attempted(self) -> tuple[Sequence[np.ndarray], DmlError | None]:
         """Return the elements of the outputs, or why they cannot be had."""
         try:
-            with jax.enable_x64(True), beyond.allowed():
+            with jax.enable_x64(True):
                 return self._folded(), None
         except DmlError as error:
             return (), error
@@ -118,8 +117,7 @@ class NodeOutputs:
             except DmlError:
                 if not has_none:
                     raise
-        inner = self.translation.inner()
-        inner.fallback = True
+        inner = self.translation.inner(fallback=True)
         own = node.over([t and inner.argument(t) for t in node.inputs], inner.builder)
         made = NodeOutputs(inner, own)._translated() if node.translator else []
         raise_if(inner.faults)
@@ -178,7 +176,7 @@ class NodeOutputs:
         node, translation = self.node, self.translation
         for name, kind in zip(node.outputs, node.types, strict=True):
             if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
-                _ = kind.inner
+                _ = kind.inner if translation.builder.beyond else kind.directml
         has_nothing = any(node.types) and all(k is None or k.is_empty for k in node.types)
         if has_nothing and node.record.must_fit:  # but of an input without elements
             has_nothing = zero_size_inputs.has_empty_inputs(node)
@@ -201,7 +199,7 @@ class NodeOutputs:
                 return translation.call(body, node.proto, node.inputs)
         pairs = zip(node.outputs, results, strict=False)
         made = [self._tensor(n, r, k) for k, (n, r) in enumerate(pairs)]
-        if beyond.is_allowed():
+        if translation.builder.beyond:
             self._list_beyond(translation.builder.nodes[first:])
         return [*made, *[None] * (len(node.outputs) - len(made))]
 
@@ -220,11 +218,14 @@ class NodeOutputs:
         """Return what the translator gives beyond DirectML; nothing where it refuses that too."""
         if self.node.translator is None:
             return []
-        with beyond.allowed():
-            try:
-                results = self._by_translator()
-            except DmlError:
-                return []
+        builder = self.translation.builder
+        before, builder.beyond = builder.beyond, True
+        try:
+            results = self._by_translator()
+        except DmlError:
+            return []
+        finally:
+            builder.beyond = before
         self.translation.curable.append(self.node.label)
         return results
 

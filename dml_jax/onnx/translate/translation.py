@@ -70,9 +70,10 @@ class Translation(GraphContext):
         self._numbers = itertools.count() if outer is None else outer._numbers
         self._opsets, self._functions, self._ir = opsets, functions, ir
 
-    def inner(self) -> "Translation":
-        """Return a translation of a graph within a node of the graph."""
-        inner = Translation(self._opsets, self._functions, self._ir, self.fallback, self)
+    def inner(self, fallback: bool | None = None) -> "Translation":
+        """Return a translation of a graph within a node; `fallback` as here, unless it is given."""
+        fallback = self.fallback if fallback is None else fallback
+        inner = Translation(self._opsets, self._functions, self._ir, fallback, self)
         inner.called, inner.asked, inner.beyond = self.called, self.asked, self.beyond
         inner.turns, inner.looks = self.turns, self.looks
         return inner

@@ -45,7 +45,7 @@ def _results(node: Node) -> Sequence[Any]:
 
 def _of_size(node: Node, size: int) -> Sequence[Any]:
     """Return what the translator gives with `size` elements in place of 0."""
-    builder = GraphBuilder()
+    builder = GraphBuilder(beyond=node.builder.beyond)
     inputs = [t and _filled(t, str(k), size, builder) for k, t in enumerate(node.inputs)]
     return _results(node.over(inputs, builder, [None] * len(node.types)))
 
@@ -55,7 +55,9 @@ def _filled(tensor: Tensor, name: str, size: int, builder: GraphBuilder) -> Tens
     kind = Type(tensor.type.element, tuple(n or size for n in tensor.shape))
 
     def expression() -> Expression:
-        return builder.input_tensor(name, TensorDesc(kind.inner, kind.shape or (1,)))
+        shape, beyond = kind.shape or (1,), builder.beyond
+        data_type = kind.inner if beyond else kind.directml
+        return builder.input_tensor(name, TensorDesc(data_type, shape, beyond=beyond))
 
     def array() -> np.ndarray:
         return np.zeros(kind.shape or (), kind.dtype) if tensor.type.is_empty else tensor.array

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import beyond
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
@@ -90,9 +89,8 @@ def _linear(node: Node, count: int) -> Expression:
     return y + _columns(node, y, added) if added else y
 
 
-@beyond.allowed()
-def transformed(node: Node, x: Any, name: str) -> Any:
-    """Return scores, an expression or an array, behind the `post_transform` called `name`."""
+def transformed(node: Node, x: Expression, name: str) -> Expression:
+    """Return scores behind the `post_transform` called `name`."""
     if name == "NONE":
         return x
     if name == "LOGISTIC":
