@@ -39,7 +39,6 @@ TWICE = {
     *(
         "activations",
         "call",
-        "control",
         "elements",
         "enumerations",
         "errors",
