@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.errors import Unquoted
+from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.beam_search import Beams, continued, reordered
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.errors import absent, raised, refusal
-from dml_jax.genai.model import Adapters, Model, as_tokens
+from dml_jax.genai.model import Model
+from dml_jax.genai.named_tensors import as_tokens
 from dml_jax.genai.sampling import SearchOptions, key_of, picked, repeating
 from dml_jax.genai.token_blocks import Block, Numbers, State
 from dml_jax.genai.unsupported import DRAFTS
@@ -60,9 +62,8 @@ class Generator:
         with raised():
             check_process()
             rows = self._decoder.rows(self._options.max_length)
-            self._rows, self._cache = rows, self._decoder.cache(self._batch, rows)
+            self._rows, self._cache = rows, model.empty_cache(self._batch, rows)
         self._ends = np.array(model.folder.eos_token_ids, np.int32)
-        self._held: dict[tuple[int, int], Any] = {}  # by the length of a chunk, and of the mask
         self._start(0)
 
     def _start(self, length: int) -> None:
@@ -145,9 +146,8 @@ class Generator:
 
     def _encode(self, source: np.ndarray) -> None:
         """Let the encoder read tokens or features."""
-        with raised():
-            source = source.repeat(self._options.num_beams, 0)
-            self._cache = self._decoder.encoded(self._cache, source)
+        source = source.repeat(self._options.num_beams, 0)
+        self._cache = self._model.encode(self._cache, source)
 
     def _start_decoder(self) -> None:
         """Append the tokens that a decoder starts with, and the likeliest language among them."""
@@ -195,18 +195,9 @@ class Generator:
 
     def _run(self, tokens: Any, counts: np.ndarray, width: int) -> jax.Array:
         """Run tokens through the model, and keep the logits and the most likely tokens."""
-        batch, length = tokens.shape
-        with raised():
-            if (length, width) not in self._held:
-                held = self._decoder.holding(batch, length, self._rows, width)
-                self._held[length, width] = held
-            self._logits, self._best, self._cache = self._model.step(batch)(
-                held=self._held[length, width],
-                cache=self._cache,
-                tokens=jnp.asarray(tokens),  # as those that come from the device: one program
-                counts=counts,
-                width=width,
-            )
+        # An array of the device, as the tokens that come from it: both have one program.
+        given = self._cache, jnp.asarray(tokens), counts, width
+        self._logits, self._best, self._cache = self._model.step(*given)
         self._filled = [f + int(c) for f, c in zip(self._filled, counts, strict=True)]
         assert self._logits is not None
         return self._logits
@@ -243,7 +234,8 @@ class Generator:
             column = jnp.where(self._has_ended[:, None], pad, column)
         kept = self._logits, self._best
         width = self._decoder.width(self._rows, max(self._filled) + 1)
-        is_known = self._steps == 1 and (1, width) in self._held  # else others come ahead
+        is_known = self._model.programs.has_step(self._batch, self._rows, width)
+        is_known &= self._steps == 1  # else others come ahead
         goes_on = is_known and self._count + 1 < self._options.max_length
         if goes_on:  # the device goes on before the token is read
             self._run(column, np.ones(len(self._filled), np.int32), width)
@@ -251,7 +243,7 @@ class Generator:
             self._logits, self._best = kept
             if goes_on:
                 self._filled = [f - 1 for f in self._filled]
-                self._cache = self._decoder.cut(self._cache, self._filled)
+                self._cache = self._decoder.shorten(self._cache, self._filled)
             return
         self._tokens.append(column)
         self._count += 1
@@ -323,23 +315,15 @@ class Generator:
 
     def _go_ahead(self, width: int) -> None:
         """Let the device compute the next block."""
-        options, batch = self._options, self._batch
+        options = self._options
         if self._state is None:
             tokens, ended = jnp.asarray(np.stack(self._waiting)), jnp.array(self._has_ended)
             count = jnp.asarray(np.int32(self._count))
             self._state = State(tokens, count, ended, self._key, self._seen)
             self._logits = self._best = None
-        with raised():
-            if (1, width) not in self._held:
-                self._held[1, width] = self._decoder.holding(batch, 1, self._rows, width)
-            block, self._cache, self._state = self._model.steps(batch)(
-                self._held[1, width],
-                self._cache,
-                self._state,
-                Numbers.of(options),
-                width=width,
-                **options.of_programs,
-            )
+        block, self._cache, self._state = self._model.steps(
+            self._cache, self._state, Numbers.of(options), width, **options.of_programs
+        )
         block.tokens.copy_to_host_async()
         self._blocks.append(block)
 
@@ -351,7 +335,7 @@ class Generator:
         if keys is not None:
             self._key = keys[self._used - 1]
         self._blocks, self._state, self._used, self._keys = [], None, 0, None
-        self._cache = self._decoder.cut(self._cache, self._filled)
+        self._cache = self._decoder.shorten(self._cache, self._filled)
         self._seen = None
         self._see(self._sequences)
 
@@ -437,11 +421,6 @@ class Generator:
             return self._beams.sequence(index, self._sequences)
         return self._sequences[index].copy()
 
-    @property
-    def program_count(self) -> int:
-        """Return how many programs were called."""
-        return len(self._held)
-
     def token_count(self) -> int:
         """Return how many tokens a sequence has."""
         return self._count
@@ -475,7 +454,7 @@ class Generator:
         self._forget_ahead()
         kept = self._sequences[:, :length]
         self._start(length)
-        self._cache = self._decoder.cut(self._cache, [max(length - 1, 0)] * self._batch)
+        self._cache = self._decoder.shorten(self._cache, [max(length - 1, 0)] * self._batch)
         if length:  # the last one is computed again, for its logits
             self._tokens, self._filled = [kept], [length - 1]
             self._waiting = [kept[0, -1:]]
@@ -510,8 +489,7 @@ class Generator:
         where the option past_present_share_buffer is set, else as many as tokens were read.
         """
         outputs, end = [present for _, present in self._model.folder.caches], self._read[1]
-        if len(self._cache["buffers"]) != len(outputs):  # all tokens are read at each step
-            outputs = []
+        outputs = outputs if "buffers" in self._cache else []  # else the cache has the tokens
         logits, ranks = self._model.folder.names["logits"], dict[str, int]()
         if self._beams is not None or self._decoder.is_encoding:
             if name == logits and self._count:
@@ -528,8 +506,9 @@ class Generator:
         self._forget_ahead()
         self._compute()
         buffer = np.asarray(self._cache["buffers"][outputs.index(name)])
-        copies = buffer.shape[1] // self._decoder.heads[0]  # of each head, on several devices
-        filled = self._decoder.filled(buffer[:, ::copies], max(self._filled))[:, :, :end]
+        # Several devices may have copies of a head.
+        heads = buffer[:, :: buffer.shape[1] // self._decoder.networks.heads[0]]
+        filled = self._decoder.filled_rows(heads, max(self._filled))[:, :, :end]
         if not self._options.past_present_share_buffer or self._beams is not None:
             return filled
         rest = self._options.max_length - filled.shape[2]
@@ -572,7 +551,7 @@ class Generator:
             raise refusal("the adapters", "be those of the generator's model", "others")
         self._forget_ahead()
         self._model = adapters.adapted(name)
-        self._decoder, self._held = self._model.decoder, {}
+        self._decoder = self._model.decoder
 
     def set_runtime_option(self, name: str, value: str) -> None:
         """Do nothing: the options are ONNX Runtime's own."""

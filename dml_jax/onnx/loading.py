@@ -38,7 +38,7 @@ from dml_jax.onnx.sizes.bounds import Bounded
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform
-from dml_jax.runtime.weight_store import Storage
+from dml_jax.runtime.weight_store import Storage, WeightStore
 from dml_jax.system.processor import check_process
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
@@ -52,15 +52,15 @@ def load_translators() -> None:
             importlib.import_module(module.name)
 
 
-def load(model: Any, options: NetworkOptions) -> Network:
-    """Return the network of a model, as `load_onnx` says."""
+def load(model: Any, options: NetworkOptions, store: WeightStore | None = None) -> Network:
+    """Return the network of a model, as `load_onnx` says; its weights lie in `store`, if given."""
     check_process()
     if options.precision is not None:
         check_precision(options.precision)
     origin = Origin.of(model, options.folder)
     read = models.read(model, options.shapes, options.names, options.constants, options.folder)
     programs = programs_of(model, read, options)
-    storage, file = Storage(cache=programs), None
+    storage, file = Storage(store or WeightStore(), programs), None
     if programs is not None and (device := default_device()):
         winners = tuning.state() if options.is_tunable else None
         file = programs.record_file(f"start {platform()} {winners}", device)
@@ -86,9 +86,8 @@ def network_of(
 
     It keeps no array of weights in the memory of the host.
     """
-    arrays = storage.store.put([*translated.weights.values()])
-    weights, signature = dict(zip(translated.weights, arrays, strict=True)), translated.signature
-    light = replace(translated, weights={})
+    weights, signature = storage.store.put_named(translated.weights), translated.signature
+    light = replace(translated, weights={})  # or the arrays of the host would stay with the network
     return Network(signature, weights, options, origin, storage, lambda: light, loader)
 
 

@@ -44,7 +44,8 @@ def generator(model: og.Model, **options: Any) -> og.Generator:
 def sent(model: og.Model) -> Counter[str]:
     """The collectives of the program of one token."""
     decoder, rows = model.decoder, 64
-    given = {"held": decoder.held(decoder.network(1, 1, rows)), "cache": decoder.cache(1, rows)}
+    parameters = decoder.network(1, 1, rows).constants
+    given = {"parameters": parameters, "cache": decoder.cache(1, rows)}
     tokens, counts = np.zeros((1, 1), np.int32), np.ones(1, np.int32)
     step = jax.jit(decoder.step, static_argnames="width")
     program = step.lower(**given, tokens=tokens, counts=counts, width=rows).compile()

@@ -457,8 +457,8 @@ FORMATS = {
         (
             "genai/optimum_folders.py",
             "genai/folder.py",
-            "genai/decoder.py",
-            "genai/exported_decoders.py",
+            "genai/decoder_networks.py",
+            "genai/decoder_choice.py",
         ),
     ),
     "adapters": Format(
