@@ -4,6 +4,7 @@ Each program takes over the memory of the cache that it is given: keys and value
 they lie, and a token copies no buffer.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ _CACHE = 1  # the place of the cache among the arguments of a program, whose mem
 _STEP_ON_A_GPU = {"xla_gpu_enable_command_buffer": ""}
 # Of one sequence the long products are no products of matrices to XLA: nothing is to be tuned.
 _OF_ONE_SEQUENCE = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+
+Door = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -60,25 +63,32 @@ class DecoderPrograms:
         decoder: the decoder.
         ahead: how many steps the program of several steps has.
         start: the programs of other processes; None where none are kept.
+        door: returns a context that says what went wrong inside, as `Model.door`.
 
     Attributes:
         built: how many programs were made or read so far.
     """
 
-    def __init__(self, decoder: Decoder, ahead: int, start: CachedStart | None):
-        self._decoder, self._ahead, self.start, self.built = decoder, ahead, start, 0
+    def __init__(self, decoder: Decoder, ahead: int, start: CachedStart | None, door: Door):
+        self._decoder, self._ahead, self.start, self._door = decoder, ahead, start, door
+        self.built = 0
         self._programs = RecentlyUsed[Program](_PROGRAMS)
 
     def empty_cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache: where programs are kept, one of them makes all of it."""
-        if self.start is None:
-            return self._decoder.cache(batch, rows)
+        with self._door():
+            if self.start is None:
+                return self._decoder.cache(batch, rows)
+            name, kept = f"cache {batch} {rows}", self.start.programs
+            function = CompiledFunction(
+                name, lambda nothing: self._decoder.cache(batch, rows), cache=kept
+            )
+            return function.compute_now(())
 
-        def cache(nothing: Any) -> Cache:
-            return self._decoder.cache(batch, rows)
-
-        name = f"cache {batch} {rows}"
-        return CompiledFunction(name, cache, cache=self.start.programs).compute_now(())
+    def encode(self, cache: Cache, source: np.ndarray) -> Cache:
+        """Return what `Decoder.encode` returns."""
+        with self._door():
+            return self._decoder.encode(cache, source)
 
     def step(
         self, cache: Cache, tokens: Any, counts: Any, width: int
@@ -89,8 +99,10 @@ class DecoderPrograms:
         """
         batch, length = tokens.shape
         lengths = self._decoder.lengths(batch, length, rows_of(cache), width, True)
-        program = self._programs.get_or_build(("step", lengths), lambda: self._step(lengths, width))
-        return program(cache, tokens, counts)
+        key = "step", lengths
+        with self._door():
+            program = self._programs.get_or_build(key, lambda: self._step(lengths, width))
+            return program(cache, tokens, counts)
 
     def has_step(self, batch: int, rows: int, width: int) -> bool:
         """Return whether the program of a step of one token is there."""
@@ -117,7 +129,8 @@ class DecoderPrograms:
             return self._program(f"steps {width} {draws} {top_k}", steps, lengths, {})
 
         key = "steps", lengths, draws, top_k
-        return self._programs.get_or_build(key, build)(cache, state, numbers)
+        with self._door():
+            return self._programs.get_or_build(key, build)(cache, state, numbers)
 
     def _program(
         self,
@@ -159,12 +172,13 @@ class DecoderPrograms:
             function = CompiledFunction(f"decode {name}", decode, donate=[_CACHE])
             return Program(Lengths(batch, size, rows, rows), (), decoder.weights, function)
 
-        program = self._programs.get_or_build(("decode", name, batch, size, rows), build)
-        padded = np.pad(tokens, ((0, 0), (0, -length % size)))
-        cache, parts = decoder.cache(batch, rows), list[np.ndarray]()
-        for start in range(0, length, size):
-            result, cache = program(cache, padded[:, start : start + size])
-            parts.append(np.asarray(result))
+        padded, parts = np.pad(tokens, ((0, 0), (0, -length % size))), list[np.ndarray]()
+        with self._door():
+            program = self._programs.get_or_build(("decode", name, batch, size, rows), build)
+            cache = decoder.cache(batch, rows)
+            for start in range(0, length, size):
+                result, cache = program(cache, padded[:, start : start + size])
+                parts.append(np.asarray(result))
         return np.concatenate(parts, 1)[:, :length]
 
     def step_bytes(self, filled: int) -> int:

@@ -4,7 +4,6 @@ import contextlib
 import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,12 +13,11 @@ from dml_jax.errors import Unquoted, bugs_within
 from dml_jax.genai.buffered_decoder import BufferedDecoder
 from dml_jax.genai.cached_start import CachedStart
 from dml_jax.genai.config import Config
-from dml_jax.genai.decoder import Cache, Decoder
+from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.decoder_choice import decoder_of
 from dml_jax.genai.decoder_programs import DecoderPrograms
 from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.lora import Adapter
-from dml_jax.genai.token_blocks import Block, Numbers, State
 from dml_jax.genai.unsupported import MultiModalProcessor, StreamingProcessor
 from dml_jax.onnx.files.external_data import files_of
 from dml_jax.runtime.platform import default_device, platform
@@ -63,7 +61,7 @@ class Model:
         self.config = config if isinstance(config, Config) else Config(config)
         self.folder = self.config.folder
         place = cache_folder() if cache is True else Path(cache) if cache else None
-        with self._door():
+        with self.door():
             decoder = decoder_of(self.folder, keeps_int4, mesh_of(devices))
             start = None if place is None else _start_of(decoder, place)
             self.ahead = ahead or _steps_of(decoder, start)
@@ -71,11 +69,11 @@ class Model:
 
     def _adopt(self, decoder: Decoder, start: CachedStart | None) -> None:
         self.decoder = decoder
-        self.programs = DecoderPrograms(decoder, self.ahead, start)
+        self.programs = DecoderPrograms(decoder, self.ahead, start, self.door)
         _ = decoder.note  # says what devices cannot divide
 
     @contextlib.contextmanager
-    def _door(self) -> Iterator[None]:
+    def door(self) -> Iterator[None]:
         """Raise faults inside as `GenAIError`, and bugs as `InternalError` of this folder."""
         with raised(), bugs_within(f"the folder '{self.folder.path}'"):
             try:
@@ -94,51 +92,13 @@ class Model:
         """Return the name of the device that JAX computes on."""
         return _DEVICES.get(platform(), platform())
 
-    def empty_cache(self, batch: int, rows: int) -> Cache:
-        """Return an empty cache of `batch` sequences of at most `rows` tokens."""
-        with self._door():
-            return self.programs.empty_cache(batch, rows)
-
-    def encode(self, cache: Cache, source: np.ndarray) -> Cache:
-        """Return an empty cache with what the encoder makes of tokens or features."""
-        with self._door():
-            return self.decoder.encode(cache, source)
-
-    def step(
-        self, cache: Cache, tokens: Any, counts: Any, width: int
-    ) -> tuple[jax.Array, jax.Array, Cache]:
-        """Return the logits, the most likely tokens [batch, 1], and the cache after tokens.
-
-        The arguments are those of `Decoder.step`; the memory of the cache is taken over.
-        """
-        with self._door():
-            return self.programs.step(cache, tokens, counts, width)
-
-    def steps(
-        self, cache: Cache, state: State, numbers: Numbers, width: int, draws: bool, top_k: int
-    ) -> tuple[Block, Cache, State]:
-        """Return what `steps_of` returns of `ahead` steps; the memory of the cache is taken over.
-
-        Weights are those of the decoder; the arguments are those of `steps_of`.
-        """
-        with self._door():
-            return self.programs.steps(cache, state, numbers, width, draws, top_k)
-
-    def output(self, name: str, tokens: np.ndarray, rows: int) -> np.ndarray:
-        """Return an output of the network of each token of sequences from their start.
-
-        The arguments and the result are those of `DecoderPrograms.output`.
-        """
-        with self._door():
-            return self.programs.output(name, tokens, rows)
-
     def adapted(self, adapter: Adapter) -> "Model":
         """Return the model with an adapter, whose weights are among those of its decoder.
 
         Both models have the other weights in common.
         """
         other = copy.copy(self)
-        with self._door():
+        with self.door():
             if self.programs.start is not None:
                 self.programs.start.wait()  # the weights that a thread reads are common ones too
             other.folder = self.folder.having(adapter.applied())

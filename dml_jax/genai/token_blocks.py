@@ -1,4 +1,4 @@
-"""Tokens ahead: several steps of a decoder as one program, which a device gets in one launch.
+"""Blocks of tokens: several steps of a decoder as one program, which a device gets in one launch.
 
 A host needs longer to launch the kernels of a step than a GPU to run them. A program of several
 steps is a loop; XLA makes a CUDA graph of the loop's body, once for all turns.
