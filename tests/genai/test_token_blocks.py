@@ -148,6 +148,6 @@ def test_no_turn_copies_a_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(CompiledFunction, "__call__", compiled)
     made.generate_next_token()
     made.generate_next_token()
-    sizes = ",".join(map(str, made._cache["buffers"][0].shape))
+    sizes = ",".join(map(str, made._runner.cache["buffers"][0].shape))
     assert f"[{sizes}]" in texts[0] and "while(" in texts[0]
     assert not re.findall(rf"\[{sizes}\]\S* copy\(", texts[0])
