@@ -32,7 +32,7 @@ from dml_jax.onnx.translators.subgraphs import (
 @inlines("If")
 def branch(site: Site) -> Results:
     """Translate an If: one branch where its condition is known at load, else both."""
-    translation, condition = site.translation, site.given(0)
+    translation, condition = site.translation, site.get(0)
     if condition is None:
         raise refused("cond", "be given", Unquoted("nothing"))
     expect_single("cond", condition.type, "BOOL")

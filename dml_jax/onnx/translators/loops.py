@@ -45,7 +45,7 @@ def loop(site: Site) -> Results:
     One whose number of turns is known at load is a scan, or written out: where that is short, or
     where sizes change from turn to turn. Another one is a while_loop.
     """
-    trips, condition, carried = site.given(0), site.given(1), [*site.inputs[2:]]
+    trips, condition, carried = site.get(0), site.get(1), [*site.inputs[2:]]
     if None in carried:
         raise refused(f"v_initial {carried.index(None)}", "be given", Unquoted("nothing"))
     for field, given, name in (("M", trips, "INT64"), ("cond", condition, "BOOL")):

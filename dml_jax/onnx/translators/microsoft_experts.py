@@ -43,7 +43,7 @@ def _quantized_experts(node: Node) -> Expression:
     node.expect(kind == "int", "quant_type", "be 'int'", kind)
     places = {1: (2, 3, 11), 2: (5, 6, 12), 3: (8, 9, 13)}
     weights = {k: _quantized(node, k, *indices) for k, indices in places.items()}
-    return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.given(14))
+    return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.get(14))
 
 
 def _plain(node: Node, index: int) -> Weight:
