@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
 from dml_jax.onnx.cache_key import digest_of
+from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.external_data import Folder, files_of
+from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
@@ -79,7 +82,6 @@ class InferenceSession:
         self._profile = Profile(prefix, provider) if options.enable_profiling else None
         self._profile_start = self._profile.start_time_ns if self._profile else 0
         self._source = _source(path_or_bytes, options)
-        self._source.is_quick = options.is_quick
         graph = self._source.proto.graph
         names, denoted = options.sizes_by_name, options.sizes_by_denotation
         defaults = {t.name: t for t in graph.initializer}
@@ -270,7 +272,6 @@ def _source(model: Any, options: SessionOptions) -> Source:
         text = f"expected the path of a model or its bytes, got {type(model).__name__}"
         cure = " (onnx_model.SerializeToString() gives the bytes)"
         raise TypeError(text + cure * isinstance(model, onnx.ModelProto))
-    folder = None
     if isinstance(model, bytes):
         data, where = model, "the bytes"
         path = Path(options.entries.get(_FOLDER_ENTRY, "."))
@@ -291,24 +292,23 @@ def _source(model: Any, options: SessionOptions) -> Source:
     if not data:
         raise errors.InvalidArgument(f"expected {where} to hold a graph, got nothing")
     with raised_as(errors.InvalidProtobuf):
-        source = Source.parsed(data, folder)
-    if not source.proto.HasField("graph"):
+        proto, places = models.parsed(data, is_whole=False)
+        folder = replace(folder, large=places.large)
+    if not proto.HasField("graph"):
         raise errors.InvalidArgument(f"expected {where} to hold a graph, got none")
+    networks = NetworkOptions(tuned=False, is_quick_first=options.is_quick)
     with raised_as(errors.Fail):
-        if source.proto.ir_version > onnx.IR_VERSION:
+        if proto.ir_version > onnx.IR_VERSION:
             rule = f"be at most {onnx.IR_VERSION}"
-            where = "the IR version of the model"
-            raise DmlError([Fault("", where, rule, source.proto.ir_version)])
-        arrays, source.cache = options.arrays(source.proto), options.cache
-        if source.cache is not None:
-            source.digest = digest_of(data, arrays, files_of(source.proto, source.folder))
-        source.read(arrays)
+            raise DmlError([Fault("", "the IR version of the model", rule, proto.ir_version)])
+        arrays, cache = options.arrays(proto), options.cache
+        digest = digest_of(data, arrays, files_of(proto, folder)) if cache is not None else ""
+        source = Source.read(proto, folder, arrays, networks, cache, digest)
     with raised_as(errors.InvalidArgument):
         raise_if(undefined(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
-    source.host = HostNodes(source)
-    return source
+    return replace(source, host=HostNodes(source))
 
 
 def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:

@@ -42,7 +42,7 @@ def stage_of(source: Source, task: Task, before: Stage | None = None) -> Stage:
     """
     device = default_device()
     if source.cache is None or device is None:
-        return _StageBuilder(source, task).build(None)
+        return _StageBuilder(source, task).build()
     # The nodes of a later stage follow from the stage before it: its key says all of them, also
     # those that an If left.
     cache = before.cache if before is not None else None
@@ -129,20 +129,19 @@ class _StageBuilder:
         self._refused: dict[str, Sequence[Fault]] = {}
         self._known, self._lists = dict[str, np.ndarray](), dict[str, int]()
 
-    def build(self, cache: ProgramCache | None, file: Path | None = None) -> Stage:
-        """Return the stage; the arguments are those of `make_stage`."""
+    def build(self, cache: ProgramCache | None = None, file: Path | None = None) -> Stage:
+        """Return the stage; `cache` and `file` are where it is to be recorded."""
         source, task = self._source, self._task
         inputs = self._put_values()
         self._translate()
-        outputs = self._outputs()
-        network = None
+        outputs, network = self._outputs(), None
         if outputs:
             inputs = {name: kind for name, kind in inputs.items() if not kind.is_empty}
             translated = translated_of(self._translation, inputs, outputs)
             storage, origin = Storage(source.store, cache), Origin(source.proto)
             network = network_of(translated, source.options, origin, storage, load)
-            # A record has the names of weights. Another process finds these among the initializers
-            # of the file, not arrays that the translation made of them.
+            # A record has the names of weights. Another process finds these among the
+            # initializers of the file, not arrays that the translation made of them.
             known = source.initializers
             if any(x is not known.get(n, (None,))[0] for n, x in translated.weights.items()):
                 file = None
