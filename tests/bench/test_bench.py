@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner, Result
 from forms import compiled_soon
@@ -412,7 +413,6 @@ def test_the_roof_is_the_lower_limit():
 @pytest.mark.parametrize("peak", [0.0, 8.0])
 def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The chart's axis is the number of the table, though the copy beside a cell was slow."""
-    pytest.importorskip("matplotlib")
     from matplotlib.axes import Axes
 
     draw, dots = Axes.scatter, []
@@ -434,7 +434,6 @@ def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.
 
 def test_names_beside_dots_cover_nothing():
     """Neither each other, nor a dot, though the dots lie close together."""
-    pytest.importorskip("matplotlib")
     from matplotlib.text import Text
 
     rows = [
@@ -756,7 +755,6 @@ def test_a_model_s_dispatchables_are_measured(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two equal products with a Relu behind each."""
-    onnx = pytest.importorskip("onnx")
     from onnx import helper, numpy_helper
 
     weights = [np.eye(64, dtype=np.float32) * k for k in (2, 3)]
@@ -804,7 +802,6 @@ def test_a_profile_says_which_kernel_computes_a_node(network: Path, tmp_path: Pa
 
 def test_nodes_have_the_names_of_the_file(tmp_path: Path):
     """Also after rewrites, and where a function or a weight that is read late makes the nodes."""
-    onnx: Any = pytest.importorskip("onnx")
     node, opsets = onnx.helper.make_node, [onnx.helper.make_opsetid("", 17)]
     body = [node("Mul", ["a", "a"], ["t"], name="inner"), node("Neg", ["t"], ["b"])]
     function = onnx.helper.make_function("l", "Own", ["a"], ["b"], body, opsets)
@@ -969,7 +966,6 @@ def test_arguments_are_those_of_jit():
 
 def test_the_roof_of_a_network_is_that_of_its_products(tmp_path: Path, monkeypatch: Any):
     """A language model's first input has integers."""
-    onnx: Any = pytest.importorskip("onnx")
     monkeypatch.setattr(limits, "MULTIPLIED", 64)
     weights = np.ones((64, 64), np.float32)
     nodes = [

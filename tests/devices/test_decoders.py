@@ -9,10 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 from click.testing import CliRunner
 from devices.test_sharding import KINDS
 from language_folders import Reference, write_folder

@@ -3,13 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
-import jax
 from click.testing import CliRunner
 from language_folders import Reference, write_folder
 

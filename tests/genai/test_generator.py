@@ -13,10 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 from click.testing import CliRunner
 from language_folders import CONTEXT, END, VOCABULARY, Reference, program_count, write_folder
 from tokenizers import Tokenizer as Tokens

@@ -8,9 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
 from language_folders import Reference, program_count, write_folder
 from nightly import NIGHTLY
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 
 import dml_jax
@@ -159,7 +160,6 @@ def test_what_is_computed_within_a_trace_is_no_tracer():
 
 
 def test_a_network_stays_as_it_is():
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     head = "<ir_version: 9, opset_import: ['' : 17]> g (float[2] x) => (float[2] y)"
     text = head + " <float[2] w = {1, 2}> { y = Mul (x, w) }"
     network = dml_jax.load_onnx(onnx.parser.parse_model(text.replace("'", '"')))

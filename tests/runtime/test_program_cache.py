@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import floats, model_of, node
 from click.testing import CliRunner
-from onnx_models import floats, model_of, node
 
 import dml_jax
 from dml_jax import load_onnx, onnxruntime

@@ -5,12 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
+from build import floats, refusal, runtime, single
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import floats, refusal, runtime, single
 
 from dml_jax import DmlError, load_onnx
 
