@@ -24,6 +24,7 @@ from dml_jax.errors import (
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.lowering.precision import check_precision
 from dml_jax.onnx import fallbacks, translators
+from dml_jax.onnx.array_checks import bounds_of
 from dml_jax.onnx.cache_key import programs_of
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.model import Model
@@ -33,7 +34,7 @@ from dml_jax.onnx.network import Network, NetworkRecord, Translated
 from dml_jax.onnx.nodes.number_limits import turns_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.signature import Signature, bounds_of
+from dml_jax.onnx.signature import Signature
 from dml_jax.onnx.sizes.bounds import Bounded
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.runtime import tuning

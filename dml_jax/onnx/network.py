@@ -15,12 +15,13 @@ from dml_jax.graph import Graph
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
+from dml_jax.onnx.array_checks import unchanged
 from dml_jax.onnx.files.saving import Origin, save
 from dml_jax.onnx.nodes.number_limits import WORST, kind_of
 from dml_jax.onnx.nodes.values import outer
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.reports import Reported
-from dml_jax.onnx.signature import Signature, unchanged
+from dml_jax.onnx.signature import Signature
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
 from dml_jax.rewrite import rewritten
 from dml_jax.rewrite.branch_weights import hoisted
