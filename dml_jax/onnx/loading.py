@@ -30,13 +30,14 @@ from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.model import Model
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.types import COUNT, Type
-from dml_jax.onnx.network import Network, NetworkRecord, Translated
+from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.number_limits import turns_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signature
 from dml_jax.onnx.sizes.bounds import Bounded
 from dml_jax.onnx.translate.translation import Translation
+from dml_jax.onnx.translated import NetworkRecord, Translated
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform
 from dml_jax.runtime.weight_store import Storage, WeightStore
@@ -56,6 +57,7 @@ def load_translators() -> None:
 def load(model: Any, options: NetworkOptions, store: WeightStore | None = None) -> Network:
     """Return the network of a model, as `load_onnx` says; its weights lie in `store`, if given."""
     check_process()
+    _ = options.rewrites_on(platform())  # which refuses a layout that is none
     if options.precision is not None:
         check_precision(options.precision)
     origin = Origin.of(model, options.folder)
@@ -70,10 +72,15 @@ def load(model: Any, options: NetworkOptions, store: WeightStore | None = None) 
             return _started(record, model, read, options, origin, storage)
     translated, is_file = _translated(read, options)
     network = network_of(translated, options, origin, storage, load)
-    _ = network.executable.planned  # so that loading says what is wrong with an option
     if programs is not None and file is not None and is_file:
-        programs.write_record(file, network.recorded())
+        programs.write_record(file, record_of(network))
     return network
+
+
+def record_of(network: Network) -> NetworkRecord:
+    """Return what another process needs to start a network."""
+    start = network.executable.start
+    return NetworkRecord.of(network.signature, [*network.weights], start)
 
 
 def network_of(
@@ -156,8 +163,9 @@ def _started(
     held = {tensor.name: tensor for tensor in read.proto.graph.initializer}
     arrays = storage.store.put([read.array(held[name]) for name in record.weights])
     weights = dict(zip(record.weights, arrays, strict=True))
-    made = record.signature, weights, options, origin, storage, functools.cache(translated), load
-    return Network(*made, record)
+    translate = functools.cache(translated)
+    start = record.start_of(translate, options)
+    return Network(record.signature, weights, options, origin, storage, translate, load, start)
 
 
 def _translated(read: Model, options: NetworkOptions) -> tuple[Translated, bool]:

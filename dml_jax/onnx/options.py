@@ -71,7 +71,7 @@ class NetworkOptions:
         is_free = self.layout is None and self.rewrites is None
         return self.tuned and self.prepare and is_free
 
-    def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
+    def rewrites_on(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
         """Return the rewrites for a platform. Raises `DmlError` for another layout."""
         from dml_jax.rewrite import (
             ATTENTIONS,

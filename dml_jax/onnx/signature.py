@@ -12,7 +12,8 @@ from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, raise_if
 from dml_jax.onnx.array_checks import fitted, type_of
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.nodes.number_limits import WORST, Limit, faults_of, poisoned
+from dml_jax.onnx.nodes.number_limits import WORST, Limit, faults_of, kind_of, poisoned
+from dml_jax.onnx.nodes.values import outer
 from dml_jax.operator.call import Bindable, BindPoint
 
 
@@ -129,6 +130,29 @@ class Signature:
         expect.check()
         return given
 
+    def by_name(self, results: Sequence[Any]) -> dict[str, Any]:
+        """Return the results of the graph by name, as ONNX has them."""
+        kinds = {**self.results, **({WORST: kind_of(self.checks)} if self.checks else {})}
+        pairs = zip(kinds.items(), results, strict=True)
+        return {name: outer(array, kind) for (name, kind), array in pairs}
+
+    def within(self, results: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs among results.
+
+        Raises `DmlError` where a number of them or of the inputs lies beyond its limits. Where JAX
+        traces, the outputs hold no answer then.
+        """
+        given = {**inputs, **results}
+        named = [(name, [limit]) for name, limit in self.limits]
+        named.append((WORST, [*self.checks]))
+        looked = [(given[name], limits) for name, limits in named if name in given]
+        outputs = {name: results[name] for name in self.results}  # jax.jit sorts the names
+        if looked and any(isinstance(x, Tracer) for x in outputs.values()):
+            counts = (count for _, count in self.counted.values())
+            return poisoned(outputs, looked, [*(name for name, _ in self.limits), *counts])
+        raise_if(faults_of(looked))
+        return outputs
+
     def _fitted(self, expect: Expect, inputs: Any) -> dict[str, Any]:
         return fitted(expect, "input", inputs, self.inputs, self.defaults, self._cure)
 
@@ -220,23 +244,6 @@ class Signed(Bindable):
                 raise DmlError([Fault("", f"the output '{name}'", rule, size)])
             found[name] = full.take(range(size), axis)
         return found
-
-    def within(self, results: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs among results.
-
-        Raises `DmlError` where a number of them or of the inputs lies beyond its limits. Where JAX
-        traces, the outputs hold no answer then.
-        """
-        signature, given = self.signature, {**inputs, **results}
-        named = [(name, [limit]) for name, limit in signature.limits]
-        named.append((WORST, [*signature.checks]))
-        looked = [(given[name], limits) for name, limits in named if name in given]
-        outputs = {name: results[name] for name in signature.results}  # jax.jit sorts the names
-        if looked and any(isinstance(x, Tracer) for x in outputs.values()):
-            counts = (count for _, count in self.counted.values())
-            return poisoned(outputs, looked, [*(name for name, _ in signature.limits), *counts])
-        raise_if(faults_of(looked))
-        return outputs
 
     @functools.cached_property
     def without_memory(self) -> set[str]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -85,7 +85,7 @@ class Stage:
             inputs = {name: _value_of(values, name) for name in network.inputs}
             outputs = network.executable(network.weights, inputs)
             # Counts are known from here on: the next stage has the sizes themselves.
-            results = network.without_padding(network.within(outputs, inputs))
+            results = network.without_padding(network.signature.within(outputs, inputs))
         for name, count in self.lists.items():
             values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
         values |= results

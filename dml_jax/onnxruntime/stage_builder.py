@@ -14,11 +14,12 @@ from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.files.saving import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.loading import load, network_of, translated_of
-from dml_jax.onnx.network import Network, NetworkRecord, Translated
+from dml_jax.onnx.loading import load, network_of, record_of, translated_of
+from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.translate.translation import Translation
+from dml_jax.onnx.translated import NetworkRecord, Translated
 from dml_jax.onnxruntime.decided_branches import decided
 from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.stage import Stage, Task
@@ -90,7 +91,8 @@ def _recorded_network(
     arrays = storage.store.put([source.initializers[name][0] for name in record.weights])
     return Network(
         *(record.signature, dict(zip(record.weights, arrays, strict=True))),
-        *(source.options, Origin(source.proto), storage, translated, load, record),
+        *(source.options, Origin(source.proto), storage, translated, load),
+        record.start_of(translated, source.options),
     )
 
 
@@ -111,7 +113,7 @@ def write_record(stage: Stage) -> None:
         **{name: getattr(stage, name) for name in _SAME_IN_RECORD},
         "host": [(listed(nodes), faults) for nodes, faults in stage.host],
         "remaining": listed(stage.remaining),
-        "network": stage.network and stage.network.recorded(),
+        "network": stage.network and record_of(stage.network),
     }
     stage.cache.write_record(stage.record_file, record)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from dml_jax.lowering.windows import Window
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.rewrite import ChannelsLast, rewritten
 from dml_jax.runtime.compiler_options import TRITON, YNNPACK, by_rule_of_gpu
-from dml_jax.runtime.executable import Choice
+from dml_jax.runtime.executable import Choice, Start
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -222,7 +223,7 @@ def test_a_gpu_has_channels_last_where_its_products_are_rounded(
     h = dml_jax.convolution(*given)
     y = dml_jax.convolution(h, builder.constant(np.ones((8, 8, 3, 3), w.dtype)))
     graph = builder.build({"y": y})
-    _, counts = rewritten(graph, NetworkOptions(**options).made_by("gpu"))
+    _, counts = rewritten(graph, NetworkOptions(**options).rewrites_on("gpu"))
     assert bool(counts.get(LAST)) == is_laid_out
 
 
@@ -415,7 +416,7 @@ def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
     network, _ = tuned
     x = np.ones((1, 16, 6, 6), np.float32)
     choice = Choice("file", {"xla_no_such_option": True})
-    other = network.replace(planned=network.planned(choice))
+    other = replace(network, start=Start(choice))
     np.testing.assert_allclose(other(x)["y"], network(x)["y"], atol=1e-5)
     np.testing.assert_allclose(dml_jax.compile(other)(x), network(x)["y"], atol=1e-5)
 

@@ -446,7 +446,7 @@ def test_other_products_and_softmaxes_stay(options: dict[str, Any]):
 
 
 def test_attentions_are_for_a_gpu():
-    of_platforms = {name: NetworkOptions().made_by(name) for name in ("cpu", "gpu", "tpu")}
+    of_platforms = {name: NetworkOptions().rewrites_on(name) for name in ("cpu", "gpu", "tpu")}
     assert [name for name, made in of_platforms.items() if ATTENTIONS in made] == ["gpu"]
 
 

@@ -15,7 +15,7 @@ import pytest
 import dml_jax
 from dml_jax import Graph, GraphBuilder, TensorDesc
 from dml_jax.runtime.compiled_function import CompiledFunction
-from dml_jax.runtime.executable import Choice, Executable, Planned
+from dml_jax.runtime.executable import Choice, Executable, Planned, Start
 from dml_jax.runtime.plan import Plan
 from dml_jax.runtime.program_cache import ProgramCache
 from dml_jax.runtime.weight_store import Storage, WeightStore
@@ -72,7 +72,7 @@ def executable(graph: Graph, storage: Storage) -> Executable:
     def planned(choice: Choice) -> Planned:
         return Planned(Plan.of(graph, ["w"], 1), {}, {})
 
-    return Executable(planned, lambda plan, *given: plan.call(*given), storage, Choice())
+    return Executable(planned, lambda plan, *given: plan.call(*given), storage, Start(Choice()))
 
 
 def test_executables_of_one_store_hold_an_array_once():

@@ -76,7 +76,7 @@ def test_a_second_load_reads_what_the_first_has_compiled(tmp_path: Path):
 
 
 def is_translated(network: Any) -> bool:
-    return network.record is None or network.translated.cache_info().currsize > 0
+    return network.start is None or network.translated.cache_info().currsize > 0
 
 
 @pytest.mark.parametrize(
