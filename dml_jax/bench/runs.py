@@ -1,6 +1,8 @@
 """Runs: cells measured in this process, or in several processes one after the other."""
 
+import contextlib
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from dml_jax.bench.measure import Bench
 from dml_jax.bench.rows import Results, Row
 from dml_jax.errors import UNSAID, DmlError, Fault, Sentence
 
+SAVED = 2.0  # seconds after which a run is written again
 MOST_PROCESSES = 25  # of a cell that is measured until its interval is narrow
 WRONG_USAGE = 2  # the status of a command whose words are wrong
 
@@ -43,6 +46,29 @@ def here(
         results.add(row)
         results.complete += 1
         yield row
+
+
+def take(
+    rows: Generator[Row, None, None],
+    seconds: float,
+    save: Callable[[], Any],
+    is_left: Callable[[], bool],
+) -> bool:
+    """Take rows to their end, or until `seconds` are over; return whether time was up.
+
+    `save` is called after the first row, and then at most each `SAVED` seconds. `is_left` says
+    whether there is a further cell.
+    """
+    begin, saved = time.monotonic(), -math.inf
+    with contextlib.closing(rows):
+        for _ in rows:
+            now = time.monotonic()
+            if now - saved > SAVED:
+                save()
+                saved = now
+            if now - begin > seconds and is_left():
+                return True
+    return False
 
 
 def child(

@@ -30,7 +30,18 @@ from kernel_shares import REST, kinds_of, shares, shares_of
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
-from dml_jax.bench import compare, expressions, html, limits, measure, memory, peers, report, runs
+from dml_jax.bench import (
+    charts,
+    compare,
+    expressions,
+    html,
+    limits,
+    measure,
+    memory,
+    peers,
+    report,
+    runs,
+)
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.measure import Bench
 from dml_jax.bench.measured_functions import Plain, type_name
@@ -384,11 +395,11 @@ def test_no_column_of_a_wide_table_is_cut_off(capsys: pytest.CaptureFixture[str]
     peers = ("jnp", "numpy", "torch", "torch.compile", "onnxruntime", "cupy")
     seconds = {name: [1.0] for name in ("donated", "allocated", "copy", *peers)}
     wide = replace(row(), seconds=seconds)
-    tabled = report.tabled([wide], False)
-    _print(report.rich_table(*tabled), report.COLUMNS)
+    table = report.table_of([wide])
+    _print(table)
     head, texts = capsys.readouterr().out.splitlines()
-    assert head.split() == " ".join(tabled[0]).split()
-    assert texts.split() == " ".join(tabled[1][0]).split()
+    assert head.split() == " ".join(table.head).split()
+    assert texts.split() == " ".join(table.rows[0]).split()
 
 
 def test_small_cells_are_not_summed_up():
@@ -425,8 +436,9 @@ def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.
         return draw(self, x, y, **options)
 
     monkeypatch.setattr(Axes, "scatter", seen)
-    report.draw("", both, tmp_path / "x.svg")
-    head, texts = report.tabled(both)
+    charts.draw("", both, tmp_path / "x.svg")
+    table = report.table_of(both)
+    head, texts = table.head, table.rows
     column = [float(text[head.index("GFLOP/s" if peak else "Of copy")]) for text in texts]
     places = [y if peak else x for x, y in dots]
     assert places == pytest.approx(column, rel=0.01)
@@ -440,7 +452,7 @@ def test_names_beside_dots_cover_nothing():
         replace(row(1 + k / 50, operations=1e9, peak=1e10), name=f"{k}", operator=f"GATHER_ND_{k}")
         for k in range(40)
     ]
-    figure = report.chart("", rows)
+    figure = charts.chart("", rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     boxes = [Text.get_window_extent(text) for text in axes.texts]
@@ -561,7 +573,8 @@ def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
 def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
     seconds = iter(range(0, 1000, 7))
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
+    for name in ("dml_jax.cli.bench", "dml_jax.bench.runs"):
+        monkeypatch.setattr(sys.modules[name], "time", clock)
     result = bench("--quick", *QUICK)
     assert result.exit_code == 0, result.output
     assert re.search(r"Time is up; not complete: \d of \d cells", result.stderr)
@@ -829,9 +842,10 @@ def test_nodes_have_the_names_of_the_file(tmp_path: Path):
     result = bench("--network", str(path), "--seconds", "0.001", "--json")
     rows = [Row.from_json(cell) for cell in json.loads(result.stdout)["cells"]]
     assert {name for row in rows for name in row.nodes} - {"weights"} == named
-    _, texts = report.tabled(rows)
+    texts = report.table_of(rows).rows
     assert any(text[0] == "CONVOLUTION [1,4,8,8] [4,4,3,3] stem" for text in texts)
-    assert replace(rows[0], nodes=["a", "b", "c"]).labelled.endswith(" a +2")
+    of_nodes = replace(rows[0], nodes=["a", "b", "c"])
+    assert report.table_of([of_nodes]).rows[0][0].endswith(" a +2")
 
 
 def test_a_node_stands_in_one_kernel():
