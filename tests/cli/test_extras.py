@@ -146,6 +146,8 @@ def test_the_command_names_packages_of_the_extra():
 
 
 def test_the_command_leaves_out_packages_that_are_there(monkeypatch: pytest.MonkeyPatch):
+    if not list(metadata.distributions(name="dml-jax")):
+        pytest.skip("the package is on the path, and not installed")
     known = metadata.version
 
     def version(name: str) -> str:
