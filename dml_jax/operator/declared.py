@@ -37,6 +37,10 @@ class Declared(Descriptor, Bindable):
     formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
+    # Whether its dimensions may come in any order: `axis`, `axes` and lists of all dimensions say
+    # which one is meant.
+    takes_any_axes: ClassVar[bool] = False
+    takes_channels_last: ClassVar[bool] = False  # whether `lower` takes the layout "NHWC"
     sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
     arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
     only: ClassVar[Sequence[str]] = ()  # those of `arguments` that must be the class's own value

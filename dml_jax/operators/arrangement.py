@@ -30,6 +30,7 @@ class Split(Operator, op="SPLIT"):
     Source: DML_SPLIT_OPERATOR_DESC.
     """
 
+    takes_any_axes = True
     arguments = ("output_axis_sizes",)
 
     @classmethod
@@ -79,6 +80,8 @@ class Join(Operator, op="JOIN"):
 
     Source: DML_JOIN_OPERATOR_DESC.
     """
+
+    takes_any_axes = True
 
     def expected_sizes(self) -> dict[str, Sequence[int]]:
         sizes = list(self.input_tensors[0].sizes)

@@ -114,6 +114,8 @@ class Reduce(_OverAxes, op="REDUCE"):
     Source: DML_REDUCE_OPERATOR_DESC.
     """
 
+    takes_any_axes = True
+
     @property
     def _which(self):
         return self.function
