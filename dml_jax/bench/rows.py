@@ -306,7 +306,9 @@ def _clocks(device: Any) -> dict[str, Any]:
     """Return clocks, power and throttling of an NVIDIA device, where nvidia-ml-py is installed."""
     try:
         import pynvml as nvml  # pyright: ignore[reportMissingImports]
-
+    except ImportError:
+        return {}
+    try:
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
         slowed = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
@@ -319,7 +321,7 @@ def _clocks(device: Any) -> dict[str, Any]:
             "celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "throttled": bool(slowed & ~idle),
         }
-    except Exception:  # without the package or its rights there are no clocks
+    except nvml.NVMLError:  # the driver is missing, or the user may not ask it
         return {}
 
 

@@ -39,7 +39,9 @@ def here(
         tell(number, len(cells), cell.name)
         try:
             (row,) = bench.run([cell])
-        except Exception as error:  # the other cells are still worth having
+        except Exception as error:
+            # XLA and JAX have no common class of errors. A run has hundreds of cells, and one that
+            # they refuse (a type without a kernel, too little memory) must not end it.
             lines = str(error).splitlines() or [type(error).__name__]
             results.failed[cell.name] = lines[0][:200]
             continue
@@ -151,14 +153,16 @@ def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str
         known.write(json.dumps([*skipped]))
         known.seek(0)
         pipes: dict[str, Any] = {"stdin": known, "stdout": subprocess.PIPE, "stderr": errors}
-        with subprocess.Popen(command, **pipes, text=True) as process:
-            try:
-                for line in process.stdout or ():
-                    if line.startswith("{"):
-                        yield from json.loads(line).items()
-            except BaseException:  # interrupted, or the reader has had enough
-                process.kill()
-                raise
+        with (
+            subprocess.Popen(command, **pipes, text=True) as process,
+            contextlib.ExitStack() as early,
+        ):
+            # At an interrupt, or without a reader, the process ends before anybody waits for it.
+            early.callback(process.kill)
+            for line in process.stdout or ():
+                if line.startswith("{"):
+                    yield from json.loads(line).items()
+            early.pop_all()
         if process.returncode:
             errors.seek(0)
             words = errors.read().strip().splitlines()
