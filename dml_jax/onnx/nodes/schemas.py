@@ -194,13 +194,16 @@ def output_types(
     made = [Type.of(kind) for kind in found.values()]
     if weights and not all(kind and kind.shape is not None for kind in made):
         found = inferred({**data, **weights})  # their elements stay as they are from here on
-    types = [Type.of(found.get(name)) for name in proto.output]
-    for name, kind in zip(proto.output, types, strict=True):
-        if name in found and kind is None:
-            what = found[name].WhichOneof("value") or "no type"
-            rule = "be a tensor"
-            raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
-    return types
+    return [_tensor_type(name, found.get(name)) for name in proto.output]
+
+
+def _tensor_type(name: str, kind: onnx.TypeProto | None) -> Type | None:
+    """Return the inferred type of an output. Raises `DmlError` where it is no tensor's."""
+    found = Type.of(kind)
+    if kind is not None and found is None:
+        what = Unquoted(kind.WhichOneof("value") or "no type")
+        raise DmlError([Fault("", f"the output '{name}'", "be a tensor", what)])
+    return found
 
 
 def check_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
