@@ -125,7 +125,8 @@ def save_onnx(
     where a value does not fit, or a file cannot be read or written.
     """
     _need_onnx()
-    from dml_jax.onnx.files.saving import Origin, save
+    from dml_jax.onnx.files.model import Origin
+    from dml_jax.onnx.files.saving import save
 
     return save(Origin.of(model), path, weights, dtype)
 

@@ -15,7 +15,8 @@ from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
 from dml_jax.onnx.array_checks import unchanged
-from dml_jax.onnx.files.saving import Origin, save
+from dml_jax.onnx.files.model import Origin
+from dml_jax.onnx.files.saving import save
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.reports import Reported
 from dml_jax.onnx.signature import Signature

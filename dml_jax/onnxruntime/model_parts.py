@@ -22,9 +22,9 @@ from dml_jax.onnx.files.inlined_calls import written_out
 from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.topology import needed, repeated, within
 from dml_jax.onnx.files.types import dense
-from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.nodes.schemas import check_attributes, schema_of
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.translate.model_graph import load_translators
 from dml_jax.runtime.weight_store import WeightStore
 
 # Bytes of an initializer from which sizes may follow: ONNX's inference reads it in the proto. The

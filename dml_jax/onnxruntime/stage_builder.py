@@ -11,13 +11,14 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence, raise_if
-from dml_jax.onnx.files.saving import Origin
+from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.loading import load, network_of, record_of, translated_of
+from dml_jax.onnx.loading import load, network_of, record_of
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
+from dml_jax.onnx.translate.model_graph import translated_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnx.translated import NetworkRecord, Translated
 from dml_jax.onnxruntime.decided_branches import decided

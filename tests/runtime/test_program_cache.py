@@ -427,9 +427,9 @@ def test_the_command_line_keeps_programs(tmp_path: Path, monkeypatch: pytest.Mon
 
     without = run("--no-cache")
     assert (without["cache"], (tmp_path / "kept").exists()) == (None, False)
-    first, translate = run(), loading._translated
+    first, translate = run(), loading._translate
     translated = list[Any]()
-    monkeypatch.setattr(loading, "_translated", lambda *a: translated.append(a) or translate(*a))
+    monkeypatch.setattr(loading, "_translate", lambda *a: translated.append(a) or translate(*a))
     second = run()
     assert not translated
     assert first["cache"]["written"] == second["cache"]["read"] > 0

@@ -57,6 +57,25 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
     return schema.since_version, schema
 
 
+def resolve(
+    proto: onnx.NodeProto, record: OpType, inputs: Sequence[Tensor | None], opsets: Opsets
+) -> tuple[int, defs.OpSchema | None]:
+    """Return the version of its op type that a node means, and the schema; the node is checked.
+
+    Raises `DmlError` where the schema refuses an attribute, or the rank or type of an input. Names
+    of inputs and sizes of outputs are checked by ONNX's inference (`output_types`), before which
+    these come: it ends the process for some values of attributes.
+    """
+    version, schema = schema_of(domain_of(proto.domain), proto.op_type, opsets)
+    check_attributes(proto, schema)
+    if schema is not None:
+        check_inference(proto)
+        _check_lists(record, schema, inputs)
+        if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
+            _check_types(schema, inputs)
+    return version, schema
+
+
 def _before(domain: str, op_type: str, version: int) -> tuple[int, defs.OpSchema | None]:
     """Return what `schema_of` does of an op type that ONNX defines later, or never.
 
@@ -71,7 +90,7 @@ def _before(domain: str, op_type: str, version: int) -> tuple[int, defs.OpSchema
     return version, None
 
 
-def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
+def _check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
     """Raise `DmlError` where an input that is a list of numbers has another rank than 1."""
     if record.takes_scalars or schema.domain:
         return
@@ -206,7 +225,7 @@ def _tensor_type(name: str, kind: onnx.TypeProto | None) -> Type | None:
     return found
 
 
-def check_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
+def _check_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
     """Raise `DmlError` where an input is a tensor of elements that an op type does not take."""
     formal = [*schema.inputs, *[*schema.inputs][-1:] * len(inputs)]  # the last one may repeat
     faults = []
