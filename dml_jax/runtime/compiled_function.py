@@ -64,6 +64,7 @@ class CompiledFunction:
         jitted = partial(jax.jit, function, donate_argnums=tuple(donate))
         self._plain: Any = jitted()
         self._alone: Any = jitted(compiler_options=self._options) if options else self._plain
+        self._takes_options = bool(options)
         # By the types of arguments. A program of `jax.jit` cannot be read from a file, and the
         # quick program is not the one that `jax.jit` would compile.
         self._programs: dict[Any, Callable[..., Any]] = {}
@@ -76,7 +77,7 @@ class CompiledFunction:
             types = self._types(fixed, arguments) if self._looks_up else None
             if types is not None:
                 return self._program(types, fixed, arguments)(fixed, *arguments)
-            leaves = jax.tree.leaves(arguments) if self._alone is not self._plain else ()
+            leaves = jax.tree.leaves(arguments) if self._takes_options else ()
             if leaves and not any(isinstance(x, Tracer) for x in leaves):
                 try:
                     return self._alone(fixed, *arguments)
@@ -84,7 +85,7 @@ class CompiledFunction:
                     if not are_refused(error):
                         raise
                     if are_unknown(error):  # else each call would lower the function in vain
-                        self._alone = self._plain
+                        self._takes_options = False
             return self._plain(fixed, *arguments)
 
     def alone(self, fixed: Any, *arguments: Any) -> Any:
