@@ -144,10 +144,10 @@ class BindingTable:
         self._inputs = [bound for bound in bounds if not bound.output]
         self._outputs = [bound for bound in bounds if bound.output]
         written = {bound.memory for bound in self._outputs}
-        keys = dict.fromkeys(b.memory for b in (*self._inputs, *self._outputs) if not b.owned)
+        keys = dict.fromkeys(b.memory for b in (*self._inputs, *self._outputs) if not b.has_copy)
         self._written = {key: buffers[key] for key in keys if key in written}
         self._read = {key: buffers[key] for key in keys if key not in written}
-        owned = {bound.memory for bound in self._inputs if bound.owned}
+        owned = {bound.memory for bound in self._inputs if bound.has_copy}
         self._owned = {key: buffers[key].array.copy() for key in owned}
         constants = function.constants if isinstance(function, Bindable) else ()
         self._constants = [jax.device_put(c, self._place()) for c in constants]
@@ -173,7 +173,7 @@ class BindingTable:
 
     def _run(self, written: Any, read: Any, owned: Any, constants: Any) -> Any:
         memory = {**written, **read}
-        arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
+        arrays = [b.read((owned if b.has_copy else memory)[b.memory]) for b in self._inputs]
         function = self._function
         call = function
         if isinstance(function, Bindable):
@@ -199,7 +199,7 @@ class BindingTable:
         """Raise `DmlError` if a bound buffer was donated or replaced."""
         expect, held = Expect(self.name), {**self._written, **self._read}
         for bound in (*self._inputs, *self._outputs):
-            if not bound.owned:
+            if not bound.has_copy:
                 array, was = held[bound.memory].array, self._was[bound.memory]
                 if expect(not array.is_deleted(), bound.path, IS_LOST, deleted(array)):
                     got = _shown(array)

@@ -82,9 +82,9 @@ class Compiled:
         self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
         with chosen(precision):
-            self._executable = self._compiled(jitted)
+            self._executable = self._compile(jitted)
 
-    def _compiled(self, jitted: Any) -> jax.stages.Compiled:
+    def _compile(self, jitted: Any) -> jax.stages.Compiled:
         """Return the program: one that is kept, where the function's programs are."""
         place = self._options.get("in_shardings")
         is_single = {*self._options} <= {"in_shardings"}
@@ -137,9 +137,9 @@ class Compiled:
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
         arguments = self._constants, *arrays
-        return ran(self._executable, arguments, lambda: raise_if(self._misplaced(arrays)))
+        return ran(self._executable, arguments, lambda: raise_if(self._faults_of_places(arrays)))
 
-    def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
+    def _faults_of_places(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         """Yield why arrays of the right sizes and types cannot be taken."""
         (_, *shardings), _ = self._executable.input_shardings
         for (path, tensor), array, sharding in zip(self._inputs, arrays, shardings, strict=True):

@@ -89,7 +89,7 @@ class Source:
         return cls(proto, opsets, functions, initializers, nodes, *more)
 
 
-def undefined(source: Source) -> list[Fault]:
+def unknown_tensors(source: Source) -> list[Fault]:
     """Return the faults of nodes and outputs that are of what nothing gives."""
     graph, faults = source.proto.graph, list[Fault]()
     known = {v.name for v in graph.input} | source.initializers.keys()

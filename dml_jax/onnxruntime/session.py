@@ -23,15 +23,15 @@ from dml_jax.onnxruntime.inferred_types import types_of
 from dml_jax.onnxruntime.input_checks import InputChecks, expect_outputs
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
-from dml_jax.onnxruntime.model_parts import Source, undefined, unknown_nodes, unknown_types
-from dml_jax.onnxruntime.ort_values import OrtValue, owned
+from dml_jax.onnxruntime.model_parts import Source, unknown_nodes, unknown_tensors, unknown_types
+from dml_jax.onnxruntime.ort_values import OrtValue, as_own_arrays
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.split_model import specializations_of
 from dml_jax.runtime.platform import platform
-from dml_jax.system.aligned_memory import Pages, aligned
+from dml_jax.system.aligned_memory import Pages, align
 from dml_jax.system.processor import check_process
 
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -131,7 +131,7 @@ class InferenceSession:
         """
         with self.pages.lent() as memory:
             values = self.values_of(output_names, input_feed, run_options, memory)
-            return owned(values)
+            return as_own_arrays(values)
 
     def values_of(
         self, names: Any, feeds: Mapping[str, Any], options: Any, memory: Any
@@ -155,7 +155,7 @@ class InferenceSession:
         values = self._checks.values(feeds)
         if self._is_cpu:
             for name, value in values.items():
-                values[name] = aligned(value, memory) if type(value) is np.ndarray else value
+                values[name] = align(value, memory) if type(value) is np.ndarray else value
         with raised_as(errors.Fail):
             if self._profile is None:
                 values = self._specializations.run(values)
@@ -305,7 +305,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
         digest = digest_of(data, arrays, files_of(proto, folder)) if cache is not None else ""
         source = Source.read(proto, folder, arrays, networks, cache, digest)
     with raised_as(errors.InvalidArgument):
-        raise_if(undefined(source))
+        raise_if(unknown_tensors(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
     return replace(source, host=HostNodes(source))

@@ -21,7 +21,7 @@ from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.translate.model_graph import translated_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnx.translated import NetworkRecord, Translated
-from dml_jax.onnxruntime.decided_branches import decided
+from dml_jax.onnxruntime.decided_branches import branch_of
 from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.stage import Stage, Task
 from dml_jax.runtime.platform import default_device, platform
@@ -192,7 +192,7 @@ class _StageBuilder:
         present = task.values.keys() | source.initializers.keys()
         while nodes:
             node = nodes.popleft()
-            branch = decided(node, scope)
+            branch = branch_of(node, scope)
             if branch is not None:
                 # Nodes that only the other branch read are needed no more.
                 reads = read_by_nodes([*self._remaining, *self._host])

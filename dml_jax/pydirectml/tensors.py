@@ -7,7 +7,7 @@ import numpy as np
 
 from dml_jax import graph
 from dml_jax.description import tensor
-from dml_jax.pydirectml.arguments import ArgumentError, checked
+from dml_jax.pydirectml.arguments import ArgumentError, converts_arguments
 from dml_jax.pydirectml.enumerations import TensorDataType, TensorFlags
 
 __all__ = ["Dimensions", "TensorData", "TensorDesc", "TensorPolicy"]
@@ -109,7 +109,7 @@ class TensorDesc:
         return f"dml.TensorDesc of type {kind} and shape [{sizes}] with flags {flags}"
 
 
-@checked
+@converts_arguments
 def _of_policy(
     data_type: TensorDataType,
     sizes: Sequence[int],
@@ -118,7 +118,7 @@ def _of_policy(
     return _of_flags(data_type, TensorFlags.NONE, sizes, tensor_policy)
 
 
-@checked
+@converts_arguments
 def _of_flags(
     data_type: TensorDataType,
     flags: TensorFlags,
@@ -129,14 +129,14 @@ def _of_flags(
     return tensor.TensorDesc(data_type.name, sizes, strides, flags.name)
 
 
-@checked
+@converts_arguments
 def _of_strides(
     data_type: TensorDataType, sizes: Sequence[int], strides: Sequence[int] | None
 ) -> tensor.TensorDesc:
     return tensor.TensorDesc(data_type.name, sizes, strides)
 
 
-@checked
+@converts_arguments
 def _of_all(
     data_type: TensorDataType,
     flags: TensorFlags,

@@ -21,7 +21,7 @@ def empty(count: int) -> np.ndarray:
     return memory[start : start + count]
 
 
-def aligned(array: np.ndarray, memory: Callable[[int], np.ndarray] = empty) -> np.ndarray:
+def align(array: np.ndarray, memory: Callable[[int], np.ndarray] = empty) -> np.ndarray:
     """Return an array that JAX takes as it is on a CPU: a copy of a large one that it would not.
 
     `memory` gives bytes for the copy, as `empty` does.

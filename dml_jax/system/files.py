@@ -165,7 +165,7 @@ _OTHER_FILES = {
 }
 
 
-def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
+def parse_file(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
     """Return the value that `parse` makes of the JSON file at `path`; pipes are files too.
 
     Raises `DmlError` with all faults, within `title` ("Model") and the path.

@@ -98,12 +98,12 @@ def _show(error: BaseException, is_usage: Callable[[BaseException], bool]) -> No
         error.add_note(f"python -m {_SERVED[error.name]} runs programs that import {error.name}")
     part: BaseException | None = error
     while part is not None:
-        part.__traceback__ = _trimmed(part.__traceback__, is_usage(part))
+        part.__traceback__ = _trim(part.__traceback__, is_usage(part))
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
-def _trimmed(steps: types.TracebackType | None, is_usage: bool) -> types.TracebackType | None:
+def _trim(steps: types.TracebackType | None, is_usage: bool) -> types.TracebackType | None:
     """Return a traceback without the first steps in this package, or without all of them."""
     listed = []
     while steps is not None:
