@@ -52,6 +52,8 @@ class TensorInMemory:
 
     def write(self, buffer: jax.Array, tensor: jax.Array) -> jax.Array:
         """Return `buffer`, the whole memory, with the elements of `tensor` in their place."""
+        # The tensor takes the type of the buffer, not the buffer that of the tensor: it may be much
+        # larger, and XLA writes to its memory in place.
         flat = buffer.reshape(-1)
         new = memory.reinterpret(self.tensor.write(self._elements(flat), tensor), buffer.dtype)
         if new.shape != flat.shape:
@@ -115,6 +117,7 @@ def check_overlaps(
         others = outputs.get(tensor.memory, ())
         if tensor.output or not others:
             continue
+        # Outputs that stand here overlap no other output, so that their ends are in order as well.
         index = bisect.bisect_right(others, tensor.offset, key=lambda t: t.end)
         while index < len(others) and others[index].offset < tensor.end:
             output = others[index]

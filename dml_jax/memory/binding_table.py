@@ -149,12 +149,14 @@ class BindingTable:
         self._read = {key: buffers[key] for key in keys if key not in written}
         owned = {bound.memory for bound in self._inputs if bound.has_copy}
         self._owned = {key: buffers[key].array.copy() for key in owned}
+        # They lie beside the memory: a dispatch would otherwise send them from another device.
         constants = function.constants if isinstance(function, Bindable) else ()
         self._constants = [jax.device_put(c, self._place()) for c in constants]
         # An output that no input reads is an argument too: its memory is what is written to.
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
         own = function.compiler_options if isinstance(function, Bindable) else {}
         self._program = compiled_with(program.lower(*self._arguments()), own)
+        # A program is of these types and places alone; a message says what has changed.
         self._was = {key: _shown(buffers[key].array) for key in keys}
 
     def __repr__(self) -> str:
@@ -338,11 +340,14 @@ def ran(program: jax.stages.Compiled, arguments: Sequence[Any], check: Callable[
         return program(*arguments)
     except jax.errors.JaxRuntimeError:
         raise  # it ran
+    # The check comes only after a refusal: on each call it would take longer than small operators.
     except (TypeError, ValueError, RuntimeError):
         check()
         raise
     except Exception as error:
-        if type(error).__name__ != "InternalFloatingPointError":  # of jax_debug_nans, private
+        # JAX's own exception of `jax_debug_nans` has no public name; `jax.jit` turns it into
+        # FloatingPointError, and a program that is compiled ahead of time does not.
+        if type(error).__name__ != "InternalFloatingPointError":
             raise
         kind, name = vars(error)["ty"], vars(error)["name"]
         raise FloatingPointError(f"invalid value ({kind}) encountered in {name}") from None

@@ -86,6 +86,7 @@ class Compiled:
 
     def _compile(self, jitted: Any) -> jax.stages.Compiled:
         """Return the program: one that is kept, where the function's programs are."""
+        # A program in a file is read for one device; what spans several is compiled each time.
         place = self._options.get("in_shardings")
         is_single = {*self._options} <= {"in_shardings"}
         is_single = is_single and isinstance(place, (jax.sharding.SingleDeviceSharding, type(None)))
@@ -190,6 +191,7 @@ class Compiled:
             raise missing_extra("flatbuffers", "export", "export", self.name) from None
         from jax import export
 
+        # Without constants as arguments: they become a part of the program, which stands alone.
         program = jax.jit(functools.partial(self._program, ()), **self._options)
         with chosen(self._precision):
             return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
@@ -264,6 +266,8 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
 
 def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return the options of `jax.jit` for a list of constants before `count` arguments."""
+    # One sharding serves all arguments; a list of them has one for each, so the constants, which
+    # are the first argument, need another one.
     given = options.get("in_shardings")
     if given is None or isinstance(given, jax.sharding.SingleDeviceSharding):
         return dict(options)

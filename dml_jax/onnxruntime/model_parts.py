@@ -75,6 +75,7 @@ class Source:
 
         Raises `DmlError` where the model cannot be read.
         """
+        # The checks of op types ask what is registered, and translators register themselves.
         load_translators()
         expect = Expect("")
         proto = with_inner_elements(proto, folder, is_own=True)
@@ -83,6 +84,8 @@ class Source:
         expect.check()
         proto = written_out(proto)
         functions = {key_of(f.domain, f.name, f.overload): f for f in proto.functions}
+        # They stay in the host's memory, unlike those of a network that is loaded: each new stage
+        # translates its nodes with them.
         initializers = dict(_initializers(proto, folder, arrays))
         proto = _without_elements(proto)
         nodes = needed(proto.graph.node, [output.name for output in proto.graph.output])
@@ -158,12 +161,16 @@ def _without_elements(proto: onnx.ModelProto) -> onnx.ModelProto:
         if tensor.ByteSize() > _INFERRED_MAX:
             for name in ("raw_data", *_LISTS_OF_ELEMENTS):
                 tensor.ClearField(name)
-    made.CopyFrom(proto)  # the memory of the other one is freed as a whole
+    # A proto keeps the memory of cleared fields. Its copy has none of it, and the memory of the
+    # first one is freed as a whole.
+    made.CopyFrom(proto)
     return made
 
 
 def read_by_outer(node: onnx.NodeProto) -> set[str]:
     """Return the tensors around a node that it reads, also within its graphs."""
+    # Unlike `topology.read_by`, without the names that inner graphs define themselves: a stage
+    # would wait for tensors that never come.
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:

@@ -80,6 +80,7 @@ class InferenceSession:
         self._providers = chosen(providers, provider_options)
         prefix, provider = options.profile_file_prefix, self._providers.names[0]
         self._profile = Profile(prefix, provider) if options.enable_profiling else None
+        # Programs ask for the start after `end_profiling` too, when the profile is gone.
         self._profile_start = self._profile.start_time_ns if self._profile else 0
         self._source = _source(path_or_bytes, options)
         graph = self._source.proto.graph
@@ -88,6 +89,7 @@ class InferenceSession:
         self._inputs = {
             v.name: NodeArg.of(v, names, denoted) for v in graph.input if v.name not in defaults
         }
+        # Files of older versions list each initializer among the inputs: there it is a constant.
         is_replaceable = self._source.proto.ir_version >= 4
         self._overridable = {
             v.name: NodeArg.of_initializer(defaults[v.name])
@@ -153,6 +155,8 @@ class InferenceSession:
             text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
             raise AttributeError(text)  # as ONNX Runtime does
         values = self._checks.values(feeds)
+        # A CPU computes in the memory of its inputs, where this begins at the right byte. JAX would
+        # copy others to new pages at each run, whose first use is slow.
         if self._is_cpu:
             for name, value in values.items():
                 values[name] = align(value, memory) if type(value) is np.ndarray else value
@@ -161,8 +165,10 @@ class InferenceSession:
                 values = self._specializations.run(values)
             else:
                 values = self._profile.run(self._source, values, self._device)
+        # The memory of the inputs is the caller's, and that of copies the next run's.
         if self._is_cpu:
             jax.block_until_ready([x for x in values.values() if isinstance(x, jax.Array)])
+        # An output may be an initializer itself, which no stage computes.
         initializers = self._source.initializers
         return [values[name] if name in values else initializers[name][0] for name in names]
 
@@ -184,7 +190,8 @@ class InferenceSession:
             results, text = list[Any](), ""
             try:
                 results = self.run(output_names, input_feed, run_options)
-            except Exception as error:  # the callback is told
+            except Exception as error:
+                # The end of a thread: what it does not pass on is lost, and the caller waits.
                 text = str(error)
             callback(results, user_data, text)
 
@@ -247,6 +254,7 @@ class InferenceSession:
     ) -> None:
         """Compute with other providers from here on; programs are compiled again."""
         self._providers = chosen(providers, provider_options)
+        # The stages of the other device hold their arrays; new ones put weights on this device.
         self._source.store.clear()
         self._specialize()
 
@@ -286,6 +294,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
         except OSError as error:
             text = f"expected {where} to be a model, got {error.strerror}"
             raise errors.InvalidProtobuf(text) from None
+    # The format .ort is of FlatBuffers, whose files have their mark at the fifth byte.
     if data[4:8] == b"ORTM":
         text = f"expected {where} to be an .onnx model, got ONNX Runtime's own format .ort (give "
         raise errors.NotImplemented(text + "the .onnx file that it was made of)")

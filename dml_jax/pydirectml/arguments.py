@@ -88,6 +88,7 @@ def converts_arguments(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*positional: Any, **named: Any) -> Any:
+        # At the first call: a hint may name a class that stands further down in its module.
         hints.update({} if hints else typing.get_type_hints(function))
         try:
             bound = signature.bind(*positional, **named)

@@ -112,6 +112,7 @@ def _bytes_of(desc: tensor.TensorDesc, data: Any) -> np.ndarray:
     if flat.dtype == desc.dtype or desc.data_type.name == "FLOAT32":
         with np.errstate(over="ignore"):
             return np.array(flat, desc.dtype)
+    # PyDirectML hands all data over as float32, so that programs write other types as their bits.
     if flat.dtype == np.float32 and desc.dtype.itemsize == 4:
         return np.array(flat).view(desc.dtype)
     with np.errstate(all="ignore"):
@@ -168,7 +169,8 @@ class Model:
                 got = Unquoted(f"graph input {other}")
                 raise refuse(*where, f"be of graph input {index}", got)
             bound_to, own = ((d.data_type, d.span, d.flags) for d in (binding._desc, desc))
-            if bound_to != own:  # the elements of one are not the memory of the other
+            # The elements of one tensor are not the memory of another.
+            if bound_to != own:
                 raise refuse(*where, f"be of graph input {index}, {desc!r}", binding._desc)
             bound.append(binding._data)
         places = [(o.source, o.desc) for o in self._outputs]

@@ -135,6 +135,7 @@ def node(name: str, arguments: Mapping[str, Any], outputs: Sequence[str] | None 
     known, fields = {f.name: f for f in kind.fields}, dict[str, Any]()
     for argument, value in arguments.items():
         word = argument
+        # PyDirectML's names of arguments are those of fields without their ending.
         spellings = (word, f"{word}_tensor", f"{word}_tensors", word.removesuffix("s"))
         f = next((known[spelling] for spelling in spellings if spelling in known), None)
         if f is None:  # the sizes of the output, where [] lets them follow

@@ -57,6 +57,7 @@ class TensorDesc:
     _desc: tensor.TensorDesc
 
     def __init__(self, *positional: Any, **named: Any) -> None:
+        # As pybind11 does: the first constructor that takes the arguments wins, in this order.
         for make in _OVERLOADS:
             try:
                 self._desc = make(*positional, **named)
@@ -163,6 +164,7 @@ class TensorData(np.ndarray):
     def _of(cls, values: np.ndarray, desc: tensor.TensorDesc) -> "TensorData":
         """Return values that lie in memory as `desc` says; NaN lies between them."""
         if not desc.is_packed:
+            # As in PyDirectML the elements lie apart; NaN between them shows who reads the gaps.
             empty = np.nan if values.dtype.kind == "f" else 0
             memory = np.full(desc.span, empty, values.dtype)
             steps = [stride * values.itemsize for stride in desc.strides or ()]
