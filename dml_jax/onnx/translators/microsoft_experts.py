@@ -17,7 +17,7 @@ from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import cut, packed, reshaped, spread, taken
-from dml_jax.onnx.translators.activations import gelu_by_tanh
+from dml_jax.onnx.translators.activation import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 
 Weight = Callable[[Callable[[Expression], Expression]], Expression | None]

@@ -25,7 +25,7 @@ from dml_jax.onnx.nodes.reshapes import (
     with_channels_second,
 )
 from dml_jax.onnx.translators.products import Quantized, product_of_integers
-from dml_jax.onnx.translators.windows import planes, window_of
+from dml_jax.onnx.translators.windowed import planes, window_of
 from dml_jax.runtime.platform import platform
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension

@@ -19,7 +19,7 @@ from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import as_type, of_rank, packed, permuted, reshaped, spread
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.translators.activations import activated
+from dml_jax.onnx.translators.activation import activated
 from dml_jax.onnx.translators.elements import narrowed
 
 _RANK_MAX = 4  # of GEMM

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.onnx.translators.activations import ACTIVATIONS
-from dml_jax.onnx.translators.reductions import REDUCTIONS
+from dml_jax.onnx.translators.activation import ACTIVATIONS
+from dml_jax.onnx.translators.reduction import REDUCTIONS
 from dml_jax.onnx.writing.operator_records import exports, only, op_type_of
-from dml_jax.onnx.writing.primitives.products import attributes_of, correlate, counts_of_windows
-from dml_jax.onnx.writing.primitives.shapes import BEFORE_FIRST, reverse
+from dml_jax.onnx.writing.primitives.arrangement import BEFORE_FIRST, reverse
+from dml_jax.onnx.writing.primitives.matrix import attributes_of, correlate, counts_of_windows
 from dml_jax.onnx.writing.writer import Value, Writer
 
 _RECURRENT_ACTIVATIONS = {"RELU": "Relu", "TANH": "Tanh", "SIGMOID": "Sigmoid"}
