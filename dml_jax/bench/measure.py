@@ -125,8 +125,7 @@ class Bench:
                 said = difference(answer, results, cell.operator)
             except UnsupportedError:
                 continue
-            except Exception as error:
-                # A peer is another library, which fails in its own way; the others are measured.
+            except Exception as error:  # the other peers are still worth having
                 said = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
                 found.pop(name, None)
             if said:

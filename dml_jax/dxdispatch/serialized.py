@@ -129,7 +129,16 @@ def _graph(
         else:
             sources |= {n: (len(operators), i) for i, n in enumerate(node.outputs) if n}
             operators.append(node)
-    made, faults = _operator_nodes(operators), list[Fault]()
+    made: list[OperatorNode | ConstantNode] = []
+    faults: list[Fault] = []
+    names: set[str] = set()
+    for index, node in enumerate(operators):
+        assert node.table is not None
+        with collecting(faults, f"Node {index} '{node.name}'"):
+            name = None if node.name in names or not node.name else node.name
+            made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
+            names.add(node.name)
+    raise_if(faults)
     edges: list[tuple[Source, int, int]] = []
     for index, node in enumerate(operators):
         slots = made[index].slots(output=False)
@@ -160,21 +169,6 @@ def _graph(
         known,
         ends,
     )
-
-
-def _operator_nodes(operators: Sequence[_Node]) -> list[OperatorNode | ConstantNode]:
-    """Return the nodes of operators; of equal names the first alone has it. Raises `DmlError`."""
-    made: list[OperatorNode | ConstantNode] = []
-    faults: list[Fault] = []
-    names: set[str] = set()
-    for index, node in enumerate(operators):
-        assert node.table is not None
-        with collecting(faults, f"Node {index} '{node.name}'"):
-            name = None if node.name in names or not node.name else node.name
-            made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
-            names.add(node.name)
-    raise_if(faults)
-    return made
 
 
 def _constant(name: str, raw: bytes, tensor: TensorDesc) -> np.ndarray:

@@ -775,8 +775,6 @@ def argmax(
             largest.
         output_data_type: The type of the result.
 
-    Returns indices of UINT32: cast them before a subtraction.
-
     Makes DML_OPERATOR_ARGMAX.
     """
 
@@ -795,8 +793,6 @@ def argmin(
         axis_direction: Among equals, INCREASING takes the smallest index, DECREASING the
             largest.
         output_data_type: The type of the result.
-
-    Returns indices of UINT32: cast them before a subtraction.
 
     Makes DML_OPERATOR_ARGMIN.
     """
@@ -1187,7 +1183,7 @@ def clip_grad(
 
     Args:
         input: What was clipped.
-        input_gradient: The gradient of what came out; of the same type and sizes.
+        input_gradient: The gradient of the clipped tensor; of the same type and sizes.
         min: The bounds, FLOAT whatever the tensor's type; cast to it first.
         max: The bounds, FLOAT whatever the tensor's type; cast to it first.
 
@@ -1472,8 +1468,6 @@ def equals(
         b: The tensors to compare.
         output_data_type: The type of the result.
 
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
-
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_EQUALS.
     """
 
@@ -1696,8 +1690,6 @@ def greater_than(
         b: The tensors to compare.
         output_data_type: The type of the result.
 
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
-
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_GREATER_THAN.
     """
 
@@ -1712,8 +1704,6 @@ def greater_than_or_equal(
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL.
     """
@@ -1795,8 +1785,6 @@ def is_infinity(
         infinity_mode: Which infinity counts: POSITIVE, NEGATIVE, or EITHER.
         output_data_type: The type of the result.
 
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
-
     Makes DML_OPERATOR_ELEMENT_WISE_IS_INFINITY.
     """
 
@@ -1809,8 +1797,6 @@ def is_nan(
     Args:
         input: The tensor to look at.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_IS_NAN.
     """
@@ -1840,8 +1826,6 @@ def less_than(
         b: The tensors to compare.
         output_data_type: The type of the result.
 
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
-
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_LESS_THAN.
     """
 
@@ -1856,8 +1840,6 @@ def less_than_or_equal(
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL.
     """
@@ -1930,8 +1912,6 @@ def logical_and(
         a: The truth values.
         b: The truth values.
 
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
-
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_AND.
     """
 
@@ -1942,8 +1922,6 @@ def logical_not(
 
     Args:
         input: The truth values.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_NOT.
     """
@@ -1958,8 +1936,6 @@ def logical_or(
         a: The truth values.
         b: The truth values.
 
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
-
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_OR.
     """
 
@@ -1972,8 +1948,6 @@ def logical_xor(
     Args:
         a: The truth values.
         b: The truth values.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_XOR.
     """
@@ -2152,7 +2126,7 @@ def max_pooling(
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
-    Returns a named tuple of values, indices. The indices are UINT32. `.values` is the result alone.
+    Returns a named tuple of values, indices.
 
     Makes DML_OPERATOR_MAX_POOLING or DML_OPERATOR_MAX_POOLING1 or DML_OPERATOR_MAX_POOLING2.
     """
@@ -2369,7 +2343,7 @@ def non_zero_coordinates(
     Args:
         input: The tensor.
 
-    Returns a named tuple of count, coordinates. Both are UINT32.
+    Returns a named tuple of count, coordinates.
 
     Makes DML_OPERATOR_NONZERO_COORDINATES.
     """
@@ -3108,7 +3082,8 @@ def tile(
 
     Args:
         input: The tile.
-        repeats: How often the whole is repeated in each dimension; at least 1.
+        repeats: How often the whole is repeated in each dimension; at least 1. The output has
+            at most 2^32 - 1 elements, as every tensor.
 
     Makes DML_OPERATOR_TILE.
     """
@@ -3132,7 +3107,7 @@ def top_k(
         axis_direction: INCREASING takes the smallest elements, the smallest first; DECREASING
             the largest.
 
-    Returns a named tuple of value, index. The indices are UINT32: cast them before a subtraction.
+    Returns a named tuple of value, index.
 
     Makes DML_OPERATOR_TOP_K or DML_OPERATOR_TOP_K1.
     """

@@ -4,9 +4,10 @@ import enum
 import logging
 from typing import Any
 
+import jax
+
 from dml_jax.errors import nearest
 from dml_jax.genai.errors import absent, refusal
-from dml_jax.runtime.platform import platform
 from dml_jax.system.refused_names import refused_name
 
 __all__ = [
@@ -102,7 +103,7 @@ def set_log_options(**options: Any) -> None:
 
 def is_cuda_available() -> bool:
     """Return whether JAX computes on an NVIDIA GPU."""
-    return platform() in ("gpu", "cuda")
+    return jax.default_backend() in ("gpu", "cuda")
 
 
 def is_dml_available() -> bool:

@@ -42,20 +42,18 @@ class TensorInMemory:
         return self.offset + self.tensor.total_tensor_size_in_bytes
 
     @property
-    def has_copy(self) -> bool:
-        """Return whether DirectML has a copy, from when the operator is initialised."""
+    def owned(self) -> bool:
+        """Return whether DirectML keeps a copy, which it makes when the operator is initialised."""
         return TensorFlags.OWNED_BY_DML in self.tensor.flags
 
     def read(self, buffer: jax.Array) -> jax.Array:
         """Return the tensor out of `buffer`, the whole memory."""
-        return self.tensor.read(self._elements(buffer.reshape(-1)))
+        return self.tensor.read(self._typed(buffer.reshape(-1)))
 
     def write(self, buffer: jax.Array, tensor: jax.Array) -> jax.Array:
         """Return `buffer`, the whole memory, with the elements of `tensor` in their place."""
-        # The tensor takes the type of the buffer, not the buffer that of the tensor: it may be much
-        # larger, and XLA writes to its memory in place.
         flat = buffer.reshape(-1)
-        new = memory.reinterpret(self.tensor.write(self._elements(flat), tensor), buffer.dtype)
+        new = memory.reinterpret(self.tensor.write(self._typed(flat), tensor), buffer.dtype)
         if new.shape != flat.shape:
             start = self.offset // buffer.dtype.itemsize
             if start < 2**32:  # JAX's default, int32, wraps silently from 2^31 on
@@ -70,7 +68,7 @@ class TensorInMemory:
         tensor = self.tensor
         return tensor.is_packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
 
-    def _elements(self, flat: jax.Array) -> jax.Array:
+    def _typed(self, flat: jax.Array) -> jax.Array:
         """Return the elements that hold the bytes of the tensor, in the type of its buffers."""
         size = flat.dtype.itemsize
         stop = self.offset + self.tensor.implied_size_in_bytes
@@ -103,7 +101,7 @@ def check_overlaps(
 ) -> None:
     """Check that outputs overlap nothing, but exactly inputs that `in_place` has for them."""
     # An owned tensor is read from the copy that initialisation makes.
-    order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.has_copy}
+    order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.owned}
     outputs: dict[str, list[TensorInMemory]] = {}  # by memory, from its start to its end
     for tensor in sorted(order, key=lambda t: t.offset):
         if tensor.output:
@@ -117,7 +115,6 @@ def check_overlaps(
         others = outputs.get(tensor.memory, ())
         if tensor.output or not others:
             continue
-        # Outputs that stand here overlap no other output, so that their ends are in order as well.
         index = bisect.bisect_right(others, tensor.offset, key=lambda t: t.end)
         while index < len(others) and others[index].offset < tensor.end:
             output = others[index]

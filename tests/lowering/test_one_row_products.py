@@ -7,8 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import runtime, single
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
 from forms import of_platform
+from onnx_models import runtime, single
 
 import dml_jax
 from dml_jax import load_onnx

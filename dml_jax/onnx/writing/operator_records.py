@@ -1,4 +1,4 @@
-"""The records of functions that write an operator as nodes of ONNX."""
+"""The records that `dml_jax.onnx.writing.exporters` has: what writes an operator as nodes."""
 
 from collections.abc import Callable
 from typing import Any

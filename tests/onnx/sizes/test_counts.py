@@ -4,8 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import refusal, runtime
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
 from onnx import parser
+from onnx_models import refusal, runtime
 
 import dml_jax
 
