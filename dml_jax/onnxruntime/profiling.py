@@ -59,9 +59,7 @@ class Profile:
             given = {name: values[name] for name in reads if name in values}
             if index not in self._stages:
                 outputs = [name for name in node.output if name]
-                self._stages[index] = Specializations(
-                    *(source, [node], [*given], outputs, 8, device)
-                )
+                self._stages[index] = Specializations(source, [node], outputs, 8, device)
             stages = self._stages[index]
             stages.run(given)  # its first run of these sizes compiles it
             since = self.now()

@@ -106,9 +106,8 @@ class InferenceSession:
         self._device, self.pages = self._providers.device, Pages()
         with jax.default_device(self._device):
             self._is_cpu = platform() == "cpu"
-        names, count = [*self._inputs], self._options.program_count
         self._specializations = specializations_of(
-            *(self._source, names, self.output_names, count, self._device)
+            *(self._source, self.output_names, self._options.program_count, self._device)
         )
 
     def run(

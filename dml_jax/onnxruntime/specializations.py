@@ -11,7 +11,7 @@ import onnx
 
 from dml_jax.onnxruntime.deciding_inputs import deciding_inputs
 from dml_jax.onnxruntime.model_parts import Source
-from dml_jax.onnxruntime.stage import Stage, Task, Values, type_of
+from dml_jax.onnxruntime.stage import Stage, Task, Values, key_of, type_of
 from dml_jax.onnxruntime.stage_builder import stage_of, write_record
 from dml_jax.runtime.recently_used import RecentlyUsed
 
@@ -46,7 +46,6 @@ class Specializations:
     Args:
         source: the model.
         nodes: the part, each node after those that it reads from.
-        inputs: the tensors that a run gives.
         outputs: the tensors that a run asks for.
         limit: how many stages there are at most; the least recently used goes first.
         device: where they compute; None is JAX's own choice.
@@ -56,13 +55,11 @@ class Specializations:
         self,
         source: Source,
         nodes: Sequence[onnx.NodeProto],
-        inputs: Sequence[str],
         outputs: Sequence[str],
         limit: int,
         device: Any,
     ):
-        self._source, self._nodes, self._inputs, self._outputs = source, nodes, [*inputs], outputs
-        self._device = device
+        self._source, self._nodes, self._outputs, self._device = source, nodes, outputs, device
         # First stages by the sizes of inputs, the others by the stage before and the sizes of what
         # it leaves: a program serves all runs that come to the same sizes.
         self._stages = RecentlyUsed[Specialization](limit, Specialization.drop)
@@ -125,16 +122,7 @@ class Specializations:
 
     def _key(self, values: Mapping[str, Any]) -> Hashable:
         """Return what the first stage depends on."""
-        names: Any = self._inputs
-        if len(values) != len(names):  # some defaults are given too
-            names = sorted(values)
-        key: list[Any] = []
-        for name in names:
-            value = values[name]
-            if isinstance(value, list):
-                key.append(tuple((x.shape, x.dtype) for x in value if hasattr(x, "dtype")))
-                continue
-            key += [getattr(value, "shape", None), getattr(value, "dtype", None)]
-            if name in self._deciding:
-                key.append(np.asarray(value).tobytes())
-        return tuple(key) if names is self._inputs else (*names, *key)
+        # All values have names in the key: inputs with defaults may be there, or not.
+        return tuple(
+            (name, key_of(x, name in self._deciding)) for name, x in sorted(values.items())
+        )

@@ -43,10 +43,9 @@ class SplitModel:
         for place, nodes in enumerate(parts):
             later = {*outputs}.union(*map(_inputs_of, parts[place + 1 :]))
             results = {name for node in nodes for name in node.output} & later
-            reads = sorted(_inputs_of(nodes))
-            tensors = [name for name in reads if name not in source.initializers]
-            part = Specializations(source, nodes, tensors, sorted(results), limit, device)
-            self._parts.append(([n for n in reads if n in replaceable or n in tensors], part))
+            reads = _inputs_of(nodes) - (source.initializers.keys() - replaceable)
+            part = Specializations(source, nodes, sorted(results), limit, device)
+            self._parts.append((sorted(reads), part))
 
     @property
     def count(self) -> int:
@@ -112,10 +111,10 @@ def _inputs_of(nodes: Sequence[onnx.NodeProto]) -> set[str]:
 
 
 def specializations_of(
-    source: Source, inputs: Sequence[str], outputs: Sequence[str], limit: int, device: Any
+    source: Source, outputs: Sequence[str], limit: int, device: Any
 ) -> Specializations | SplitModel:
     """Return the stages of a model, in parts where that makes fewer; arguments as `SplitModel`."""
     parts = parts_of(source)
     if len(parts) > 1:
         return SplitModel(source, parts, outputs, limit, device)
-    return Specializations(source, source.nodes, inputs, outputs, limit, device)
+    return Specializations(source, source.nodes, outputs, limit, device)

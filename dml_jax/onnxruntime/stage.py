@@ -95,7 +95,7 @@ class Stage:
     def key_of_next(self, values: Values) -> tuple[Any, ...]:
         """Return what the next stage depends on: the sizes of tensors, and the values of some."""
         return tuple(
-            _key_of(values[name], name in self.by_value)
+            key_of(values[name], name in self.by_value)
             for name in sorted(self.reads & values.keys())
         )
 
@@ -121,9 +121,10 @@ def type_of(value: Any) -> Any:
     return Type(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), tuple(value.shape))
 
 
-def _key_of(value: Any, is_by_value: bool) -> Any:
+def key_of(value: Any, is_by_value: bool) -> Any:
+    """Return the sizes and type of a value, or of each in a list; with its bytes by value."""
     if isinstance(value, list):
-        return tuple(_key_of(x, False) for x in value)
+        return tuple(key_of(x, False) for x in value)
     if not hasattr(value, "dtype"):
         return None
     return value.shape, value.dtype, np.asarray(value).tobytes() if is_by_value else None
