@@ -5,7 +5,8 @@ many heads of queries, D elements of a query or key, E of a value.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -14,13 +15,18 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.masking import Mask, causal, zero_unseen
 from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.precision import operands, precision
 from dml_jax.lowering.softmax import softmax
 
 Parts = tuple[jax.Array, jax.Array, jax.Array]
 
-_LOW = -10000.0  # a number that usually hides a key where it is added
+# cuDNN's attention has heads of a multiple of so many elements, which are 16 bytes.
+HEAD_MULTIPLE = 8
+# Heads of up to so many elements are in each cuDNN and on each GPU that has the kernel; some have
+# larger ones. A graph gets an attention in place of products where this is sure to gain.
+HEAD_MOST = 128
 
 
 def separated(
@@ -93,108 +99,66 @@ def overwritten(past: jax.Array, new: jax.Array, starts: jax.Array, size: int) -
     return made[:, :, :size]
 
 
-def causal(starts: jax.Array, queries: int, new: int, keys: int) -> jax.Array:
-    """Return which of `keys` each query may see, [B, 1, `queries`, `keys`].
-
-    Query i of batch b stands at position `starts[b] + i`, and sees the keys up to there, of which
-    `new` are new.
-    """
-    key = jnp.arange(keys, dtype=jnp.int32)[None, None, None]
-    query = jnp.arange(queries, dtype=jnp.int32)[None, None, :, None]
-    return key <= starts[:, None, None, None] + jnp.minimum(query, new - 1)
-
-
-def between(starts: jax.Array | None, ends: jax.Array, keys: int) -> jax.Array:
-    """Return which of `keys` lie in [start, end) of their batch, [B, 1, 1, `keys`]."""
-    key = jnp.arange(keys, dtype=jnp.int32)[None, None, None]
-    is_below = key < ends[:, None, None, None]
-    return is_below if starts is None else is_below & (key >= starts[:, None, None, None])
-
-
-def attend(
-    parts: Parts,
-    scale: float,
-    added: Sequence[jax.Array],
-    left: Sequence[jax.Array],
-    seen: Sequence[jax.Array],
-    filtered: float,
-    dtype: Any,
-) -> jax.Array:
+def attend(parts: Parts, scale: float, mask: Mask, dtype: Any) -> jax.Array:
     """Return the values, weighted by how well queries and keys agree, [B, S, G*N*E] in FLOAT32.
 
-    `parts` are queries [B, S, G*N, D], keys [B, N, T, D] and values [B, N, T, E]. To the products
-    of queries and keys times `scale`, `added` are added, [B, G*N, S, T] or 1 in some dimensions.
-    `filtered` hides a key, as a number of `added` does that is no larger: it is added where `left`
-    is false, and replaces a product where `seen` is. `dtype` is that of the operator's tensors.
+    `parts` are queries [B, S, G*N, D], keys [B, N, T, D] and values [B, N, T, E]. `mask` changes
+    the products of queries and keys times `scale`. `dtype` is that of the operator's tensors.
 
     Of a key that is hidden from all queries, and of its value, NaN and infinity count as 0.
     """
+    if not mask.is_empty or cudnn_refusal(parts, dtype):
+        return _attend(*parts, scale, mask)
 
     def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        return _attend((q, k, v), scale, (), (), (), filtered)
+        return _attend(q, k, v, scale, mask)
 
-    if dtype.itemsize > 2 or seen or left or added:
-        return _attend(parts, scale, added, left, seen, filtered)
-    cuda = functools.partial(_by_cudnn, plain, scale, dtype)
-    gradients = {"cuda": functools.partial(_gradients_by_cudnn, plain, scale, dtype)}
-    return by_platform(plain, cuda=cuda, gradients=gradients, whole_arrays=True, partitioned=True)(
-        *parts
-    )
+    def fused(*arrays: jax.Array) -> jax.Array:
+        missing = missing_cudnn(arrays[0].shape[3], arrays[2].shape[3])
+        return plain(*arrays) if missing else _by_cudnn(scale, dtype, *arrays)
+
+    def gradients(*arrays: jax.Array) -> Sequence[jax.Array]:
+        return jax.vjp(fused, *arrays[:-1])[1](arrays[-1])
+
+    return by_platform(
+        plain, cuda=fused, gradients={"cuda": gradients}, whole_arrays=True, partitioned=True
+    )(*parts)
 
 
 def attend_buffers(
-    parts: Parts,
-    starts: jax.Array,
-    new: int,
-    scale: float,
-    added: Sequence[jax.Array],
-    left: Sequence[jax.Array],
-    seen: Sequence[jax.Array],
-    filtered: float,
+    parts: Parts, starts: jax.Array, new: int, scale: float, mask: Mask
 ) -> jax.Array:
     """Return what `attend` returns, of queries that stand in buffers of keys and values.
 
     Keys and values may have a smaller type, and `new` of the keys are new. `starts` has the place
     of the first query of each batch, [B].
     """
-    counts = (len(added), len(left))
+    arrays, tree = jax.tree.flatten((*parts, starts, mask))
 
-    def plain(q: Any, k: Any, v: Any, starts: Any, *masks: Any, by_sums: bool = False) -> jax.Array:
-        added, left, seen = _parted(masks, counts)
-        own = causal(starts, q.shape[1], new, k.shape[2])
-        return _attend((q, k, v), scale, added, left, [*seen, own], filtered, by_sums)
+    def plain(*arrays: jax.Array, by_sums: bool = False) -> jax.Array:
+        q, k, v, starts, mask = jax.tree.unflatten(tree, arrays)
+        mask = mask.limited(causal(starts, q.shape[1], new, k.shape[2]))
+        return _attend(q, k, v, scale, mask, by_sums)
 
-    def by_blocks(q: Any, k: Any, v: Any, starts: Any, *masks: Any) -> jax.Array:
-        return _by_blocks((q, k, v), starts, new, scale, _parted(masks, counts), filtered)
+    def by_blocks(*arrays: jax.Array) -> jax.Array:
+        q, k, v, starts, mask = jax.tree.unflatten(tree, arrays)
+        return _by_blocks((q, k, v), starts, new, scale, mask)
 
-    arrays = (*parts, starts, *added, *left, *seen)
-    forms: dict[str, Any] = {}
-    if parts[1].shape[2] > _BLOCKS_MIN * _BLOCK:
-        forms["cpu"] = by_blocks
-    if parts[0].shape[0] * parts[0].shape[1] <= _FEW_QUERIES:
-        forms["cuda"] = functools.partial(plain, by_sums=True)
-    return by_platform(plain, **forms, whole_arrays=True)(*arrays)
-
-
-def _parted(
-    masks: Sequence[Any], counts: tuple[int, int]
-) -> tuple[list[Any], list[Any], list[Any]]:
-    a, b = counts[0], counts[0] + counts[1]
-    return [*masks[:a]], [*masks[a:b]], [*masks[b:]]
+    is_long = parts[1].shape[2] > _BLOCKS_MIN * _BLOCK
+    is_short = parts[0].shape[0] * parts[0].shape[1] <= _FEW_QUERIES
+    return by_platform(
+        plain,
+        cpu=by_blocks if is_long else None,
+        cuda=functools.partial(plain, by_sums=True) if is_short else None,
+        whole_arrays=True,
+    )(*arrays)
 
 
 _BLOCK, _BLOCKS_MIN = 256, 2  # keys read at once; more blocks than these pay for a loop
 _FEW_QUERIES = 2  # up to so many, a GPU multiplies and sums up faster than by products of matrices
 
 
-def _by_blocks(
-    parts: Parts,
-    starts: jax.Array,
-    new: int,
-    scale: float,
-    masks: tuple[list[jax.Array], list[jax.Array], list[jax.Array]],
-    filtered: float,
-) -> jax.Array:
+def _by_blocks(parts: Parts, starts: jax.Array, new: int, scale: float, mask: Mask) -> jax.Array:
     """Return what `attend_buffers` returns, block by block: keys that no query sees are not read.
 
     The softmax is the one of Milakov and Gimelshein, "Online normalizer calculation for softmax".
@@ -203,7 +167,7 @@ def _by_blocks(
     (b, s, heads, _), (n, t) = q.shape, k.shape[1:3]
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, -1)
     batch, exact = ((0, 1), (0, 1)), precision()
-    hidden = rows.dtype.type(filtered)
+    low = rows.dtype.type(mask.threshold)
     last = jnp.max(starts) + min(s, new)  # the keys from here on are hidden
 
     def block(carry: Any, start: jax.Array) -> Any:
@@ -214,25 +178,16 @@ def _by_blocks(
 
         key = jnp.minimum(start, t - _BLOCK) + jnp.arange(_BLOCK, dtype=start.dtype)
         keys, values = wide(part(k)), wide(part(v))
-        added, left, seen = ([part(m, 3) for m in group] for group in masks)
         key = key[None, None, None]
         query = jnp.minimum(jnp.arange(s, dtype=start.dtype), new - 1)[None, None, :, None]
         own = key <= starts[:, None, None, None] + query
         own = own & (key >= start)  # the last block reads keys of the one before it again
-        low = k.dtype.type(max(filtered, _LOW))
-        is_open = [*left, *(~(wide(array) <= low) for array in added), own, *seen]
-        shown = _shown(is_open, n)
-        assert shown is not None
-        keys = jnp.where(shown | jnp.isfinite(keys), keys, keys.dtype.type(0))
-        values = jnp.where(shown | jnp.isfinite(values), values, values.dtype.type(0))
+        here = jax.tree.map(lambda x: part(x, 3), mask).limited(own)
+        seen = here.keys_seen(low, n)
+        keys, values = zero_unseen(keys, seen), zero_unseen(values, seen)
         scores = lax.dot_general(rows, keys, (((3,), (3,)), batch), precision=exact)
         scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, _BLOCK)
-        for array in added:
-            scores = scores + wide(array)
-        for is_left in left:
-            scores = jnp.where(is_left, scores, scores + hidden)
-        for is_shown in (own, *seen):
-            scores = jnp.where(is_shown, scores, hidden)
+        scores = here.fill_hidden(here.add(scores))
         scores = scores.reshape(*rows.shape[:3], _BLOCK)
         top = jnp.maximum(most, lax.stop_gradient(jnp.max(scores, -1, keepdims=True)))
         weights, kept = jnp.exp(scores - top), jnp.exp(most - top)
@@ -254,34 +209,45 @@ def _by_blocks(
     return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
 
 
-def _by_cudnn(
-    plain: Callable[..., jax.Array], scale: float, dtype: Any, *arrays: jax.Array
-) -> jax.Array:
-    """Return `plain(*arrays)` from cuDNN's one kernel, which stores no scores, if it takes them.
+def cudnn_refusal(parts: Parts, dtype: Any) -> str:
+    """Return why cuDNN's attention takes no arrays of these sizes and type; "" if it may."""
+    if dtype not in (np.float16, jnp.bfloat16):
+        return f"its elements have 16 bits, and {dtype} has others"
+    sizes = sorted({x.shape[3] for x in parts})
+    if any(size % HEAD_MULTIPLE for size in sizes):
+        return f"the elements of a head are a multiple of {HEAD_MULTIPLE}, and {sizes} are not"
+    return ""
+
+
+@functools.cache
+def missing_cudnn(key_size: int = HEAD_MULTIPLE, value_size: int = HEAD_MULTIPLE) -> str:
+    """Return why the GPU's cuDNN has no attention of such heads; "" if it has.
+
+    JAX has no public question for the library, its version and its largest heads. So a process
+    compiles one small attention of such heads, and keeps the answer.
+    """
+    q = jax.ShapeDtypeStruct((1, 8, 1, key_size), np.float16)
+    k, v = (jax.ShapeDtypeStruct((1, 1, 8, n), np.float16) for n in (key_size, value_size))
+
+    def trial() -> str:
+        try:
+            with jax.default_device(jax.devices("gpu")[0]):
+                fused = functools.partial(_by_cudnn, 1.0, q.dtype)
+                jax.jit(fused).lower(q, k, v).compile()
+        except RuntimeError as error:  # JAX's, where there is no GPU, or no library that has it
+            return str(error).partition("\n")[0]
+        return ""
+
+    # A program is lowered meanwhile. Another thread has neither its mesh nor its settings.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(trial).result()
+
+
+def _by_cudnn(scale: float, dtype: Any, *arrays: jax.Array) -> jax.Array:
+    """Return `attend` without a mask from cuDNN's one kernel, which stores no scores.
 
     Its products are of `dtype`, with FLOAT32 sums.
     """
-    try:
-        return _of_cudnn(scale, dtype, *arrays)
-    except _REFUSALS:
-        return plain(*arrays)
-
-
-def _gradients_by_cudnn(
-    plain: Callable[..., jax.Array], scale: float, dtype: Any, *arrays: jax.Array
-) -> Sequence[jax.Array]:
-    """Return the gradients of what `plain` takes, of these and of the gradient of its result."""
-    *parts, slope = arrays
-    try:
-        return jax.vjp(functools.partial(_of_cudnn, scale, dtype), *parts)[1](slope)
-    except _REFUSALS:
-        return jax.vjp(plain, *parts)[1](slope)
-
-
-_REFUSALS = NotImplementedError, RuntimeError, ValueError  # of sizes, the device, its libraries
-
-
-def _of_cudnn(scale: float, dtype: Any, *arrays: jax.Array) -> jax.Array:
     q, k, v = (lax.convert_element_type(x, dtype) for x in arrays)
     k, v = k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3)
     out = jax.nn.dot_product_attention(q, k, v, scale=scale, implementation="cudnn")
@@ -289,26 +255,18 @@ def _of_cudnn(scale: float, dtype: Any, *arrays: jax.Array) -> jax.Array:
 
 
 def _attend(
-    parts: Parts,
-    scale: float,
-    added: Sequence[jax.Array],
-    left: Sequence[jax.Array],
-    seen: Sequence[jax.Array],
-    filtered: float,
-    by_sums: bool = False,
+    q: jax.Array, k: jax.Array, v: jax.Array, scale: float, mask: Mask, by_sums: bool = False
 ) -> jax.Array:
     """Return what `attend` returns, in the plain form.
 
     `by_sums` asks for loops in place of products of matrices, which read keys and values once.
     """
-    q, k, v = map(wide, parts)
+    q, k, v = map(wide, (q, k, v))
     (b, s, heads, d), (n, t) = q.shape, k.shape[1:3]
     # Behind a barrier, since XLA takes long to reduce a mask that is a constant.
-    low = lax.optimization_barrier(k.dtype.type(max(filtered, _LOW)))
-    open_to = [*left, *(~(wide(array) <= low) for array in added)]
-    shown = _shown([*seen, *open_to], n)
-    if shown is not None:
-        k = jnp.where(shown | jnp.isfinite(k), k, k.dtype.type(0))
+    low = lax.optimization_barrier(k.dtype.type(mask.threshold))
+    seen = mask.keys_seen(low, n)
+    k = zero_unseen(k, seen)
     rows = q.transpose(0, 2, 1, 3).reshape(b, n, heads // n * s, d)  # query heads of one key head
     batch, exact = ((0, 1), (0, 1)), precision()
     if by_sums:
@@ -316,39 +274,21 @@ def _attend(
     else:
         scores = lax.dot_general(*operands(rows, k), (((3,), (3,)), batch), precision=exact)
     scores = (scores * scores.dtype.type(scale)).reshape(b, heads, s, t)
-    hidden = scores.dtype.type(filtered)
-    for array in added:
-        scores = scores + wide(array)
-    for is_left in left:
-        scores = jnp.where(is_left, scores, scores + hidden)
-    for is_open in open_to:  # where a key is hidden, NaN is none of the query
-        scores = jnp.where(is_open | (scores < np.inf), scores, hidden)
-    for is_seen in seen:
-        scores = jnp.where(is_seen, scores, hidden)
+    scores = mask.add(scores)
+    for is_open in mask.left_open(low):  # where a key is hidden, NaN is none of the query
+        scores = jnp.where(is_open | (scores < np.inf), scores, scores.dtype.type(mask.fill))
+    scores = mask.fill_hidden(scores)
     weights = softmax(scores).reshape(b, n, heads // n * s, t)
     if by_sums:
         weight, value = weights[..., None], v[:, :, None]
         terms = weight * value
-        if shown is not None:
-            is_read = shown[:, :, None] | ((weight > 0) & jnp.isfinite(value))
+        if seen is not None:
+            is_read = seen[:, :, None] | ((weight > 0) & jnp.isfinite(value))
             terms = jnp.where(is_read, terms, terms.dtype.type(0))
         out = jnp.sum(terms, 3)
     else:
-        if shown is not None:  # a value without weight may be too large for the derivative
+        if seen is not None:  # a value without weight may be too large for the derivative
             has_weight = jnp.any(weights > 0, 2)[..., None]
-            v = jnp.where(shown | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
+            v = jnp.where(seen | (has_weight & jnp.isfinite(v)), v, v.dtype.type(0))
         out = lax.dot_general(*operands(weights, v), (((3,), (2,)), batch), precision=exact)
     return out.reshape(b, heads, s, -1).transpose(0, 2, 1, 3).reshape(b, s, -1)
-
-
-def _shown(masks: Sequence[jax.Array], heads: int) -> jax.Array | None:
-    """Return which keys any query may see by all `masks`, [B, 1 or `heads`, T, 1]; None: all.
-
-    The masks are [B, G*N, S, T] or 1 in some dimensions; `heads` is N.
-    """
-    if not masks:
-        return None
-    shown = jnp.any(functools.reduce(jnp.logical_and, masks), 2)
-    if shown.shape[1] > 1:
-        shown = jnp.any(shown.reshape(shown.shape[0], heads, -1, shown.shape[2]), 2)
-    return shown[..., None]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from jax import lax
 from dml_jax.errors import DmlError, Fault
 from dml_jax.lowering import attention
 from dml_jax.lowering.dtypes import wide
+from dml_jax.lowering.masking import Mask, between
 from dml_jax.operator import Operator
 
 
@@ -96,18 +98,20 @@ class _Attention(Operator):
             fields["output_sizes"] = dict(zip(_PRESENT, pasts, strict=True))
         return super().infer_from(**fields)
 
-    def masks(self, mask: jax.Array | None, keys: int) -> tuple[list[jax.Array], list[jax.Array]]:
-        """Return which of `keys` a mask of BOOLEAN leaves, and which ones another mask leaves."""
-        if mask is None:
-            return [], []
+    def mask(self, tensor: jax.Array | None, position: jax.Array | None, keys: int) -> Mask:
+        """Return what a mask tensor and a position bias say of `keys`."""
+        biases = [] if position is None else [position.reshape(position.shape[-4:])]
+        mask = Mask(self.mask_filter_value, biases)
+        if tensor is None:
+            return mask
         batches, kind = self.output_tensor.sizes[-3], self.mask_type.suffix
         if kind == "BOOLEAN":
-            return [mask.reshape(mask.shape[-4:]) != 0], []
+            return replace(mask, penalized=[tensor.reshape(tensor.shape[-4:]) != 0])
         if kind == "KEY_SEQUENCE_END_START":
-            ends, starts = mask.reshape(2, batches)  # batches stay apart, so that they shard
+            ends, starts = tensor.reshape(2, batches)  # batches stay apart, so that they shard
         else:
-            ends, starts = mask.reshape(-1)[:batches], None
-        return [], [attention.between(starts, ends, keys)]
+            ends, starts = tensor.reshape(-1)[:batches], None
+        return mask.limited(between(starts, ends, keys))
 
     def lower(self, *arrays):
         xs: Any = [x if x is None else wide(x) for x in arrays]
@@ -128,15 +132,12 @@ class _Attention(Operator):
             v = attention.overwritten(past_value, v, starts, size)
         else:
             k, v = attention.appended(past_key, k), attention.appended(past_value, v)
-        left, inside = self.masks(mask, k.shape[2])
-        added = [] if position is None else [position.reshape(position.shape[-4:])]
-        dtype, filtered = next(x.dtype for x in arrays if x is not None), self.mask_filter_value
+        hidden = self.mask(mask, position, k.shape[2])
         if starts is not None:
-            out = attention.attend_buffers(
-                (q, k, v), starts, new, self.scale, added, left, inside, filtered
-            )
+            out = attention.attend_buffers((q, k, v), starts, new, self.scale, hidden)
         else:
-            out = attention.attend((q, k, v), self.scale, added, left, inside, filtered, dtype)
+            dtype = next(x.dtype for x in arrays if x is not None)
+            out = attention.attend((q, k, v), self.scale, hidden, dtype)
         made = zip((out, k, v), self.outputs_of(), strict=True)
         tensors = [(x, getattr(self, f.name)) for x, f in made]
         return tuple(

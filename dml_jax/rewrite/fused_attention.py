@@ -8,12 +8,12 @@ from dml_jax import functional as dml
 from dml_jax.enums import MatrixTransform, TensorDataType
 from dml_jax.graph import Expression
 from dml_jax.graph.parts import same_layout
+from dml_jax.lowering.attention import HEAD_MOST, HEAD_MULTIPLE
+from dml_jax.lowering.masking import HIDING
 from dml_jax.rewrite.pattern import Found, Rewrite
 from dml_jax.rewrite.weight_layouts import turned
 
 _BY_HEADS = (0, 2, 1, 3)
-_MULTIPLE, _MOST = 8, 128  # of the elements of a head
-_NO_MASK = -10000.0
 
 
 def _is_product(node: Found) -> bool:
@@ -38,8 +38,8 @@ def _is_attention(values: Found, softmax: Found, scores: Found) -> bool:
         and own.trans_b == MatrixTransform.NONE
         and own.alpha == 1
         and size == values[1].sizes[3]
-        and size % _MULTIPLE == 0
-        and size <= _MOST
+        and size % HEAD_MULTIPLE == 0
+        and size <= HEAD_MOST
     )
 
 
@@ -50,7 +50,7 @@ def _attention(values: Found, softmax: Found, scores: Found) -> Expression:
     order = _BY_HEADS if is_turned else (0, 3, 1, 2)
     made = dml.multihead_attention(
         scores.operator.alpha,
-        _NO_MASK,
+        HIDING,
         heads,
         heads,
         "NONE",

@@ -17,6 +17,7 @@ from onnx_models import runtime, single
 import dml_jax
 from dml_jax import load_onnx
 from dml_jax.lowering import attention, one_row_products
+from dml_jax.lowering.masking import Mask
 from dml_jax.onnx.translators import microsoft_quantized
 from dml_jax.rewrite import QUANTIZED, ROWS
 
@@ -108,7 +109,7 @@ def test_one_query_attends_as_many_do():
     bias = normal(2, 4, 1, 6)
 
     def attended(q: Any, k: Any, v: Any, starts: Any, bias: Any) -> Any:
-        return attention.attend_buffers((q, k, v), starts, 1, 0.5, [bias], [], [], -3e38)
+        return attention.attend_buffers((q, k, v), starts, 1, 0.5, Mask(-3e38, [bias]))
 
     arrays = [jnp.asarray(a) for a in (query, keys, value, starts, bias)]
     plain = jax.jit(attended)(*arrays)
