@@ -24,7 +24,8 @@ from typing import Any
 
 from measuring import restart_with_kept_pages
 
-from dml_jax.bench.report import draw, header
+from dml_jax.bench.charts import draw
+from dml_jax.bench.report import header
 from dml_jax.bench.rows import Results
 from dml_jax.facts import catalogue
 

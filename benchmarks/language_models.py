@@ -239,7 +239,7 @@ def large(folder: str, batch: str, length: str, started: str) -> Row:
         first = first or times[0] - float(started)
         best = min(best, times[-1] - start)
         step = min(step, (times[-1] - times[0]) / (count - 1))
-    read = model.decoder.step_bytes(count + count // 2)
+    read = model.programs.step_bytes(count + count // 2)
     return {
         "first_token_s": round(first, 1),
         "tokens_s": round(rows * count / best),

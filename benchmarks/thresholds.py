@@ -83,6 +83,7 @@ def largest(size: int) -> Any:
 
 WINDOWS: dict[str, Any] = {"strides": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
 SUM = {"axis": 0, "axis_direction": "INCREASING", "has_exclusive_sum": False}
+COST = "convolution.cost"
 CONSTANTS = {
     "LITTLE": Constant(
         "axes", lambda n: used("Reduce", [max(n // 64, 1), 64], function="SUM", axes=[0])
@@ -95,14 +96,13 @@ CONSTANTS = {
     "FEW": Constant(
         "windows", lambda n: used("MaxPooling", [1, 16, 64, 1024], window_size=[1, n], **WINDOWS)
     ),
-    "FEW_PRODUCTS": Constant("convolution", lambda n: convolution(32, 32, (1, n), 352)),
-    "FEW_WINDOWS": Constant("convolution", lambda n: convolution(12, 1, (3, 3), math.isqrt(n) + 2)),
-    "FEW_CHANNELS": Constant("convolution", lambda n: convolution(n, 1, (5, 5), 28)),
-    "FEW_PLACES": Constant("convolution", lambda n: convolution(8, 1, (1, n), 112, 16)),
-    "FEW_ELEMENTS": Constant(
-        "convolution", lambda n: convolution(8, 1, (5, 5), math.isqrt(n // 200) + 4)
-    ),
-    "FEW_GROUPS": Constant("convolution", lambda n: convolution(16 * n, n, (3, 3), 28)),
+    "FEW_PRODUCTS": Constant(COST, lambda n: convolution(32, 32, (1, n), 352)),
+    "FEW_WINDOWS": Constant(COST, lambda n: convolution(12, 1, (3, 3), math.isqrt(n) + 2)),
+    "FEW_CHANNELS": Constant(COST, lambda n: convolution(n, 1, (5, 5), 28)),
+    "FEW_PLACES": Constant(COST, lambda n: convolution(8, 1, (1, n), 112, 16)),
+    "FEW_ELEMENTS": Constant(COST, lambda n: convolution(8, 1, (5, 5), math.isqrt(n // 200) + 4)),
+    "SOME_PLACES": Constant(COST, lambda _: convolution(32, 32, (13, 13), 64), "cpu", False),
+    "FEW_GROUPS": Constant(COST, lambda n: convolution(16 * n, n, (3, 3), 28)),
     "FEW_LINES": Constant(
         "scans", lambda n: used("CumulativeSummation", [4096, 32], **SUM), "cpu", False
     ),

@@ -327,7 +327,7 @@ def missing_extra(
 
 
 def install_command(extra: str) -> str:
-    """Return the pip command that installs the packages of `extra`.
+    """Return the pip command that installs the packages of `extra` that are missing.
 
     It names the packages themselves, so that it works wherever dml_jax was installed from.
     """
@@ -337,4 +337,14 @@ def install_command(extra: str) -> str:
         return f'pip install ".[{extra}]"'
     split = (requirement.partition(";") for requirement in requirements)
     packages = [package.strip() for package, _, marker in split if f"'{extra}'" in marker]
+    packages = [package for package in packages if not _is_installed(package)] or packages
     return "pip install " + " ".join(f'"{package}"' for package in packages)
+
+
+def _is_installed(requirement: str) -> bool:
+    """Return whether a package of any version is there for a requirement such as `pillow>=11`."""
+    name = re.match(r"[\w.-]+", requirement)
+    try:
+        return name is not None and bool(metadata.version(name[0]))
+    except metadata.PackageNotFoundError:
+        return False

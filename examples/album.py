@@ -54,14 +54,14 @@ def write_losses(path: Path, losses: Mapping[str, np.ndarray]) -> None:
         mean = np.convolve(values, window, "valid")
         middle = steps[_MEAN // 2 :][: len(mean)]  # of each window
         left.plot(middle, mean, style, linewidth=width, color=colour)
-    left.set_title(f"The loss, and its mean over {_MEAN} steps, twice")
+    left.set_title(f"Loss (thin: each step, thick: mean of {_MEAN})")
     left.legend(["each step", *losses])
     apart = abs(first / second - 1)
     right.semilogy(steps, apart, ".", color=blue)
     ends = np.log10(apart[apart > 0])
     right.set_ylim(10 ** np.floor(ends.min()), 10 ** np.ceil(ends.max()))
     right.yaxis.set_minor_formatter("")  # powers of ten alone
-    right.set_title("Where the two differ: by which part of the loss")
+    right.set_title("Relative difference of the two losses")
     for axes in (left, right):
         axes.set_xlabel("step")
     path.parent.mkdir(parents=True, exist_ok=True)

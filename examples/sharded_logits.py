@@ -86,7 +86,7 @@ def draw(logits: np.ndarray, devices: int, path: Path) -> None:
     read = [chr(int(token)) for token in logits.argmax(1)]
     axes.set_yticks(range(len(read)), [c if c.isascii() else f"U+{ord(c):X}" for c in read])
     axes.tick_params("y", length=0, labelsize=7)
-    axes.set_ylabel("what ARGMAX reads, from the top down")
+    axes.set_ylabel("token read at each position")
     axes.set_title(f"Logits of {VOCABULARY} tokens, and the text that ARGMAX reads in them")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)

@@ -2,9 +2,11 @@
 
 import datetime
 import gc
+import importlib.util
 import json
 import os
 import platform
+import re
 import signal
 import tempfile
 from pathlib import Path
@@ -48,6 +50,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")
 
 
+HELPERS = Path(__file__).parent
+PACKAGES = ("click", "matplotlib", "onnx", "onnxruntime", "rich", "safetensors", "tokenizers")
+SPECS = {name: importlib.util.find_spec(name) for name in PACKAGES}
+# A folder of tests has the name of a package; a package that is installed has an origin.
+MISSING = [name for name, spec in SPECS.items() if spec is None or spec.origin is None]
+
+
 def pytest_addoption(parser: pytest.Parser):
     parser.addoption("--ran", type=Path, help="add the counts of this run to a JSON file")
 
@@ -68,6 +77,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     }
     runs = json.loads(path.read_text()) if path.exists() else []
     path.write_text(json.dumps([*runs, row], indent=1) + "\n")
+
+
+def lacks_a_package(path: Path) -> bool:
+    """Return whether a module, or a helper that it imports, needs a package that is missing."""
+    names = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    helpers = (HELPERS / f"{name}.py" for name in names)
+    return any(name in MISSING for name in names) or any(
+        lacks_a_package(helper) for helper in helpers if helper.exists()
+    )
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the modules of tests whose packages are not installed."""
+    is_module = bool(MISSING) and collection_path.name.startswith("test_")
+    return True if is_module and lacks_a_package(collection_path) else None
 
 
 def pytest_collection_finish():

@@ -271,3 +271,9 @@ class Reference:
         for _ in range(count):
             made.append(int(self.logits(made)[-1].argmax()))
         return made
+
+
+def program_count(model: Any) -> int:
+    """Return how many programs of a model were compiled."""
+    programs = model.programs._programs.entries()
+    return sum(program.function._alone._cache_size() for program in programs)

@@ -372,6 +372,9 @@ Every function takes arrays and returns arrays, or takes expressions of a `Graph
 expressions. It makes the lowest version of its operator that expresses the arguments. Sizes are
 broadcast as NumPy does, and types are never promoted.
 
+Comparisons and logic return UINT8, 1 where true and 0 elsewhere: `y != 0` is a mask of bool.
+Indices are UINT32: cast them before a subtraction. `output_data_type` chooses another type.
+
 An empty cell in the last column means that DirectMLX has no function for the operator.
 
 | function | arguments | makes | DirectMLX |

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dml_jax.bench.report import Table
 from dml_jax.bench.rows import Results, Row
 from dml_jax.errors import DmlError, Fault, Unquoted
 
@@ -115,14 +116,13 @@ def _verdict(
     return Verdict(name, ratio, low, high, verdict)
 
 
-def table(verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of a comparison."""
-    head = ["Cell", "new / old", "95% interval", "verdict"]
+def table_of(verdicts: Sequence[Verdict]) -> Table:
+    """Return the table of a comparison."""
     rows = list[list[str]]()
     for v in verdicts:
         texts = ["", ""] if v.ratio is None else [f"{v.ratio:.3f}", f"{v.low:.3f} to {v.high:.3f}"]
         rows.append([v.name, *texts, v.verdict])
-    return head, rows
+    return Table(["Cell", "new / old", "95% interval", "verdict"], rows)
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:

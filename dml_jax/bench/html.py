@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from dml_jax.bench.report import chart, header, legend, shown_time, summary, tabled
+from dml_jax.bench.charts import chart
+from dml_jax.bench.report import header, shown_time, summary, table_of
 from dml_jax.bench.rows import Results
 from dml_jax.show.figures import write_picture
 
@@ -54,15 +55,15 @@ document.querySelectorAll("th").forEach((th, k) => th.addEventListener("click", 
 def page(results: Results, title: str, verbose: bool = False) -> str:
     """Return the page of a run."""
     rows = [*results.rows.values()]
-    head, texts = tabled(rows, verbose)
+    table = table_of(rows, verbose)
     known = {"environment": results.environment, "options": results.options}
     return PAGE.format(
         title=html.escape(title),
         head=html.escape("\n".join([title, *header(results, "").splitlines()[1:]])),
         chart=_chart(results, verbose),
-        names=_cells("th", head),
-        rows="\n".join(f"<tr>{_cells('td', text)}</tr>" for text in texts),
-        legend=html.escape(legend(head)),
+        names=_cells("th", table.head),
+        rows="\n".join(f"<tr>{_cells('td', text)}</tr>" for text in table.rows),
+        legend=html.escape(table.legend()),
         summary=html.escape(summary(rows)),
         known=html.escape(json.dumps(known, indent=1)),
     )

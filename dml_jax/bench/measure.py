@@ -125,7 +125,8 @@ class Bench:
                 said = difference(answer, results, cell.operator)
             except UnsupportedError:
                 continue
-            except Exception as error:  # the other peers are still worth having
+            except Exception as error:
+                # A peer is another library, which fails in its own way; the others are measured.
                 said = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
                 found.pop(name, None)
             if said:

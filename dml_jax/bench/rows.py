@@ -95,17 +95,6 @@ class Row:
         return f"{self.operator} {self.variant}".strip()
 
     @property
-    def labelled(self) -> str:
-        """Return the label, and the first of the nodes of a network that the cell stands for."""
-        more = f" +{len(self.nodes) - 1}" if len(self.nodes) > 1 else ""
-        return f"{self.label} {self.nodes[0]}{more}" if self.nodes else self.label
-
-    @property
-    def tensor(self) -> str:
-        """Return the type and sizes of the largest tensor."""
-        return f"{self.data_type}[{','.join(map(str, self.sizes))}]"
-
-    @property
     def way(self) -> str:
         """Return the way of our own calls: `donated`, or else `allocated`."""
         return "donated" if "donated" in self.seconds else "allocated"
@@ -224,6 +213,14 @@ class Results:
         """Return how many processes measured a cell."""
         return self.rows[name].processes if name in self.rows else 0
 
+    def part(self) -> str:
+        """Return ` (2 of 8 cells)` where cells lack times; "" where the run is complete."""
+        count = len(self.rows)
+        if not self.interrupted and self.complete + len(self.failed) >= self.cells:
+            return ""
+        complete = f", {self.complete} of them complete" * (self.complete < count)
+        return f" ({count} of {self.cells} cells{complete})"
+
     def to_json(self) -> dict[str, Any]:
         """Return the run for JSON."""
         value = {"format": FORMAT, "environment": self.environment, "options": self.options}
@@ -309,7 +306,9 @@ def _clocks(device: Any) -> dict[str, Any]:
     """Return clocks, power and throttling of an NVIDIA device, where nvidia-ml-py is installed."""
     try:
         import pynvml as nvml  # pyright: ignore[reportMissingImports]
-
+    except ImportError:
+        return {}
+    try:
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByIndex(device.local_hardware_id)
         slowed = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
@@ -322,7 +321,7 @@ def _clocks(device: Any) -> dict[str, Any]:
             "celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "throttled": bool(slowed & ~idle),
         }
-    except Exception:  # without the package or its rights there are no clocks
+    except nvml.NVMLError:  # the driver is missing, or the user may not ask it
         return {}
 
 

@@ -1,6 +1,8 @@
 """Runs: cells measured in this process, or in several processes one after the other."""
 
+import contextlib
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from dml_jax.bench.measure import Bench
 from dml_jax.bench.rows import Results, Row
 from dml_jax.errors import UNSAID, DmlError, Fault, Sentence
 
+SAVED = 2.0  # seconds after which a run is written again
 MOST_PROCESSES = 25  # of a cell that is measured until its interval is narrow
 WRONG_USAGE = 2  # the status of a command whose words are wrong
 
@@ -36,13 +39,38 @@ def here(
         tell(number, len(cells), cell.name)
         try:
             (row,) = bench.run([cell])
-        except Exception as error:  # the other cells are still worth having
+        except Exception as error:
+            # XLA and JAX have no common class of errors. A run has hundreds of cells, and one that
+            # they refuse (a type without a kernel, too little memory) must not end it.
             lines = str(error).splitlines() or [type(error).__name__]
             results.failed[cell.name] = lines[0][:200]
             continue
         results.add(row)
         results.complete += 1
         yield row
+
+
+def take(
+    rows: Generator[Row, None, None],
+    seconds: float,
+    save: Callable[[], Any],
+    is_left: Callable[[], bool],
+) -> bool:
+    """Take rows to their end, or until `seconds` are over; return whether time was up.
+
+    `save` is called after the first row, and then at most each `SAVED` seconds. `is_left` says
+    whether there is a further cell.
+    """
+    begin, saved = time.monotonic(), -math.inf
+    with contextlib.closing(rows):
+        for _ in rows:
+            now = time.monotonic()
+            if now - saved > SAVED:
+                save()
+                saved = now
+            if now - begin > seconds and is_left():
+                return True
+    return False
 
 
 def child(
@@ -125,14 +153,16 @@ def _lines(command: Sequence[str], skipped: Sequence[str]) -> Iterator[tuple[str
         known.write(json.dumps([*skipped]))
         known.seek(0)
         pipes: dict[str, Any] = {"stdin": known, "stdout": subprocess.PIPE, "stderr": errors}
-        with subprocess.Popen(command, **pipes, text=True) as process:
-            try:
-                for line in process.stdout or ():
-                    if line.startswith("{"):
-                        yield from json.loads(line).items()
-            except BaseException:  # interrupted, or the reader has had enough
-                process.kill()
-                raise
+        with (
+            subprocess.Popen(command, **pipes, text=True) as process,
+            contextlib.ExitStack() as early,
+        ):
+            # At an interrupt, or without a reader, the process ends before anybody waits for it.
+            early.callback(process.kill)
+            for line in process.stdout or ():
+                if line.startswith("{"):
+                    yield from json.loads(line).items()
+            early.pop_all()
         if process.returncode:
             errors.seek(0)
             words = errors.read().strip().splitlines()

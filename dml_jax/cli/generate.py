@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from dml_jax.cli.terminal import Command, json_option, reporting, say_json
-from dml_jax.errors import DmlError, Fault, Unquoted
 
 _FOLDER = click.Path(readable=False, path_type=Path)
 
@@ -102,14 +101,10 @@ def generate(
 
 def _array(path: Path) -> Any:
     """Return the array in a file. Raises `DmlError` where it cannot be read."""
-    from dml_jax.system.files import read_npy
+    from dml_jax.system.files import read_npy, readable
 
-    try:
+    with readable(f"the file '{path}'", "be an array of NumPy's, .npy, that can be read"):
         return read_npy(path)
-    except Exception as error:  # NumPy and the system have one each
-        what = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        rule = "be an array of NumPy's, .npy, that can be read"
-        raise DmlError([Fault("", f"the file '{path}'", rule, Unquoted(what))]) from None
 
 
 def _lines(as_json: bool) -> Iterator[str]:

@@ -101,10 +101,10 @@ def network_options(function: Any) -> Any:
         options = NetworkOptions(*map(given.pop, names), bounds=given.pop("bounds"))
         return function(*arguments, options=options, **given)
 
-    return _with_options(command, *_OPTIONS)
+    return with_options(command, *_OPTIONS)
 
 
-def _with_options(function: Any, *options: Any) -> Any:
+def with_options(function: Any, *options: Any) -> Any:
     """Add `options` to a command, in the order of its help."""
     for option in reversed(options):
         function = option(function)
@@ -150,4 +150,4 @@ _INPUTS = (
 
 def input_options(function: Any) -> Any:
     """Add the options of files as inputs, and of labels for outputs."""
-    return _with_options(function, *_INPUTS)
+    return with_options(function, *_INPUTS)

@@ -14,6 +14,8 @@ from dml_jax.facts import PREFIX, catalogue, names_of_aliases
 if TYPE_CHECKING:
     from dml_jax.operator import Operator
 
+    _Found = Mapping[type[Operator], Sequence[str]]
+
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in catalogue() if name.startswith(incomplete.upper())]
@@ -39,26 +41,20 @@ def operators(name: str | None, as_json: bool) -> None:
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
     from dml_jax.operator import OPERATORS
-    from dml_jax.show.names import in_jax, names, plain, search
+    from dml_jax.show.names import in_jax, plain
 
     by_name = {plain(op.short_name): op for op in OPERATORS.values()}
     by_name |= {
         plain(alias): OPERATORS[f"{PREFIX}{known}"] for alias, known in names_of_aliases().items()
     }
-    word = plain(name or "")
-    exact = by_name.get(word)
+    exact = by_name.get(plain(name or ""))
     if exact is not None:
         if as_json:
             say_json(_value_of(exact))
         else:
             _describe(exact)
         return
-    if name is None:
-        named, others = {}, dict.fromkeys(OPERATORS.values(), ())
-    else:
-        named, others = ({OPERATORS[f"{PREFIX}{n}"]: v for n, v in s.items()} for s in search(name))
-        of_family = (op for op in OPERATORS.values() if word == plain(_family(op)))
-        others |= {op: others.get(op, ()) for op in of_family if op not in named}
+    named, others = _matches(name)
     function = in_jax(name or "")
     if function:
         note = f"No operator has the name {name!r}. Use {function}: operators take JAX's arrays."
@@ -66,13 +62,7 @@ def operators(name: str | None, as_json: bool) -> None:
         if "." in str(name):  # the user has named the library
             named, others = {}, {}
     if not named and not others and not function:
-        known = (
-            n.rpartition(".")[2] for own in names().values() for ns in own.values() for n in ns
-        )
-        hint = nearest(str(name).upper().removeprefix(PREFIX), catalogue()) or nearest(
-            str(name), dict.fromkeys(known)
-        )
-        text = f"no operator is called {name!r}{hint}; `dml-jax operators` lists them."
+        text = f"no operator is called {name!r}{_hint(str(name))}; `dml-jax operators` lists them."
         raise click.BadParameter(text, param_hint="NAME")
     if as_json:
         say_json([_value_of(op) for op in (*named, *others)])
@@ -91,6 +81,31 @@ def operators(name: str | None, as_json: bool) -> None:
         click.echo(f"\n{len(others)} operators, by family: {listed}.")
         click.echo("Level: the first feature level that has the operator.")
         click.echo("Search: dml-jax operators clip. One in full: dml-jax operators REDUCE")
+
+
+def _matches(name: str | None) -> "tuple[_Found, _Found]":
+    """Return the operators of exactly this name, and those that have it in a name or as family.
+
+    Without a name all operators are among the second.
+    """
+    from dml_jax.operator import OPERATORS
+    from dml_jax.show.names import plain, search
+
+    if name is None:
+        return {}, dict.fromkeys(OPERATORS.values(), ())
+    named, others = ({OPERATORS[f"{PREFIX}{n}"]: v for n, v in s.items()} for s in search(name))
+    of_family = (op for op in OPERATORS.values() if plain(name) == plain(_family(op)))
+    others |= {op: others.get(op, ()) for op in of_family if op not in named}
+    return named, others
+
+
+def _hint(name: str) -> str:
+    """Return the most similar name of an operator, here or elsewhere: ` (did you mean ...?)`."""
+    from dml_jax.show.names import names
+
+    elsewhere = (n.rpartition(".")[2] for of in names().values() for ns in of.values() for n in ns)
+    ours = nearest(name.upper().removeprefix(PREFIX), catalogue())
+    return ours or nearest(name, dict.fromkeys(elsewhere))
 
 
 def _value_of(op: "type[Operator]") -> dict[str, Any]:

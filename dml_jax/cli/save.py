@@ -7,7 +7,7 @@ import click
 
 from dml_jax.cli.terminal import Command, json_option, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.system.files import similar_file
+from dml_jax.system.files import readable, similar_file
 
 # Reading and writing report their errors themselves: they are no wrong command line.
 FILE = click.Path(readable=False, path_type=Path)
@@ -56,15 +56,13 @@ def _arrays(path: Path) -> dict[str, Any]:
 
     from dml_jax.system.free_memory import host_bytes
 
-    try:
+    field, rule = f"the weights '{path}'", "be a file of numpy.savez"
+    if not path.exists():
+        raise DmlError([Fault("", field, rule + similar_file(path), Unquoted("no such file"))])
+    with readable(field, rule):
         with zipfile.ZipFile(path) as packed:
             size, most = sum(part.file_size for part in packed.infolist()), host_bytes()
         if most is not None and size > most:
             raise ValueError(f"{size} bytes, of which {most} are free")
         with np.load(path) as file:
             return {name: file[name] for name in file.files}
-    except Exception as error:  # zipfile, NumPy and the system have one each
-        is_missing = isinstance(error, FileNotFoundError)
-        rule = f"be a file of numpy.savez{similar_file(path) if is_missing else ''}"
-        value = Unquoted("no such file" if is_missing else str(error).partition("\n")[0])
-        raise DmlError([Fault("", f"the weights '{path}'", rule, value)]) from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.dxdispatch.resources import Resource
-from dml_jax.errors import OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence, raise_if
+from dml_jax.errors import OF_BUG, OF_SIZES, OF_UNSET_SIZES, DmlError, Fault, Sentence, raise_if
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.operator.call import Bindable
 from dml_jax.runtime.recently_used import RecentlyUsed
@@ -71,7 +71,10 @@ class NetworkFile:
             network = load_network(self.path, replace(options, names=names, shapes=inputs))
         except DmlError as error:
             left = _left_at_1(free, inputs, {*options.names}, {*shapes})
-            if left is None or not any(f.operator or f.kind == OF_SIZES for f in error.faults):
+            # Another size cures no bug of this package, so the sizes are not blamed for one.
+            is_bug = any(fault.kind == OF_BUG for fault in error.faults)
+            is_of_sizes = any(f.operator or f.kind == OF_SIZES for f in error.faults)
+            if left is None or is_bug or not is_of_sizes:
                 raise
             raise DmlError([*error.faults, left]) from None
         faults = []

@@ -127,7 +127,7 @@ def run_network(
     for output, kind in network.output_types.items():
         array = np.zeros(0, kind.array_dtype) if kind.is_empty else np.asarray(next(remaining))
         outputs[output] = array.reshape(kind.shape)
-    network.within(outputs, inputs)
+    network.signature.within(outputs, inputs)
     for output, path in targets.items():
         write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
     return NetworkRun(name, inputs, outputs, compile_ms, samples, targets)

@@ -19,12 +19,12 @@ from dml_jax.errors import (
     nearest,
     refused,
 )
-from dml_jax.system.files import absolute, distinct_keys, is_note, read_parsed, similar_file
+from dml_jax.system.files import absolute, distinct_keys, is_note, parse_file, similar_file
 
 
 def read_json(path: Path) -> Any:
     """Return the JSON value of the file at `path`. Raises `DmlError` with line and column."""
-    return read_parsed(path, "Model", parse_json)
+    return parse_file(path, "Model", parse_json)
 
 
 def parse_json(text: bytes) -> Any:

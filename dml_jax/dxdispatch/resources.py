@@ -25,7 +25,7 @@ from dml_jax.errors import (
     moving,
     refused,
 )
-from dml_jax.system.files import read_npy
+from dml_jax.system.files import read_npy, readable
 
 UINT64_MAX = 2**64 - 1
 FILE_TYPES = (".npy", *IMAGE_TYPES)
@@ -267,15 +267,10 @@ def _mixed(values: list[Any]) -> np.ndarray:
 
 @contextlib.contextmanager
 def reading(source: str, kind: str) -> Iterator[None]:
-    """Turn errors inside into a `DmlError` that names the file `source`, of the given kind."""
+    """Raise errors inside as a `DmlError` that names the file `source`, of this kind."""
     field = f"sourcePath {abbreviate(source)}"
-    try:
+    with moving("", field), readable("", f"be a readable {kind} file"):
         yield
-    except DmlError as error:
-        raise DmlError(error.moved("", field)) from None
-    except Exception as error:  # the libraries that parse pictures and arrays raise of any kind
-        text = Unquoted(getattr(error, "strerror", None) or error or type(error).__name__)
-        raise DmlError([Fault("", field, f"be a readable {kind} file", text)]) from None
 
 
 def _file(

@@ -129,16 +129,7 @@ def _graph(
         else:
             sources |= {n: (len(operators), i) for i, n in enumerate(node.outputs) if n}
             operators.append(node)
-    made: list[OperatorNode | ConstantNode] = []
-    faults: list[Fault] = []
-    names: set[str] = set()
-    for index, node in enumerate(operators):
-        assert node.table is not None
-        with collecting(faults, f"Node {index} '{node.name}'"):
-            name = None if node.name in names or not node.name else node.name
-            made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
-            names.add(node.name)
-    raise_if(faults)
+    made, faults = _operator_nodes(operators), list[Fault]()
     edges: list[tuple[Source, int, int]] = []
     for index, node in enumerate(operators):
         slots = made[index].slots(output=False)
@@ -169,6 +160,21 @@ def _graph(
         known,
         ends,
     )
+
+
+def _operator_nodes(operators: Sequence[_Node]) -> list[OperatorNode | ConstantNode]:
+    """Return the nodes of operators; of equal names the first alone has it. Raises `DmlError`."""
+    made: list[OperatorNode | ConstantNode] = []
+    faults: list[Fault] = []
+    names: set[str] = set()
+    for index, node in enumerate(operators):
+        assert node.table is not None
+        with collecting(faults, f"Node {index} '{node.name}'"):
+            name = None if node.name in names or not node.name else node.name
+            made.append(OperatorNode(_operator(node.table, node.inputs, node.outputs), name))
+            names.add(node.name)
+    raise_if(faults)
+    return made
 
 
 def _constant(name: str, raw: bytes, tensor: TensorDesc) -> np.ndarray:

@@ -18,6 +18,7 @@
 - `conditions`: the arguments that may be arrays of bool;
 - `fields`: the field of each argument that is not called as its field;
 - `results`: the names of several results;
+- `returns`: a sentence about the result, where its type may surprise;
 - `directmlx`: the name of the function in DirectMLX, where it has one.
 
 `names.json` has what an operator is called elsewhere, by its name without DML_OPERATOR_; later

@@ -775,6 +775,8 @@ def argmax(
             largest.
         output_data_type: The type of the result.
 
+    Returns indices of UINT32: cast them before a subtraction.
+
     Makes DML_OPERATOR_ARGMAX.
     """
 
@@ -793,6 +795,8 @@ def argmin(
         axis_direction: Among equals, INCREASING takes the smallest index, DECREASING the
             largest.
         output_data_type: The type of the result.
+
+    Returns indices of UINT32: cast them before a subtraction.
 
     Makes DML_OPERATOR_ARGMIN.
     """
@@ -1183,7 +1187,7 @@ def clip_grad(
 
     Args:
         input: What was clipped.
-        input_gradient: The gradient of the clipped tensor; of the same type and sizes.
+        input_gradient: The gradient of what came out; of the same type and sizes.
         min: The bounds, FLOAT whatever the tensor's type; cast to it first.
         max: The bounds, FLOAT whatever the tensor's type; cast to it first.
 
@@ -1468,6 +1472,8 @@ def equals(
         b: The tensors to compare.
         output_data_type: The type of the result.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_EQUALS.
     """
 
@@ -1690,6 +1696,8 @@ def greater_than(
         b: The tensors to compare.
         output_data_type: The type of the result.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_GREATER_THAN.
     """
 
@@ -1704,6 +1712,8 @@ def greater_than_or_equal(
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
+
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL.
     """
@@ -1785,6 +1795,8 @@ def is_infinity(
         infinity_mode: Which infinity counts: POSITIVE, NEGATIVE, or EITHER.
         output_data_type: The type of the result.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Makes DML_OPERATOR_ELEMENT_WISE_IS_INFINITY.
     """
 
@@ -1797,6 +1809,8 @@ def is_nan(
     Args:
         input: The tensor to look at.
         output_data_type: The type of the result.
+
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_IS_NAN.
     """
@@ -1826,6 +1840,8 @@ def less_than(
         b: The tensors to compare.
         output_data_type: The type of the result.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_LESS_THAN.
     """
 
@@ -1840,6 +1856,8 @@ def less_than_or_equal(
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
+
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL.
     """
@@ -1912,6 +1930,8 @@ def logical_and(
         a: The truth values.
         b: The truth values.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_AND.
     """
 
@@ -1922,6 +1942,8 @@ def logical_not(
 
     Args:
         input: The truth values.
+
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_NOT.
     """
@@ -1936,6 +1958,8 @@ def logical_or(
         a: The truth values.
         b: The truth values.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_OR.
     """
 
@@ -1948,6 +1972,8 @@ def logical_xor(
     Args:
         a: The truth values.
         b: The truth values.
+
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_XOR.
     """
@@ -2126,7 +2152,7 @@ def max_pooling(
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
-    Returns a named tuple of values, indices.
+    Returns a named tuple of values, indices. The indices are UINT32. `.values` is the result alone.
 
     Makes DML_OPERATOR_MAX_POOLING or DML_OPERATOR_MAX_POOLING1 or DML_OPERATOR_MAX_POOLING2.
     """
@@ -2343,7 +2369,7 @@ def non_zero_coordinates(
     Args:
         input: The tensor.
 
-    Returns a named tuple of count, coordinates.
+    Returns a named tuple of count, coordinates. Both are UINT32.
 
     Makes DML_OPERATOR_NONZERO_COORDINATES.
     """
@@ -3082,8 +3108,7 @@ def tile(
 
     Args:
         input: The tile.
-        repeats: How often the whole is repeated in each dimension; at least 1. The output has
-            at most 2^32 - 1 elements, as every tensor.
+        repeats: How often the whole is repeated in each dimension; at least 1.
 
     Makes DML_OPERATOR_TILE.
     """
@@ -3107,7 +3132,7 @@ def top_k(
         axis_direction: INCREASING takes the smallest elements, the smallest first; DECREASING
             the largest.
 
-    Returns a named tuple of value, index.
+    Returns a named tuple of value, index. The indices are UINT32: cast them before a subtraction.
 
     Makes DML_OPERATOR_TOP_K or DML_OPERATOR_TOP_K1.
     """

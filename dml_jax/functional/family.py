@@ -37,6 +37,7 @@ class Family:
         self.fields: Mapping[str, str] = entry.get("fields", {})
         self.results: Sequence[str] = entry.get("results", ())
         self.conditions: Sequence[str] = entry.get("conditions", ())
+        self.returns: str = entry.get("returns", "")
         parameters = [_parameter(text) for text in entry["arguments"]]
         if any(_is_generator(op) for op in self.operators):
             parameters.append(_parameter("graph=None"))
@@ -79,12 +80,13 @@ class Family:
         summary = inspect.cleandoc(first.__doc__ or "").split("\n\n")[0]
         versions = " or ".join(op.c_name for op in self.operators)
         several = f"Returns a named tuple of {', '.join(self.results)}." if self.results else ""
+        returned = " ".join(filter(None, (several, self.returns)))
         entries = (f"{name}: {self._said_of(name)}" for name in self.defaults)
         lines = [
             textwrap.fill(e, 92, initial_indent="    ", subsequent_indent=" " * 8) for e in entries
         ]
         arguments = "\n".join(["Args:", *lines])
-        parts = (summary, arguments, several, f"Makes {versions}.")
+        parts = (summary, arguments, returned, f"Makes {versions}.")
         return "\n\n".join(part for part in parts if part)
 
     def _said_of(self, argument: str) -> str:
@@ -106,6 +108,9 @@ class Family:
             if not missing:
                 return bound
             text = hints.missing(self.name, missing)
+            last = [*self.defaults][len(positional) - 1] if positional else ""
+            if last and last not in self.tensors:  # as a k is taken for the axis before it
+                text += f"; {positional[-1]!r} was read as {last}"
         except TypeError as error:
             text = str(error)
             if text.startswith("multiple values"):

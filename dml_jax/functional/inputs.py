@@ -11,7 +11,7 @@ from dml_jax.description.descriptor import c_name_of
 from dml_jax.description.fields import Array, Field
 from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
-from dml_jax.errors import DmlError, Fault, items_of, moving
+from dml_jax.errors import DmlError, Fault, Unquoted, items_of, moving
 from dml_jax.functional.cache_keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.graph.bfloat16 import BFLOAT16
@@ -35,6 +35,9 @@ def split_inputs(
                 got = shown_array(value)
                 raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
             value = _listed(operator, f.c_name, value)
+        elif isinstance(value, tuple) and (names := getattr(value, "_fields", ())):
+            rule = f"be one array: a function returned several, take .{names[0]}"
+            raise DmlError([Fault(operator.c_name, f.c_name, rule, Unquoted(type(value).__name__))])
         for path, array in paths_of(f, value):
             is_number = isinstance(array, NUMBERS) and not f.is_array
             if not (is_number or is_array(array) or isinstance(array, Expression)):
@@ -126,8 +129,8 @@ def types_of_numbers(
     """Return the type in which each input that is a Python number is taken.
 
     It is the type of the arrays whose type it must have, or else that of the first array; FLOAT32
-    where the operator takes floats only, and these are integers. `bools` has the types in which
-    arrays of bool are taken.
+    where the operator takes floats only, and these are integers; INT32 for an index beside floats.
+    `bools` has the types in which arrays of bool are taken.
     """
     numbers = [name for name, value in inputs.items() if isinstance(value, NUMBERS)]
     if not numbers:
@@ -151,7 +154,12 @@ def types_of_numbers(
         allowed = {t.name for t in operator.contract.types_of(name)}
         is_float = {n.rstrip("0123456789") for n in allowed} == {"FLOAT"}
         is_whole = np.issubdtype(found[0], np.integer)
-        types[name] = np.dtype(np.float32 if is_float and is_whole else found[0])
+        if is_float and is_whole:
+            types[name] = np.dtype(np.float32)
+        elif not is_whole and "INT32" in allowed and not any("FLOAT" in n for n in allowed):
+            types[name] = np.dtype(np.int32)  # an index beside floats
+        else:
+            types[name] = np.dtype(found[0])
     return types
 
 

@@ -1,126 +1,134 @@
-"""Decoders whose programs are kept in a folder, with the names of what their calls hold.
+"""Starts of a decoder from programs and records on disk, which another process wrote.
 
-A start that finds them there loads no network and traces nothing. It reads the weights of the file
-in threads, makes of them what follows from them alone, and reads a program when it is called.
+A start that finds them loads no network and traces nothing. It reads the weights of the file in
+threads, and the programs: one that derives arrays from weights, one that makes an empty cache, and
+one for each length of a step.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import onnx
 from onnx import helper
 
-from dml_jax.genai.decoder import Cache, Decoder
+from dml_jax.genai.decoder_networks import DecoderNetworks, Lengths
 from dml_jax.genai.folder import Folder
 from dml_jax.onnx.files.external_data import files_of
+from dml_jax.runtime.compiled_function import CompiledFunction
 from dml_jax.runtime.platform import default_device
 from dml_jax.runtime.program_cache import ProgramCache
 
 _READERS = 2  # threads that read weights: of a file that the system has in memory, a copy
+_LAST = "start"  # the record of the step that another process called last
 
 
-class KeptDecoder(Decoder):
-    """A decoder on a CPU whose `programs` are kept in a folder."""
+class StepRecord(NamedTuple):
+    """What the parameters of a step are made of.
 
-    def __init__(self, folder: Folder, keeps_int4: bool, programs: Path):
-        super().__init__(folder, keeps_int4)
-        self._device = default_device()
-        self.programs = ProgramCache(programs, _digest(folder, keeps_int4))
+    A `NetworkRecord` would have the graph that derives arrays from weights too: thousands of nodes
+    of a quantized decoder, which are checked again when they are read. The program of that graph is
+    read in less time.
+
+    Attributes:
+        lengths: the sizes of the network.
+        kept: the names of the weights that calls read as they are.
+        derived: the number of arrays that follow from weights.
+        weights: the names of the weights that these follow from; `kept` where there are none.
+    """
+
+    lengths: Lengths
+    kept: Sequence[str]
+    derived: int
+    weights: Sequence[str]
+
+
+class CachedStart:
+    """The programs and records of a decoder on one CPU.
+
+    Args:
+        networks: the networks of the decoder.
+        place: the folder where programs are.
+
+    Attributes:
+        programs: the programs.
+    """
+
+    def __init__(self, networks: DecoderNetworks, place: Path):
+        self._networks, folder = networks, networks.folder
+        self.programs = ProgramCache(place, _digest(folder, networks.keeps_int4))
         self._tensors = {tensor.name: tensor for tensor in folder.proto.graph.initializer}
+        self._derived: Sequence[jax.Array] = ()
         self._soon: Future[Any] | None = None
-        plan = self.programs.read_record(self._file("start"))
-        if plan is not None:
+        record = self._read(_LAST)
+        if record is not None:
+            # While a program reads its prompt and makes tokens of it, the weights are read.
             reader = ThreadPoolExecutor(1, "dml_jax reads")
-            self._soon = reader.submit(self._held_by, plan)
+            self._soon = reader.submit(self._parameters, record)
             reader.shutdown(wait=False)
 
-    def having(self, folder: Folder) -> Decoder:
-        """Return the decoder of another network, whose programs are not kept."""
-        other = Decoder(folder, self._keeps_int4)
-        other._weights = self.weights
-        return other
+    def parameters(self, lengths: Lengths) -> tuple[Sequence[str], Sequence[jax.Array]]:
+        """Return the names of the weights that a step reads as they are, and its parameters."""
+        self.wait()
+        record = self._read(str(lengths)) or self._record(lengths)
+        return record.kept, self._parameters(record)
 
-    def cache(self, batch: int, rows: int) -> Cache:
-        """Return an empty cache, as `Decoder.cache`: one program makes all of it."""
-        jitted = jax.jit(lambda: super(KeptDecoder, self).cache(batch, rows))
-        return self.programs.compiled(f"cache {batch} {rows}", jitted, self._device)()
-
-    def holding(self, batch: int, length: int, rows: int, width: int) -> Sequence[jax.Array]:
-        """Return what the calls of a step hold, as `Decoder.holding` does."""
-        key = [batch, length, rows, width]
+    def wait(self) -> None:
+        """Wait for the thread that reads weights. Raises what it raised."""
         if self._soon is not None:
             soon, self._soon = self._soon, None
             soon.result()
-        plan = self.programs.read_record(self._file(f"held {key}")) or self._planned(key)
-        self._names[length] = plan["names"]
-        return self._held_by(plan)
 
-    def _planned(self, key: list[int]) -> dict[str, Any]:
-        """Return what a network holds, by name; keep it where its weights are as in the file."""
-        network: Any = self.network(*key, is_last=True)
-        names, made = network.prepared_from
-        given = sorted(network.weights) if made else names
-        plan = {"key": key, "names": names, "made": made, "given": given}
-        tensors = ((self._tensors.get(name), w) for name, w in network.weights.items())
-        if all(t and (tuple(t.dims), _type_of(t)) == (w.shape, w.dtype) for t, w in tensors):
-            self.programs.write_record(self._file(f"held {key}"), plan)
-            self.programs.write_record(self._file("start"), plan)
-        return plan
+    def _read(self, name: str) -> StepRecord | None:
+        record = self.programs.read_record(self._file(name))
+        return record if isinstance(record, StepRecord) else None
 
     def _file(self, name: str) -> Path:
-        return self.programs.record_file(name, self._device)
+        return self.programs.record_file(name, default_device())  # pyright: ignore
 
-    def _held_by(self, plan: Mapping[str, Any]) -> Sequence[jax.Array]:
-        """Return what a plan names: weights, and what is made of weights once."""
-        names, made = plan["names"], plan["made"]
-        is_made = len(self._made or ()) == made
-        given = self._read(names if is_made else plan["given"])
-        if not is_made:
-            making = jax.jit(partial(self._making, plan["key"]))
-            program = self.programs.compiled(f"made {made}", making, self._device, given)
-            self._made = tuple(program(given))
-        self._weights = {**self._weights, **{name: given[name] for name in names}}
-        return (*(given[name] for name in names), *(self._made or ()))
+    def _record(self, lengths: Lengths) -> StepRecord:
+        """Return the record of a network; write it where its weights are as in the file."""
+        network: Any = self._networks.of(lengths)
+        kept, count = network.prepared_from
+        record = StepRecord(lengths, kept, count, sorted(network.weights) if count else kept)
+        tensors = ((self._tensors.get(name), w) for name, w in network.weights.items())
+        if all(t and (tuple(t.dims), _type_of(t)) == (w.shape, w.dtype) for t, w in tensors):
+            for name in (str(lengths), _LAST):
+                self.programs.write_record(self._file(name), record)
+        return record
 
-    def _making(self, key: Sequence[int], given: Mapping[str, Any]) -> Sequence[Any]:
-        """Return what a network makes of weights."""
-        network: Any = self.network(*key, is_last=True)
-        names, _ = network.prepared_from
-        return network.prepared(given)[len(names) :]
+    def _parameters(self, record: StepRecord) -> Sequence[jax.Array]:
+        """Return the arrays that a record names: weights, and those that follow from them."""
+        weights = self._weights(record.kept)
+        # Networks of all lengths derive the same arrays: one program makes them once.
+        if len(self._derived) != record.derived:
+            weights |= self._weights(record.weights)
 
-    def compiled(self, step: Callable[..., Any], width: int, *given: Any) -> Any:
-        """Return the program of a step of arguments like `given`, the cache the second one."""
-        jitted = jax.jit(partial(step, width=width), donate_argnums=1)
-        return self.programs.compiled(f"step {width}", jitted, self._device, *given)
+            def derive(weights: Mapping[str, Any]) -> Sequence[Any]:
+                network: Any = self._networks.of(record.lengths)
+                return network.prepared(weights)[len(record.kept) :]
 
-    def _read(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        """Return weights by name; those that are not there are read."""
-        missing = [self._tensors[name] for name in names if name not in self._weights]
+            name = f"prepare {record.derived}"
+            prepare = CompiledFunction(name, derive, cache=self.programs)
+            self._derived = prepare.compute_now({name: weights[name] for name in record.weights})
+            store = self._networks.store
+            store.derived.update({(name, k): x for k, x in enumerate(self._derived)})
+        return (*(weights[name] for name in record.kept), *self._derived)
+
+    def _weights(self, names: Sequence[str]) -> dict[str, jax.Array]:
+        """Return weights by name; those that are not on the device are read."""
+        known = self._networks.weights
+        missing = [self._tensors[name] for name in names if name not in known]
         with ThreadPoolExecutor(_READERS, "dml_jax reads") as readers:
-            arrays = [*readers.map(self.folder.files.array, missing)]
-        read = zip((tensor.name for tensor in missing), jax.device_put(arrays), strict=True)
-        known = {name: self._weights[name] for name in names if name in self._weights}
-        return known | dict(read)
-
-
-def kept_step(decoder: KeptDecoder, step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a step, for tokens and buffers of any size, whose programs a decoder keeps."""
-    known: dict[Any, Any] = {}
-
-    def call(*, held: Any, cache: Cache, tokens: Any, counts: Any, width: int) -> Any:
-        key = tokens.shape, cache["buffers"][0].shape, width
-        if key not in known:
-            known[key] = decoder.compiled(step, width, held, cache, tokens, counts)
-        return known[key](held, cache, tokens, counts)
-
-    return call
+            arrays = [*readers.map(self._networks.folder.files.array, missing)]
+        read = dict(zip((tensor.name for tensor in missing), arrays, strict=True))
+        added = self._networks.store.put_named(read)
+        return {name: added[name] if name in added else known[name] for name in names}
 
 
 def _type_of(tensor: onnx.TensorProto) -> np.dtype:

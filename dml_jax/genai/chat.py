@@ -134,11 +134,11 @@ class Talk:
         ends = self.model.folder.eos_token_ids
         before = self._generator.token_count()
         while not self._generator.is_done():
-            asked, programs = time.perf_counter(), self._generator.program_count
+            asked, built = time.perf_counter(), self.model.programs.built
             self._generator.generate_next_token()
             token = int(self._generator.get_next_tokens()[0])
             self.answer.seconds.append(time.perf_counter() - start)
-            if self._generator.program_count > programs:
+            if self.model.programs.built > built:
                 waiting = self.model.ahead  # so many tokens are its first result
             waiting -= 1
             if waiting >= 0 and len(self.answer.seconds) > 1:
@@ -154,7 +154,7 @@ class Talk:
         if self._has_beams:  # the answer is known at the end
             made = self._generator.get_sequence(0)[before:].tolist()
         yield self.tokenizer.decode(made)[shown:]  # of a character that has not come to its end
-        self.answer.token_bytes = self.model.decoder.step_bytes(self._generator.token_count())
+        self.answer.token_bytes = self.model.programs.step_bytes(self._generator.token_count())
         if self._messages:
             self._messages.append({"role": "assistant", "content": self.tokenizer.decode(made)})
             kept = self.tokenizer.apply_chat_template(

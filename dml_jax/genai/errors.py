@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import DmlError, Fault, InternalError, Sentence, Unquoted
 from dml_jax.system import unchanged_programs
 
 _OF_BROKEN = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
@@ -17,10 +17,10 @@ class GenAIError(DmlError, RuntimeError):
 
 @contextlib.contextmanager
 def raised() -> Iterator[None]:
-    """Raise each `DmlError` as a `GenAIError`."""
+    """Raise each `DmlError` as a `GenAIError`, but for an `InternalError`."""
     try:
         yield
-    except GenAIError:
+    except (GenAIError, InternalError):
         raise
     except DmlError as error:
         raise GenAIError(error.faults) from None

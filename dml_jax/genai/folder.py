@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.genai.errors import absent, fitting
 from dml_jax.genai.optimum_folders import PLAIN, members, of_export, unbranched, unprune, whole
 from dml_jax.onnx.files.external_data import Folder as Files
@@ -17,7 +17,9 @@ from dml_jax.onnx.files.external_data import files_of
 from dml_jax.system.files import read_bytes, similar_file
 
 CONFIG = "genai_config.json"
-FITTING = fitting("the network", "be a decoder's")
+_STATES = "encoder_hidden_states"
+# A broken graph is edited here before any check of its nodes: what it lacks is a fault of the file.
+_FITTING = fitting("the network", "be a decoder's")
 
 _NAMES = {
     "input_ids": "input_ids",
@@ -185,7 +187,7 @@ class Folder:
         return proto
 
     @functools.cached_property
-    @FITTING
+    @_FITTING
     def proto(self) -> onnx.ModelProto:
         """Return the decoder's network, without its external data.
 
@@ -198,14 +200,24 @@ class Folder:
         wanted = [(self.names["input_ids"], inputs), (self.names["logits"], outputs)]
         wanted += [(past, inputs) for past, _ in self.caches]
         wanted += [(present, outputs) for _, present in self.caches]
-        wanted += [("encoder_hidden_states", inputs)] * ("encoder" in self.model)
+        is_encoding = "encoder" in self.model
+        wanted += [(_STATES, inputs)] * is_encoding
         for tensor, known in wanted:
             if tensor not in known:
                 rule = f"be a tensor of '{name}'{nearest(tensor, known)}"
                 raise DmlError([Fault("", f"a name in {self.config_name}", rule, tensor)])
-        if not self.layers and "encoder" not in self.model:
+        if not self.layers and not is_encoding:
             where = f"num_hidden_layers in {self.config_name}"
             raise DmlError([Fault("", where, "be 1 or more", self.layers)])
+        ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in proto.graph.input}
+        fixed = {past: 4 for past, _ in self.caches} | ({_STATES: 3} if is_encoding else {})
+        for tensor, rank in fixed.items():
+            if ranks[tensor] != rank:
+                rule = f"be a decoder's, whose input '{tensor}' has {rank} dimensions"
+                raise DmlError([Fault("", "the network", rule, ranks[tensor])])
+        if all(self.names["logits"] not in node.output for node in proto.graph.node):
+            rule = f"be a decoder's, whose output '{self.names['logits']}' a node gives"
+            raise DmlError([Fault("", "the network", rule, NOTHING)])
         for path in files_of(proto, self.files):
             if not os.path.isfile(path):  # noqa: PTH113  (Path raises for names that are too long)
                 rule = f"be the file of the weights of '{name}'{similar_file(path)}"

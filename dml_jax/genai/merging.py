@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.genai.decoder import Decoder
+from dml_jax.genai.buffered_decoder import BufferedDecoder
 from dml_jax.genai.errors import raised, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
@@ -47,7 +47,7 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
         if Path(file).is_absolute() or ".." in Path(file).parts:
             raise refusal("the decoder's filename", "be a path below the folder", file)
         target.mkdir(parents=True, exist_ok=True)
-        network: Any = Decoder(made).network(1, 1, 64)
+        network: Any = BufferedDecoder(made).network(1, 1, 64)
         network.save(target / file, changes, dtype=dtype)
         written = {folder.path / file, *files_of(folder.proto, folder.files)}
         for other in folder.path.iterdir():

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from dml_jax.genai.errors import refusal
+
 
 class Tensor:
     """An array of NumPy's, or what makes one, as the API passes it."""
@@ -37,3 +39,15 @@ class NamedTensors(dict[str, Tensor]):
     def keys(self) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the names."""
         return list(super().keys())
+
+
+def as_tokens(tokens: Any, batch: int) -> np.ndarray:
+    """Return tokens as [batch, length] INT32. Raises `GenAIError` where they are none."""
+    array = np.asarray(tokens.as_numpy() if hasattr(tokens, "as_numpy") else tokens)
+    if array.size == 0:
+        raise refusal("the tokens", "be one or more", array)
+    if array.dtype.kind not in "iu":
+        raise refusal("the tokens", "be whole numbers", array)
+    if array.size % batch or (array.ndim == 2 and array.shape[0] != batch) or array.ndim > 2:
+        raise refusal("the tokens", f"have batch_size ({batch}) rows", list(array.shape))
+    return array.reshape(batch, -1).astype(np.int32)

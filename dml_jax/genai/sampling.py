@@ -1,7 +1,7 @@
 """Search: which token comes next, by the options of genai_config.json's `search`."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from dml_jax.errors import Expect, nearest
 from dml_jax.genai.errors import GenAIError, refusal
+from dml_jax.genai.folder import Folder
+from dml_jax.genai.sequences import Sequences
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,89 @@ def repeating(sequences: np.ndarray, size: int, vocabulary: int) -> np.ndarray:
     rows, places = np.nonzero((groups[..., :-1] == end).all(-1))
     banned[rows, np.minimum(groups[rows, places, -1], vocabulary)] = True
     return banned[:, :-1]
+
+
+def banned_tokens(
+    folder: Folder, options: SearchOptions, sequences: Sequences, shape: Sequence[int]
+) -> np.ndarray | None:
+    """Return which tokens may not come next, of the `shape` [batch, vocabulary]; None: all may.
+
+    The rules are those of the `folder` and of the `options`.
+    """
+    rules, size, count = folder.rules, options.no_repeat_ngram_size, sequences.count
+    if not rules and not size and count >= options.min_length:
+        return None
+    never = list(folder.eos_token_ids if count < options.min_length else ())
+    never += rules.get("suppress_tokens", ())
+    first, last = (rules.get(f"forced_{end}_token_id", []) for end in ("bos", "eos"))
+    # A token that is forced behind the decoder's first one is no begin of the text.
+    if count == sequences.begin + (sequences.begin == 1 and bool(first)):
+        never += rules.get("begin_suppress_tokens", ())
+    banned = np.zeros(shape, bool)
+    if size and count >= size:
+        banned |= repeating(sequences.tokens, size, shape[1])
+    for *words, word in rules.get("bad_words_ids", ()):
+        if len(words) <= count:
+            tail = sequences.tokens[:, count - len(words) :]
+            banned[:, word] |= (tail == words).all(1)
+    banned[:, never] = True
+    forced = last if count == options.max_length - 1 and last else first if count == 1 else []
+    if forced:  # wins over all other rules, as in transformers
+        banned[:], banned[:, forced] = True, False
+    return banned
+
+
+class TokenSampler:
+    """Chooses the next tokens of a batch, by `options`, of a vocabulary of `count` tokens.
+
+    Attributes:
+        key: the key of the draws that come.
+        seen: which tokens occurred, [batch, vocabulary]; None where no penalty counts them.
+    """
+
+    def __init__(self, options: SearchOptions, count: int):
+        self._options, self._count = options, count
+        self.key = key_of(options.random_seed)
+        self.seen: jax.Array | None = None
+
+    def restart(self, tokens: np.ndarray) -> None:
+        """Forget which tokens occurred, but for `tokens`, [batch, length]."""
+        self.seen = None
+        self.see(tokens)
+
+    def see(self, tokens: Any) -> None:
+        """Take note of tokens that occur, [batch, length], where they are counted."""
+        if self._options.repetition_penalty == 1 or not self._count:
+            return
+        if self.seen is None:
+            self.seen = jnp.zeros((len(tokens), self._count), bool)
+        rows = jnp.arange(len(tokens), dtype=np.int32)[:, None]
+        self.seen = self.seen.at[rows, jnp.asarray(tokens)].set(True)
+
+    def choose(self, logits: jax.Array, banned: np.ndarray | None, best: Any) -> jax.Array:
+        """Return the next token of each sequence, [batch, 1], by logits [batch, vocabulary].
+
+        `banned` is what `banned_tokens` returns; `best` are the most likely tokens, [batch, 1], or
+        None where they are not known.
+        """
+        options = self._options
+        # The step's program has found the most likely tokens already: no other program is called.
+        if not options.draws and self.seen is None and banned is None and best is not None:
+            return best
+        key = self.key
+        if options.draws:
+            self.key, key = jax.random.split(self.key)
+        chosen = picked(
+            logits,
+            self.seen,
+            banned,
+            key,
+            penalty=np.float32(options.repetition_penalty),
+            temperature=np.float32(options.temperature),
+            top_p=np.float32(options.top_p),
+            **options.of_programs,
+        )
+        return chosen[:, None]
 
 
 def key_of(seed: int) -> jax.Array:

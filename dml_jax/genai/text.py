@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from dml_jax.errors import Unquoted
+from dml_jax.genai.config import Config
 from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
 from dml_jax.genai.folder import Folder
-from dml_jax.genai.model import Config, Model
+from dml_jax.genai.model import Model
 from dml_jax.genai.named_tensors import Tensor
 from dml_jax.genai.optimum_folders import members, whole
 from dml_jax.genai.templates import filled

@@ -1,4 +1,4 @@
-"""Tokens ahead: several steps of a decoder as one program, which a device gets in one launch.
+"""Blocks of tokens: several steps of a decoder as one program, which a device gets in one launch.
 
 A host needs longer to launch the kernels of a step than a GPU to run them. A program of several
 steps is a loop; XLA makes a CUDA graph of the loop's body, once for all turns.
@@ -13,9 +13,6 @@ import numpy as np
 
 from dml_jax.genai.decoder import Cache, Decoder
 from dml_jax.genai.sampling import SearchOptions, picked
-
-STEPS = 16
-"""The tokens of a program on a GPU."""
 
 
 class State(NamedTuple):
@@ -67,7 +64,7 @@ class Block(NamedTuple):
 
 def steps_of(
     decoder: Decoder,
-    held: Sequence[Any],
+    parameters: Sequence[Any],
     cache: Cache,
     state: State,
     numbers: Numbers,
@@ -80,16 +77,16 @@ def steps_of(
     """Return the next tokens, and the cache and the state after them, of `count` steps.
 
     A sequence that has ended goes on with the pad_token_id. Steps behind max_length leave the cache
-    as it is, and their tokens have no meaning. `held` is what the network of one token holds, and
-    `width` the size of its mask; `draws` and `top_k` are as for `picked`.
+    as it is, and their tokens have no meaning. `parameters` are those of the network of one token,
+    and `width` is what `Decoder.width` returns; `draws` and `top_k` are as for `picked`.
     """
-    folder = decoder.folder
+    folder = decoder.networks.folder
     ends, batch = np.array(folder.eos_token_ids, np.int32), state.tokens.shape[0]
 
     def turn(index: Any, carried: tuple[Block, Cache, State]) -> tuple[Block, Cache, State]:
         block, cache, state = carried
         # Weights depend on the turn, so that nothing of them is computed before the loop, and kept.
-        weights, tokens = jax.lax.optimization_barrier((held, state.tokens))
+        weights, tokens = jax.lax.optimization_barrier((parameters, state.tokens))
         counts = jnp.full(batch, state.count < numbers.max_length).astype(np.int32)
         logits, cache = decoder.step(weights, cache, tokens, counts, width)
         is_end = np.zeros((1, logits.shape[1]), bool)

@@ -4,10 +4,9 @@ import enum
 import logging
 from typing import Any
 
-import jax
-
 from dml_jax.errors import nearest
 from dml_jax.genai.errors import absent, refusal
+from dml_jax.runtime.platform import platform
 from dml_jax.system.refused_names import refused_name
 
 __all__ = [
@@ -103,7 +102,7 @@ def set_log_options(**options: Any) -> None:
 
 def is_cuda_available() -> bool:
     """Return whether JAX computes on an NVIDIA GPU."""
-    return jax.default_backend() in ("gpu", "cuda")
+    return platform() in ("gpu", "cuda")
 
 
 def is_dml_available() -> bool:

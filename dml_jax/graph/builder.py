@@ -310,16 +310,8 @@ class GraphBuilder:
 
         Raises `DmlError` with all faults.
         """
-        names: Any = None
-        if isinstance(outputs, Mapping):
-            names, outputs = list(outputs), list(outputs.values())
-        elif isinstance(outputs, Expression):
-            outputs = [outputs]
-        elif isinstance(outputs, (str, bytes, Set)) or not isinstance(outputs, Iterable):
-            rule = "be an expression, several in order, or a mapping of names"
-            raise DmlError([Fault(Graph.c_name, "outputs", rule, shown_array(outputs))])
-        else:
-            outputs = list(outputs)
+        names: Any = list(outputs) if isinstance(outputs, Mapping) else None
+        outputs = _listed(outputs)
         expect, sources = Expect(Graph.c_name), []
         for index, output in enumerate(outputs):
             if self._check_own(expect, f"outputs[{index}]", output):
@@ -423,3 +415,13 @@ class GraphBuilder:
         if not expect(isinstance(value, Expression), path, "be an Expression", shown_array(value)):
             return False
         return expect(value.builder is self, path, "be of this builder", Unquoted("another's"))
+
+
+def _listed(outputs: Any) -> "list[Expression]":
+    """Return the expressions of the argument `outputs` of `build`, in order. Raises `DmlError`."""
+    if isinstance(outputs, Expression):
+        return [outputs]
+    if isinstance(outputs, (str, bytes, Set)) or not isinstance(outputs, Iterable):
+        rule = "be an expression, several in order, or a mapping of names"
+        raise DmlError([Fault(Graph.c_name, "outputs", rule, shown_array(outputs))])
+    return list(outputs.values() if isinstance(outputs, Mapping) else outputs)

@@ -44,7 +44,7 @@ from dml_jax.graph.wiring import Wiring
 from dml_jax.lowering.platform_forms import stored
 from dml_jax.operator import Operator
 from dml_jax.operator.call import Bindable, BindPoint
-from dml_jax.system.files import as_path, distinct_keys, read_parsed, write_npy, write_whole
+from dml_jax.system.files import as_path, distinct_keys, parse_file, write_npy, write_whole
 
 _REPEATED = 8  # equal nodes
 
@@ -343,7 +343,7 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                 raise DmlError([Fault("", "the file", rule, Unquoted("a model"))])
             return cls.from_json(value, path.parent)
 
-        return read_parsed(path, "Graph", parse)
+        return parse_file(path, "Graph", parse)
 
     @classmethod
     def from_json(cls, value: Any, folder: str | Path = "") -> Self:

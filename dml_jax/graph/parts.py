@@ -30,7 +30,7 @@ from dml_jax.errors import (
 )
 from dml_jax.lowering import strided_memory
 from dml_jax.operator import Operator, operator_from_json
-from dml_jax.system.files import read_npy, similar_file
+from dml_jax.system.files import read_npy, readable, similar_file
 
 
 class ArrayType(NamedTuple):
@@ -166,14 +166,9 @@ def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
         except (binascii.Error, ValueError):
             rule = f"be the bytes of {tensor.shown()}, in base64"
             raise DmlError([Fault("", "Data", rule, data)]) from None
-    try:
+    hint = "" if Path(source).exists() else similar_file(Path(source))
+    with readable(f"SourcePath '{source}'", f"be a .npy file{hint}"):
         array = read_npy(source)
-    except Exception as error:  # NumPy raises of any kind where a header is broken
-        text = Unquoted(getattr(error, "strerror", None) or error)
-        rule = "be a .npy file"
-        if isinstance(error, FileNotFoundError):
-            rule += similar_file(Path(source))
-        raise DmlError([Fault("", f"SourcePath '{source}'", rule, text)]) from None
     if array.dtype.kind == "V" and array.dtype.itemsize == tensor.dtype.itemsize:
         array = array.view(tensor.dtype)  # the 4-bit types have no name in a .npy file
     if (array.shape, array.dtype) != (tensor.sizes, tensor.dtype):

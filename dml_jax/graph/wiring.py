@@ -77,8 +77,6 @@ class Wiring(Expect):
         self._lost: set[str] = set()  # the kinds of ends that some edge does not find, or shares
         self(len(self.nodes) > 0, "NodeCount", "be at least 1", 0)
         self(output_count > 0, "OutputCount", "be at least 1", 0)
-        names = [node.name for node in self.nodes]
-        self._by_name = {"node": self._distinct("Nodes[{}].Name", names)}
         # More inputs than edges are a fault, reported below; it must not cost memory here.
         most = min(input_count, len(input_edges) + 1)
         self.input_names = self._names("Input", input_names, input_count, most)
@@ -86,11 +84,7 @@ class Wiring(Expect):
         self.output_names = self._names("Output", output_names, output_count, most)
         self.inputs |= self._declared("Input", input_tensors, input_count)
         self._wanted = self._declared("Output", output_tensors, output_count)
-        self._by_name["graph input"] = self._distinct("InputNames[{}]", self.input_names)
-        self._by_name["graph output"] = self._distinct("OutputNames[{}]", self.output_names)
-        for name in self._by_name["graph output"]:
-            is_other = name not in self._by_name["graph input"]
-            self(is_other, "OutputNames", "differ from InputNames", name)
+        self._by_name = self._numbers_by_name()
         self._counts = {
             "node": len(self.nodes),
             "graph input": input_count,
@@ -113,6 +107,18 @@ class Wiring(Expect):
             self._check_live()
         if not self.faults:
             self._settle(order)
+
+    def _numbers_by_name(self) -> dict[str, dict[str, int]]:
+        """Return the numbers of nodes, inputs and outputs by their names, by kind of end."""
+        found = {
+            "node": self._distinct("Nodes[{}].Name", [node.name for node in self.nodes]),
+            "graph input": self._distinct("InputNames[{}]", self.input_names),
+            "graph output": self._distinct("OutputNames[{}]", self.output_names),
+        }
+        for name in found["graph output"]:
+            is_other = name not in found["graph input"]
+            self(is_other, "OutputNames", "differ from InputNames", name)
+        return found
 
     def _declared(
         self, kind: str, tensors: Sequence[TensorDesc] | None, count: int

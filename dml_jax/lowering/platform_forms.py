@@ -21,6 +21,9 @@ from jax.interpreters import ad, batching, mlir
 
 from dml_jax.lowering.primitives import register, transpose_program
 
+PLATFORMS = "cpu", "cuda", "tpu"
+"""The platforms that functions have forms of their own for, by JAX's names of them."""
+
 
 def platform_of(ctx: Any) -> str | None:
     """Return the platform of a program from the context of its lowering.

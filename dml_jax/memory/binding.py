@@ -42,18 +42,20 @@ class TensorInMemory:
         return self.offset + self.tensor.total_tensor_size_in_bytes
 
     @property
-    def owned(self) -> bool:
-        """Return whether DirectML keeps a copy, which it makes when the operator is initialised."""
+    def has_copy(self) -> bool:
+        """Return whether DirectML has a copy, from when the operator is initialised."""
         return TensorFlags.OWNED_BY_DML in self.tensor.flags
 
     def read(self, buffer: jax.Array) -> jax.Array:
         """Return the tensor out of `buffer`, the whole memory."""
-        return self.tensor.read(self._typed(buffer.reshape(-1)))
+        return self.tensor.read(self._elements(buffer.reshape(-1)))
 
     def write(self, buffer: jax.Array, tensor: jax.Array) -> jax.Array:
         """Return `buffer`, the whole memory, with the elements of `tensor` in their place."""
+        # The tensor takes the type of the buffer, not the buffer that of the tensor: it may be much
+        # larger, and XLA writes to its memory in place.
         flat = buffer.reshape(-1)
-        new = memory.reinterpret(self.tensor.write(self._typed(flat), tensor), buffer.dtype)
+        new = memory.reinterpret(self.tensor.write(self._elements(flat), tensor), buffer.dtype)
         if new.shape != flat.shape:
             start = self.offset // buffer.dtype.itemsize
             if start < 2**32:  # JAX's default, int32, wraps silently from 2^31 on
@@ -68,7 +70,7 @@ class TensorInMemory:
         tensor = self.tensor
         return tensor.is_packed and (tensor.span, tensor.dtype) == (buffer.size, buffer.dtype)
 
-    def _typed(self, flat: jax.Array) -> jax.Array:
+    def _elements(self, flat: jax.Array) -> jax.Array:
         """Return the elements that hold the bytes of the tensor, in the type of its buffers."""
         size = flat.dtype.itemsize
         stop = self.offset + self.tensor.implied_size_in_bytes
@@ -101,7 +103,7 @@ def check_overlaps(
 ) -> None:
     """Check that outputs overlap nothing, but exactly inputs that `in_place` has for them."""
     # An owned tensor is read from the copy that initialisation makes.
-    order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.owned}
+    order = {tensor: index for index, tensor in enumerate(tensors) if not tensor.has_copy}
     outputs: dict[str, list[TensorInMemory]] = {}  # by memory, from its start to its end
     for tensor in sorted(order, key=lambda t: t.offset):
         if tensor.output:
@@ -115,6 +117,7 @@ def check_overlaps(
         others = outputs.get(tensor.memory, ())
         if tensor.output or not others:
             continue
+        # Outputs that stand here overlap no other output, so that their ends are in order as well.
         index = bisect.bisect_right(others, tensor.offset, key=lambda t: t.end)
         while index < len(others) and others[index].offset < tensor.end:
             output = others[index]

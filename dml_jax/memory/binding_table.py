@@ -144,17 +144,19 @@ class BindingTable:
         self._inputs = [bound for bound in bounds if not bound.output]
         self._outputs = [bound for bound in bounds if bound.output]
         written = {bound.memory for bound in self._outputs}
-        keys = dict.fromkeys(b.memory for b in (*self._inputs, *self._outputs) if not b.owned)
+        keys = dict.fromkeys(b.memory for b in (*self._inputs, *self._outputs) if not b.has_copy)
         self._written = {key: buffers[key] for key in keys if key in written}
         self._read = {key: buffers[key] for key in keys if key not in written}
-        owned = {bound.memory for bound in self._inputs if bound.owned}
+        owned = {bound.memory for bound in self._inputs if bound.has_copy}
         self._owned = {key: buffers[key].array.copy() for key in owned}
+        # They lie beside the memory: a dispatch would otherwise send them from another device.
         constants = function.constants if isinstance(function, Bindable) else ()
         self._constants = [jax.device_put(c, self._place()) for c in constants]
         # An output that no input reads is an argument too: its memory is what is written to.
         program = jax.jit(self._run, donate_argnums=0, keep_unused=True)
         own = function.compiler_options if isinstance(function, Bindable) else {}
         self._program = compiled_with(program.lower(*self._arguments()), own)
+        # A program is of these types and places alone; a message says what has changed.
         self._was = {key: _shown(buffers[key].array) for key in keys}
 
     def __repr__(self) -> str:
@@ -173,7 +175,7 @@ class BindingTable:
 
     def _run(self, written: Any, read: Any, owned: Any, constants: Any) -> Any:
         memory = {**written, **read}
-        arrays = [b.read((owned if b.owned else memory)[b.memory]) for b in self._inputs]
+        arrays = [b.read((owned if b.has_copy else memory)[b.memory]) for b in self._inputs]
         function = self._function
         call = function
         if isinstance(function, Bindable):
@@ -199,7 +201,7 @@ class BindingTable:
         """Raise `DmlError` if a bound buffer was donated or replaced."""
         expect, held = Expect(self.name), {**self._written, **self._read}
         for bound in (*self._inputs, *self._outputs):
-            if not bound.owned:
+            if not bound.has_copy:
                 array, was = held[bound.memory].array, self._was[bound.memory]
                 if expect(not array.is_deleted(), bound.path, IS_LOST, deleted(array)):
                     got = _shown(array)
@@ -338,11 +340,14 @@ def ran(program: jax.stages.Compiled, arguments: Sequence[Any], check: Callable[
         return program(*arguments)
     except jax.errors.JaxRuntimeError:
         raise  # it ran
+    # The check comes only after a refusal: on each call it would take longer than small operators.
     except (TypeError, ValueError, RuntimeError):
         check()
         raise
     except Exception as error:
-        if type(error).__name__ != "InternalFloatingPointError":  # of jax_debug_nans, private
+        # JAX's own exception of `jax_debug_nans` has no public name; `jax.jit` turns it into
+        # FloatingPointError, and a program that is compiled ahead of time does not.
+        if type(error).__name__ != "InternalFloatingPointError":
             raise
         kind, name = vars(error)["ty"], vars(error)["name"]
         raise FloatingPointError(f"invalid value ({kind}) encountered in {name}") from None

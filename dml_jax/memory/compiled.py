@@ -82,10 +82,11 @@ class Compiled:
         self._held = function.constants if isinstance(function, Bindable) else ()
         jitted = jax.jit(self._program, **_after_constants(options, len(inputs)))
         with chosen(precision):
-            self._executable = self._compiled(jitted)
+            self._executable = self._compile(jitted)
 
-    def _compiled(self, jitted: Any) -> jax.stages.Compiled:
+    def _compile(self, jitted: Any) -> jax.stages.Compiled:
         """Return the program: one that is kept, where the function's programs are."""
+        # A program in a file is read for one device; what spans several is compiled each time.
         place = self._options.get("in_shardings")
         is_single = {*self._options} <= {"in_shardings"}
         is_single = is_single and isinstance(place, (jax.sharding.SingleDeviceSharding, type(None)))
@@ -137,9 +138,9 @@ class Compiled:
         if not are_described(self.inputs, arrays):
             raise DmlError(array_faults(self.name, self._inputs, arrays))
         arguments = self._constants, *arrays
-        return ran(self._executable, arguments, lambda: raise_if(self._misplaced(arrays)))
+        return ran(self._executable, arguments, lambda: raise_if(self._faults_of_places(arrays)))
 
-    def _misplaced(self, arrays: Sequence[Any]) -> Iterator[Fault]:
+    def _faults_of_places(self, arrays: Sequence[Any]) -> Iterator[Fault]:
         """Yield why arrays of the right sizes and types cannot be taken."""
         (_, *shardings), _ = self._executable.input_shardings
         for (path, tensor), array, sharding in zip(self._inputs, arrays, shardings, strict=True):
@@ -190,6 +191,7 @@ class Compiled:
             raise missing_extra("flatbuffers", "export", "export", self.name) from None
         from jax import export
 
+        # Without constants as arguments: they become a part of the program, which stands alone.
         program = jax.jit(functools.partial(self._program, ()), **self._options)
         with chosen(self._precision):
             return bytes(export.export(program, platforms=platforms)(*self._shapes).serialize())
@@ -264,6 +266,8 @@ def compile(  # noqa: A001  (IDMLDevice::CompileOperator)
 
 def _after_constants(options: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return the options of `jax.jit` for a list of constants before `count` arguments."""
+    # One sharding serves all arguments; a list of them has one for each, so the constants, which
+    # are the first argument, need another one.
     given = options.get("in_shardings")
     if given is None or isinstance(given, jax.sharding.SingleDeviceSharding):
         return dict(options)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dml_jax.onnx.network import Network
     from dml_jax.onnx.options import NetworkOptions
     from dml_jax.rewrite import GraphRewrite, Rewrite
+    from dml_jax.runtime.weight_store import WeightStore
 
 __all__ = ["Network", "export", "free_names", "free_sizes", "load_onnx", "save_onnx", "sizes_of"]
 
@@ -97,12 +98,14 @@ def load_onnx(
     return load_network(model, options)
 
 
-def load_network(model: Any, options: "NetworkOptions") -> "Network":
-    """Return the network of a model, as `load_onnx` does."""
+def load_network(
+    model: Any, options: "NetworkOptions", store: "WeightStore | None" = None
+) -> "Network":
+    """Return the network of a model, as `load_onnx` does; its weights lie in `store`, if given."""
     _need_onnx()
     from dml_jax.onnx import loading
 
-    return loading.load(model, options)
+    return loading.load(model, options, store)
 
 
 def save_onnx(
@@ -122,7 +125,8 @@ def save_onnx(
     where a value does not fit, or a file cannot be read or written.
     """
     _need_onnx()
-    from dml_jax.onnx.files.saving import Origin, save
+    from dml_jax.onnx.files.model import Origin
+    from dml_jax.onnx.files.saving import save
 
     return save(Origin.of(model), path, weights, dtype)
 

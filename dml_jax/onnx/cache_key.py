@@ -13,15 +13,15 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.runtime.program_cache import ProgramCache
 
 
-def programs_of(model: Any, read: Model, options: NetworkOptions) -> ProgramCache | None:
-    """Return the programs of a network; None where none are kept.
+def cache_of(model: Any, read: Model, options: NetworkOptions) -> ProgramCache | None:
+    """Return the cache of a network's programs; None where there is none.
 
     Args:
         model: what `load_onnx` was given.
         read: the model in it.
         options: the options of `load_onnx`.
 
-    A network with rewrites of the caller keeps none: no digest tells what these do.
+    A network with rewrites of the caller has none: no digest tells what these do.
     """
     rewrites = options.rewrites or ()
     parts = (getattr(rewrite, "replacement", rewrite) for rewrite in rewrites)

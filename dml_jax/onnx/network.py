@@ -11,65 +11,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.graph import Graph
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
-from dml_jax.onnx.files.saving import Origin, save
-from dml_jax.onnx.nodes.number_limits import WORST, kind_of
-from dml_jax.onnx.nodes.values import outer
+from dml_jax.onnx.array_checks import unchanged
+from dml_jax.onnx.files.model import Origin
+from dml_jax.onnx.files.saving import save
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.reports import Reported
-from dml_jax.onnx.signature import Signature, unchanged
+from dml_jax.onnx.signature import Signature
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
-from dml_jax.rewrite import rewritten
-from dml_jax.rewrite.branch_weights import hoisted
+from dml_jax.onnx.translated import Translate, call, plan_by
 from dml_jax.runtime import tuning
-from dml_jax.runtime.compiler_options import by_rule, by_rule_of_gpu
-from dml_jax.runtime.executable import Choice, Executable, Planned
-from dml_jax.runtime.plan import Arrays, Parameters, Plan
+from dml_jax.runtime.executable import Choice, Executable, Start
+from dml_jax.runtime.plan import Arrays, Parameters
 from dml_jax.runtime.platform import platform
 from dml_jax.runtime.weight_store import Storage
 
-
-@dataclass(frozen=True, eq=False)
-class Translated:
-    """What the nodes of a file become.
-
-    Attributes:
-        signature: the inputs and outputs.
-        graph: the graph of the file. Its inputs are the network's and the weights that it reads.
-        checked: the graph with one more output, the worst of the numbers that have limits.
-        beyond: the nodes of types beyond DirectML, and why each is.
-        weights: the arrays of the weights, by name; none where a network has them on its device.
-    """
-
-    signature: Signature
-    graph: Graph
-    checked: Graph
-    beyond: Mapping[str, str]
-    weights: Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class NetworkRecord:
-    """What another process needs to start a network, beside the weights of the file.
-
-    Attributes:
-        signature: the inputs and outputs.
-        weights: the names of the weights.
-        plan: the plan, whose `call_graph` is missing.
-        rewrites, compiler_options, choice: as `Planned` and `Executable` have them.
-        seconds: how long the quick compile took; 0 where there was none.
-    """
-
-    signature: Signature
-    weights: Sequence[str]
-    plan: Plan
-    rewrites: Mapping[str, int]
-    compiler_options: Mapping[str, Any]
-    choice: Choice
-    seconds: float = 0.0
+# What `compile`, pictures and this package ask of a network, and a user does not.
+_OF_BINDINGS = {
+    *("bind_points", "by_element", "c_name", "call_with", "compute", "constants", "evaluate"),
+    *("in_place", "kind", "programs", "returns_tuple", "tensors", "without_memory"),
+    *("loader", "origin", "start", "storage", "translated"),
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -94,8 +58,8 @@ class Network(Reported):
         storage: where its arrays and programs are.
         translated: returns what the nodes of the file become; after a start from a cache they are
             translated when this is called.
-        record: what a start from a cache read.
         loader: loads a model with options, as this network was loaded.
+        start: what is known of how it runs; None where nothing is.
     """
 
     c_name = "ONNX"
@@ -105,54 +69,33 @@ class Network(Reported):
     options: NetworkOptions
     origin: Origin
     storage: Storage
-    translated: Callable[[], Translated]
+    translated: Translate
     loader: Callable[[Any, NetworkOptions], "Network"]
-    record: NetworkRecord | None = None
-    _taking: "dict[frozenset[str], Network]" = field(default_factory=dict)
+    start: Start | None = None
+    # The networks that take defaults as inputs, by their names: each call that replaces the same
+    # defaults runs the same programs. `tune` and `untune` drop them, since they run by a choice.
+    _variants: "dict[frozenset[str], Network]" = field(default_factory=dict)
 
     @functools.cached_property
     def executable(self) -> Executable:
         """Return what compiles and runs the network."""
-        choice, planned, seconds, record = Choice(self.options.layout), None, 0.0, self.record
-        if record is not None:
-            choice, seconds = record.choice, record.seconds
-
-            def whole() -> Graph:
-                return self.planned(choice).plan.call_graph()
-
-            plan = replace(record.plan, call_graph=functools.cache(whole))
-            planned = Planned(plan, record.rewrites, record.compiler_options)
-        elif self.options.is_tunable and (found := tuning.kept(self.graph)):
-            choice = Choice(found[0], tuning.KERNELS[found[1]], is_tuned=True)
-        return self._executable(choice, planned, seconds)
-
-    def _executable(
-        self, choice: Choice, planned: Planned | None = None, seconds: float = 0.0
-    ) -> Executable:
+        options = self.options
         return Executable(
-            *(self.planned, self._results, self.storage, choice, planned),
-            precision=self.options.precision,
-            is_quick_first=self.options.is_quick_first,
-            seconds=seconds,
+            functools.partial(plan_by, self.translated, options, [*self.weights]),
+            functools.partial(call, self.signature),
+            *(self.storage, self.start or self._first_start()),
+            precision=options.precision,
+            is_quick_first=options.is_quick_first,
         )
 
-    def planned(self, choice: Choice) -> Planned:
-        """Return what becomes of the network by a choice; a pure function of what it is."""
-        options = replace(self.options, layout=choice.layout)
-        graph, counts = rewritten(self.translated().checked, options.made_by(platform()))
-        graph = hoisted(graph) if options.prepare else graph
-        plan = Plan.of(graph, self.weights, options.growth if options.prepare else None)
-        compiler_options = choice.compiler_options
-        if compiler_options is None:
-            compiler_options = self.compiler_options_of(graph)
-        return Planned(plan, counts, compiler_options)
+    def _first_start(self) -> Start:
+        winner = tuning.winner_of(self.graph) if self.options.is_tunable else None
+        if winner is None:
+            return Start(Choice(self.options.layout))
+        return Start(Choice(winner[0], tuning.KERNELS[winner[1]], is_tuned=True))
 
-    def compiler_options_of(self, graph: Graph) -> Mapping[str, Any]:
-        """Return XLA's options for the program of a graph, by its shapes and types."""
-        kind = platform()
-        if kind == "gpu":
-            return by_rule_of_gpu(graph, self.options.precision)
-        return by_rule(graph) if kind == "cpu" else {}
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - _OF_BINDINGS)
 
     @property
     def programs(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -222,16 +165,11 @@ class Network(Reported):
         inputs = self.signature.named(arrays, named)
         network = self.with_inputs(self.signature.replaced(inputs))
         checked = {n: unchanged(n, x, self.inputs.get(n)) for n, x in inputs.items()}
-        return self.within(network.run(checked), checked)
+        return self.signature.within(network.executable(network.weights, checked), checked)
 
-    def run(self, inputs: Arrays, *others: Any) -> dict[str, jax.Array]:
-        """Return results for `within`, of all inputs by name in their types; nothing is narrowed.
-
-        Raises `TypeError` for the arguments of ONNX Runtime's `run`.
-        """
-        if others:
-            raise TypeError("a network is called with arrays: network(x=array)")
-        return self.executable(self.weights, inputs)
+    def run(self, *arguments: Any) -> None:
+        """Raise `TypeError`, which says that a network is called, as ONNX Runtime's are not."""
+        raise TypeError("a network is called with arrays: network(x=array)")
 
     def apply(self, weights: Arrays, inputs: Arrays) -> dict[str, jax.Array]:
         """Return the outputs by name; a pure function, for jax.jit, jax.grad and jax.vmap.
@@ -243,17 +181,17 @@ class Network(Reported):
         Raises `DmlError` where a shape or a type is another.
         """
         arrays = self.signature.checked_with(weights, inputs, self.weights)
-        with chosen(self.precision):
+        with chosen(self.options.precision):
             graph = self.rewritten
-            results = self._named(graph.computed(sources_of(graph, arrays)))
-        return self.within(results, inputs)
+            results = self.signature.by_name(graph.computed(sources_of(graph, arrays)))
+        return self.signature.within(results, inputs)
 
     def prepared(self, weights: Arrays) -> Parameters:
         """Return the arrays that calls hold, of weights by name: for `apply_prepared`.
 
         They are weights, and what follows from weights alone. The function is pure.
         """
-        with chosen(self.precision):
+        with chosen(self.options.precision):
             return self.executable.planned.plan.parameters(weights)
 
     @property
@@ -267,8 +205,8 @@ class Network(Reported):
 
         It does not look at indices: one beyond its table reads another row.
         """
-        with chosen(self.precision):
-            results = self._results(self.executable.planned.plan, parameters, inputs)
+        with chosen(self.options.precision):
+            results = call(self.signature, self.executable.planned.plan, parameters, inputs)
         return {name: results[name] for name in self.outputs}
 
     def compute(self, *arrays: Any) -> Sequence[jax.Array]:
@@ -276,63 +214,37 @@ class Network(Reported):
         names = [name for name, _, _ in self.tensors(output=False)]
         count, tensors = len(names), self.tensors(output=True)
         values = dict(zip(names, arrays[:count], strict=True))
-        with chosen(self.precision):
+        with chosen(self.options.precision):
             plan = self.executable.planned.plan
-            results = self._named(plan.call(arrays[count:] or self.constants, values))
-        results = self.within(results, values)
+            results = plan.call(arrays[count:] or self.constants, values)
+            results = self.signature.by_name(results)
+        results = self.signature.within(results, values)
         return [inner(results[name], tensor) for (name, _, tensor) in tensors]
 
-    def _results(
-        self, plan: Plan, parameters: Sequence[Any], inputs: Arrays
-    ) -> dict[str, jax.Array]:
-        return self._named(plan.call(parameters, self.signature.checked(inputs)))
+    def replace(self, *, weights: Mapping[str, Any]) -> "Network":
+        """Return the network with other weights by name.
 
-    def _named(self, results: Sequence[Any]) -> dict[str, jax.Array]:
-        """Return the results of the graph by name, as ONNX has them."""
-        checks = self.signature.checks
-        kinds = {**self.signature.results, **({WORST: kind_of(checks)} if checks else {})}
-        pairs = zip(kinds.items(), results, strict=True)
-        return {name: outer(array, kind) for (name, kind), array in pairs}
-
-    def replace(
-        self, *, weights: Mapping[str, Any] | None = None, planned: Planned | None = None
-    ) -> "Network":
-        """Return the network with other weights by name, or in another form.
-
-        `planned` is what `planned` returns of a choice. Both networks have the same graph. Raises
-        `DmlError` where a weight is missing, or has another shape or type.
+        Both networks have the same graph. Raises `DmlError` where a weight is missing, or has
+        another shape or type.
         """
-        given, made = self.weights, self.executable
-        if weights is not None:
-            given = self.signature.checked_weights(weights, given)
-        other = replace(self, weights=given, _taking={})
-        executable = other._executable(made.choice, planned or made.planned, made.seconds)
-        vars(other).update(executable=executable)
-        return other
+        weights = self.signature.checked_weights(weights, self.weights)
+        return replace(self, weights=weights, start=self.executable.start, _variants={})
 
     def with_inputs(self, names: Collection[str]) -> "Network":
         """Return the network that takes some of its `defaults` as inputs too, after the others."""
         if not names:
             return self
-        key = frozenset(names)
-        if key not in self._taking:
+        key, kept = frozenset(names), {n: w for n, w in self.weights.items() if n not in names}
+        if key not in self._variants:
+            # The plan is another one: arrays that followed from these weights no longer do.
+            start = Start(self.executable.choice)
             signature = self.signature.with_inputs(key)
-            weights = {n: w for n, w in self.weights.items() if n not in key}
-            other = replace(self, signature=signature, weights=weights, record=None, _taking={})
-            choice = self.executable.choice
-            vars(other).update(executable=other._executable(choice))
-            self._taking[key] = other
-        other = self._taking[key]
-        other.weights.update({n: w for n, w in self.weights.items() if n not in key})
-        return other
-
-    def recorded(self) -> NetworkRecord:
-        """Return what another process needs to start this network."""
-        made, planned = self.executable, self.executable.planned
-        return NetworkRecord(
-            *(self.signature, [*self.weights], planned.plan.without_graph()),
-            *(planned.rewrites, planned.compiler_options, made.choice, made.seconds),
-        )
+            self._variants[key] = replace(
+                self, signature=signature, weights=kept, start=start, _variants={}
+            )
+        network = self._variants[key]
+        network.weights.update(kept)  # a caller may have changed entries of `weights` since
+        return network
 
     def save(self, path: Any, weights: Arrays | None = None, dtype: Any = None) -> None:
         """Write the model that was read, with other values of its initializers.
@@ -403,4 +315,4 @@ class Network(Reported):
 
     def _choose(self, choice: Choice) -> None:
         self.executable.choose(choice)
-        self._taking.clear()
+        self._variants.clear()

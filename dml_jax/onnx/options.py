@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dml_jax.errors import DmlError, Expect, Fault
+from dml_jax.lowering.precision import check_precision
 
 if TYPE_CHECKING:
     from dml_jax.onnx.files.external_data import Folder
@@ -71,8 +72,16 @@ class NetworkOptions:
         is_free = self.layout is None and self.rewrites is None
         return self.tuned and self.prepare and is_free
 
-    def made_by(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
-        """Return the rewrites for a platform. Raises `DmlError` for another layout."""
+    def check(self) -> None:
+        """Raise `DmlError` where an option has no value that it takes, before a file is read."""
+        if self.layout not in (None, *LAYOUTS):
+            rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
+            raise DmlError([Fault("load_onnx", "layout", rule, self.layout)])
+        if self.precision is not None:
+            check_precision(self.precision)
+
+    def rewrites_on(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":
+        """Return the rewrites for a platform."""
         from dml_jax.rewrite import (
             ATTENTIONS,
             CHANNELS_LAST,
@@ -83,9 +92,6 @@ class NetworkOptions:
             ChannelsLast,
         )
 
-        if self.layout not in (None, *LAYOUTS):
-            rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
-            raise DmlError([Fault("load_onnx", "layout", rule, self.layout)])
         if self.rewrites is not None:
             return self.rewrites
         left_out: set[Any] = set() if self.prepare else {MATRICES, RECURRENCES}

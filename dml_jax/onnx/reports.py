@@ -3,7 +3,7 @@
 import collections
 import functools
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -33,17 +33,6 @@ class Reported(Signed):
         return self.translated().graph
 
     @property
-    def beyond(self) -> Mapping[str, str]:
-        """Return the nodes of types beyond DirectML, and why each is."""
-        return self.translated().beyond
-
-    @property
-    def prepared_sizes(self) -> Sequence[int]:
-        """Return the bytes of each array that is computed once, of weights alone."""
-        graph = self.executable.planned.plan.prepare_graph
-        return [] if graph is None else [t.total_tensor_size_in_bytes for t in graph.outputs]
-
-    @property
     def rewritten(self) -> Graph:
         """Return what rewrites made of the graph, which the program computes."""
         return self.executable.planned.plan.call_graph()
@@ -57,11 +46,6 @@ class Reported(Signed):
     def is_tuned(self) -> bool:
         """Return whether layout and kernels are those that `tune` chose."""
         return self.executable.choice.is_tuned
-
-    @property
-    def precision(self) -> str | None:
-        """Return how products are computed, as `load_onnx` was told."""
-        return self.options.precision
 
     @property
     def kind(self) -> str:
@@ -90,7 +74,7 @@ class Reported(Signed):
     def fallbacks(self) -> dict[str, str]:
         """Return the nodes that are no operators of DirectML, and why: beyond it, or functions."""
         functions = {node.label: node.reason for node in self.graph.functions if node.reason}
-        return dict(self.beyond) | functions
+        return dict(self.translated().beyond) | functions
 
     def report(self) -> str:
         """Return what the network is made of: operators, weights, and narrowed integers.
@@ -126,9 +110,10 @@ def report(network: Reported) -> str:
     lines = [f"{counts.total()} operators, from feature level {network.minimum_feature_level} on"]
     lines += [f"  {count} {name}" for name, count in counts.most_common()]
     lines.append(f"{len(network.weights)} weights, {size} bytes")
-    made = network.prepared_sizes
-    if made:
-        lines.append(f"{len(made)} arrays prepared of weights, {sum(made)} bytes beside these")
+    prepare_graph = network.executable.planned.plan.prepare_graph
+    if prepare_graph is not None:
+        sizes = [tensor.total_tensor_size_in_bytes for tensor in prepare_graph.outputs]
+        lines.append(f"{len(sizes)} arrays prepared of weights, {sum(sizes)} bytes beside these")
     options = network.compiler_options.items()
     if network.is_tuned:
         lines.append("layout and kernels that were tuned on this machine")
@@ -148,9 +133,10 @@ def report(network: Reported) -> str:
         f"{count} edges between nodes have the size '{name}', which data decides"
         for name, count in sizes_by_data(network).items()
     ]
-    if network.beyond:
-        lines.append(f"{len(network.beyond)} nodes of types beyond DirectML")
-        lines += [f"  {label}: {reason}" for label, reason in network.beyond.items()]
+    beyond = network.translated().beyond
+    if beyond:
+        lines.append(f"{len(beyond)} nodes of types beyond DirectML")
+        lines += [f"  {label}: {reason}" for label, reason in beyond.items()]
     nodes = [node for node in network.graph.functions if node.reason]
     if nodes:
         lines.append(f"{len(nodes)} nodes by JAX")
@@ -163,7 +149,7 @@ def report(network: Reported) -> str:
         for name, kind in kinds.items():
             if kind.array_dtype.itemsize < kind.dtype.itemsize:
                 lines.append(f"{place} '{name}': {kind.name} is {kind.inner.suffix} inside")
-    if network.precision is not None:
+    if network.options.precision is not None:
         lines.append(f"products of FLOAT32 in {_precision_on(network, jax.devices()[0])}")
     if network.programs is not None:
         lines.append(network.programs.report())
@@ -179,6 +165,7 @@ def sizes_by_data(network: Reported) -> collections.Counter[str]:
 
 def _precision_on(network: Reported, device: Any) -> str:
     """Return the precision of products on a device."""
-    if network.precision == "tensorfloat32" and not has_tensorfloat32(device):
+    precision = network.options.precision
+    if precision == "tensorfloat32" and not has_tensorfloat32(device):
         return f"float32 (asked for tensorfloat32, which {device.device_kind} lacks)"
-    return str(network.precision)
+    return str(precision)

@@ -10,7 +10,7 @@ from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor
 
 
-def decided(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
+def branch_of(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
     """Return the nodes of the branch that an If takes; None where that is not known, or no If.
 
     Names within the branch are made distinct from those around it.

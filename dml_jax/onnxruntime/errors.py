@@ -50,20 +50,20 @@ class EPFail(OnnxRuntimeError):
     """A provider failed."""
 
 
-def _named(name: str) -> type[OnnxRuntimeError]:
+def _exception(name: str) -> type[OnnxRuntimeError]:
     """Return an exception that nothing here raises by itself."""
     text = "An exception of ONNX Runtime."
     return type(name, (OnnxRuntimeError,), {"__doc__": text, "__module__": __name__})
 
 
-DeviceReset = _named("DeviceReset")
-EngineError = _named("EngineError")
-ModelLoadCanceled = _named("ModelLoadCanceled")
-ModelLoaded = _named("ModelLoaded")
-ModelRequiresCompilation = _named("ModelRequiresCompilation")
-NoModel = _named("NoModel")
-NotFound = _named("NotFound")
-RuntimeException = _named("RuntimeException")
+DeviceReset = _exception("DeviceReset")
+EngineError = _exception("EngineError")
+ModelLoadCanceled = _exception("ModelLoadCanceled")
+ModelLoaded = _exception("ModelLoaded")
+ModelRequiresCompilation = _exception("ModelRequiresCompilation")
+NoModel = _exception("NoModel")
+NotFound = _exception("NotFound")
+RuntimeException = _exception("RuntimeException")
 
 
 def sentence(text: str) -> DmlError:

@@ -23,10 +23,14 @@ from dml_jax.onnxruntime.model_parts import Source, read_by_outer
 from dml_jax.onnxruntime.stage import Values
 from dml_jax.system import processor
 
-_IR, _OPSET = 10, 21  # which all releases of onnxruntime read that can stand beside this package
-_LOCALE = "C.utf8"  # has the letters of en_US, ONNX's default, which small Linux systems lack
-_THREADS_MAX = 4  # of a session, of which there may be many
+# All releases of onnxruntime read these versions that can stand beside this package.
+_IR, _OPSET = 10, 21
+# Small Linux systems lack en_US, ONNX's default. This locale has the same letters.
+_LOCALE = "C.utf8"
+# Of a session, of which a model may have many: each keeps its threads until it ends.
+_THREADS_MAX = 4
 _PACKAGE = "onnxruntime"
+# A message of the package begins with codes and places in its C++ files.
 _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : (.*Status Message: )?")
 
 
@@ -37,6 +41,8 @@ class HostNodes:
     """
 
     def __init__(self, source: Source):
+        # By the names and types of tensors, without sizes: a model has few of these, so that none
+        # is ever evicted.
         self._source, self._sessions = source, dict[Any, Any]()
         self._held, graph = set[str](), source.proto.graph
         if any(map(self.has, source.nodes)) or not all(
@@ -92,14 +98,19 @@ class HostNodes:
         asked = [name for name in made if name in wanted]
         key = (*asked, *made, *(kind.SerializeToString() for kind in kinds.values()))
         has_graph = any(attribute.HasField("g") for attribute in nodes[0].attribute)
-        if _package() is None and (has_graph or not faults):
-            raise errors.NotImplemented(_missing(nodes))
+        if _package() is None:
+            # The faults say what is wrong with a plain node. Those of a node with graphs say mostly
+            # that data decide sizes within it, which the package would not mind.
+            if has_graph or not faults:
+                raise errors.NotImplemented(_missing(nodes))
+            raise errors.Fail(DmlError(faults))
         try:
             if key not in self._sessions:
                 weights = [name for name in reads if name not in values]
                 self._sessions[key] = _session(self._model(nodes, kinds, weights, asked))
             results = self._sessions[key].run(asked, feeds)
-        except Exception as error:  # the package has a class for each kind of them
+        except Exception as error:
+            # The package has no base of its exceptions, and its C++ code raises Python's as well.
             text = _PREFIX.sub("", " ".join(str(error).split()))
             said = DmlError([Fault("", "", Sentence(f"{_PACKAGE} says: {text}"), "")])
             own = said.within(", ".join(map(label_of, nodes)))
@@ -190,8 +201,10 @@ def _missing(nodes: Sequence[onnx.NodeProto]) -> str:
 def _session(model: onnx.ModelProto) -> Any:
     package = _package()
     options = package.SessionOptions()
+    # Its log would repeat, on the terminal, the errors that this package raises.
     options.log_severity_level = 4
     options.intra_op_num_threads = min(processor.cores(), _THREADS_MAX)
+    # Threads that spin between two runs would take the cores from XLA's.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     return package.InferenceSession(model.SerializeToString(), options, providers=providers)
@@ -203,12 +216,15 @@ def _package() -> Any:
     known = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == _PACKAGE}
     if _PACKAGE in known and getattr(known[_PACKAGE], "__name__", _PACKAGE) == _PACKAGE:
         return known[_PACKAGE]  # the package, or None: it must not be found
+    # A program that runs within `python -m dml_jax.onnxruntime` has this package under the name of
+    # the other one, in `sys.modules` and by a finder: both stand aside for this one import.
     finders = [*sys.meta_path]
     sys.meta_path[:] = [f for f in finders if not type(f).__module__.startswith("dml_jax.")]
     for name in known:
         del sys.modules[name]
     try:
         found = importlib.import_module(_PACKAGE)
+        # The package sends usage from Windows. A program that asked for dml_jax agreed to nothing.
         found.disable_telemetry_events()
         return found
     except ImportError:  # also of a library that is missing

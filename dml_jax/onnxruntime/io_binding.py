@@ -9,7 +9,7 @@ import numpy as np
 
 from dml_jax.errors import nearest
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue, dtype_of, owned
+from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue, as_own_arrays, dtype_of
 
 
 class IOBinding:
@@ -116,7 +116,7 @@ class IOBinding:
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """Return the outputs of the last run as arrays of NumPy."""
-        return [owned(value.numpy()) for value in self._results]
+        return [as_own_arrays(value.numpy()) for value in self._results]
 
     def clear_binding_inputs(self) -> None:
         """Forget the inputs."""
@@ -138,7 +138,7 @@ class IOBinding:
 def _laid_out(result: Any, device: OrtDevice) -> OrtValue:
     """Return a result as a value on a device; on the CPU as an array of NumPy of its own."""
     if isinstance(result, list) or device.of_jax is None:
-        return OrtValue(owned(result))
+        return OrtValue(as_own_arrays(result))
     if isinstance(result, np.ndarray):
         return OrtValue.ortvalue_from_numpy(result, device.name, device.device_id())
     return OrtValue(result, device)

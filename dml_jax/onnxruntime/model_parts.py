@@ -1,7 +1,7 @@
 """A model that is read once, for programs of many sizes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,78 +22,77 @@ from dml_jax.onnx.files.inlined_calls import written_out
 from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.topology import needed, repeated, within
 from dml_jax.onnx.files.types import dense
-from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.nodes.schemas import check_attributes, schema_of
 from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.translate.model_graph import load_translators
 from dml_jax.runtime.weight_store import WeightStore
 
-_INFERRED_MAX = 4096  # bytes of an initializer that sizes may follow from
-
-
+# Bytes of an initializer from which sizes may follow: ONNX's inference reads it in the proto. The
+# elements of larger ones lie in memory once, outside of the proto.
+_INFERRED_MAX = 4096
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 
 
+@dataclass(frozen=True, eq=False)
 class Source:
     """A model that is read once, for programs of many sizes.
 
     Attributes:
         proto: the model.
-        folder: where the files of its external data are.
         opsets: the version of each domain.
-        initializers: the array and the type of elements of each initializer, by name.
         functions: those whose nodes are of other versions than the model's.
+        initializers: the array and the type of elements of each initializer, by name.
         nodes: those that the outputs depend on, each after those that it reads from.
+        options: the options of networks of the model's parts.
+        cache: the folder where stages and programs are recorded; None records none.
+        digest: what tells models apart, for records.
         store: the arrays on the device.
-        is_quick: whether the first calls of a program have one that was compiled quickly.
-        cache: the folder where stages and programs are kept; None keeps none.
-        digest: what tells models apart, for what is kept.
         host: computes the nodes that only the host computes (`onnxruntime.host_nodes.HostNodes`).
     """
 
-    host: Any
-    is_quick = True
+    proto: onnx.ModelProto
+    opsets: dict[str, int]
+    functions: dict[FunctionKey, onnx.FunctionProto]
+    initializers: Mapping[str, tuple[np.ndarray, int]]
+    nodes: Sequence[onnx.NodeProto]
+    options: NetworkOptions
     cache: Path | None = None
-    digest = ""
-
-    def __init__(self, proto: onnx.ModelProto, folder: Folder):
-        self.proto, self.folder, self.store = proto, folder, WeightStore()
-        self.opsets: dict[str, int] = {}
-        self.initializers: dict[str, tuple[np.ndarray, int]] = {}
-        self.functions: dict[FunctionKey, onnx.FunctionProto] = {}
-        self.nodes: Sequence[onnx.NodeProto] = ()
-
-    @property
-    def options(self) -> NetworkOptions:
-        """Return the options of networks of the model's parts."""
-        return NetworkOptions(tuned=False, is_quick_first=self.is_quick)
+    digest: str = ""
+    store: WeightStore = field(default_factory=WeightStore)
+    host: Any = None
 
     @classmethod
-    def parsed(cls, model: Any, folder: Folder | None = None) -> "Source":
-        """Return the model of a path, of bytes, or an onnx.ModelProto, whose data `read` reads."""
-        proto, own = models.parsed(model, is_whole=False)
-        return cls(proto, own if folder is None else replace(folder, large=own.large))
+    def read(
+        cls, proto: onnx.ModelProto, folder: Folder, arrays: Mapping[str, np.ndarray], *more: Any
+    ) -> "Source":
+        """Return the source of a model.
 
-    def read(self, initializers: Mapping[str, np.ndarray] = {}) -> "Source":
-        """Read the data of the model.
+        Args:
+            proto: the model.
+            folder: where the files of its external data are.
+            arrays: arrays in place of initializers, by name.
+            more: `options`, `cache` and `digest`.
 
-        `initializers` are arrays in place of those of the file, by name. Raises `DmlError`.
+        Raises `DmlError` where the model cannot be read.
         """
+        # The checks of op types ask what is registered, and translators register themselves.
         load_translators()
         expect = Expect("")
-        proto = with_inner_elements(self.proto, self.folder, is_own=True)
-        self.opsets = models.opsets_of(expect, proto)
+        proto = with_inner_elements(proto, folder, is_own=True)
+        opsets = models.opsets_of(expect, proto)
         expect.faults += repeated(proto.graph)
         expect.check()
         proto = written_out(proto)
-        self.functions = {key_of(f.domain, f.name, f.overload): f for f in proto.functions}
-        self.initializers = dict(_initializers(proto, self.folder, initializers))
-        self.proto = proto = _without_elements(proto)
-        outputs = [output.name for output in proto.graph.output]
-        self.nodes = needed(proto.graph.node, outputs)
-        return self
+        functions = {key_of(f.domain, f.name, f.overload): f for f in proto.functions}
+        # They stay in the host's memory, unlike those of a network that is loaded: each new stage
+        # translates its nodes with them.
+        initializers = dict(_initializers(proto, folder, arrays))
+        proto = _without_elements(proto)
+        nodes = needed(proto.graph.node, [output.name for output in proto.graph.output])
+        return cls(proto, opsets, functions, initializers, nodes, *more)
 
 
-def undefined(source: Source) -> list[Fault]:
+def unknown_tensors(source: Source) -> list[Fault]:
     """Return the faults of nodes and outputs that are of what nothing gives."""
     graph, faults = source.proto.graph, list[Fault]()
     known = {v.name for v in graph.input} | source.initializers.keys()
@@ -145,10 +144,10 @@ def unknown_nodes(source: Source, knows: Callable[[str, str], bool]) -> list[Fau
 
 
 def _initializers(
-    proto: onnx.ModelProto, folder: Folder, given: Mapping[str, np.ndarray]
+    proto: onnx.ModelProto, folder: Folder, arrays: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[str, tuple[np.ndarray, int]]]:
     for tensor in proto.graph.initializer:
-        array = given[tensor.name] if tensor.name in given else folder.array(tensor)
+        array = arrays[tensor.name] if tensor.name in arrays else folder.array(tensor)
         yield tensor.name, (array, tensor.data_type)
     for sparse in proto.graph.sparse_initializer:
         array = dense(sparse, folder.array)
@@ -162,12 +161,16 @@ def _without_elements(proto: onnx.ModelProto) -> onnx.ModelProto:
         if tensor.ByteSize() > _INFERRED_MAX:
             for name in ("raw_data", *_LISTS_OF_ELEMENTS):
                 tensor.ClearField(name)
-    made.CopyFrom(proto)  # the memory of the other one is freed as a whole
+    # A proto keeps the memory of cleared fields. Its copy has none of it, and the memory of the
+    # first one is freed as a whole.
+    made.CopyFrom(proto)
     return made
 
 
 def read_by_outer(node: onnx.NodeProto) -> set[str]:
     """Return the tensors around a node that it reads, also within its graphs."""
+    # Unlike `topology.read_by`, without the names that inner graphs define themselves: a stage
+    # would wait for tensors that never come.
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:

@@ -210,10 +210,10 @@ def dtype_of(element_type: Any) -> np.dtype:
     return np.dtype(element_type)
 
 
-def owned(value: Any) -> Any:
+def as_own_arrays(value: Any) -> Any:
     """Return a result, or a list of these, as arrays of NumPy that nothing else holds."""
     if isinstance(value, list):
-        return [owned(x) for x in value]
+        return [as_own_arrays(x) for x in value]
     if not hasattr(value, "dtype"):
         return value
     array = np.array(value)

@@ -16,7 +16,7 @@ SPARSE = "sparse tensors are not taken: pass the dense array"
 _NATIVE = "this is native code of ONNX Runtime: call it in a program of the package onnxruntime"
 
 
-def _refused(name: str, reason: str) -> Any:
+def _refuse_name(name: str, reason: str) -> Any:
     def error_of(used: str) -> errors.NotImplemented:
         return errors.NotImplemented(f"{used}: {reason}")
 
@@ -26,17 +26,17 @@ def _refused(name: str, reason: str) -> Any:
 def refusing(reason: str, names: str) -> Callable[[_Class], _Class]:
     """Return the decorator of a class whose methods `names` are refused for a reason."""
 
-    def decorated(cls: _Class) -> _Class:
+    def decorate(cls: _Class) -> _Class:
         for name in names.split():
-            setattr(cls, name, _refused(f"{cls.__name__}.{name}", reason))
+            setattr(cls, name, _refuse_name(f"{cls.__name__}.{name}", reason))
         return cls
 
-    return decorated
+    return decorate
 
 
 def _classes(names: Mapping[str, str]) -> dict[str, Any]:
     pairs = ((name, reason) for reason, listed in names.items() for name in listed.split())
-    return {name: _refused(name, reason) for name, reason in pairs}
+    return {name: _refuse_name(name, reason) for name, reason in pairs}
 
 
 MODULE = _classes(

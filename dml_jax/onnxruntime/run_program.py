@@ -47,13 +47,13 @@ class _Finder(metadata.DistributionFinder):
     """Finds what is in the package onnxruntime beside its runtime, and the version of this one."""
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
-        """Return where a module of onnxruntime is: in the package that is installed."""
+        """Return where a module of onnxruntime is: in the package that is package_folder."""
         if fullname == "onnxruntime_genai":
             return importlib.machinery.ModuleSpec(fullname, _GenAI())
         package, _, rest = fullname.partition(".")
         if package != "onnxruntime" or not rest:
             return None
-        folder = installed()
+        folder = package_folder()
         if folder is not None:
             where = [str(folder.joinpath(*rest.split(".")[:-1]))]
             found = importlib.machinery.PathFinder.find_spec(fullname, where)
@@ -92,7 +92,7 @@ class _Distribution(metadata.Distribution):
         return Path(__file__).parent / path
 
 
-def installed() -> Path | None:
-    """Return the folder of the package onnxruntime; None where it is not installed."""
+def package_folder() -> Path | None:
+    """Return the folder of the package onnxruntime; None where it is not package_folder."""
     found = importlib.machinery.PathFinder.find_spec("onnxruntime", sys.path)
     return None if found is None or found.origin is None else Path(found.origin).parent

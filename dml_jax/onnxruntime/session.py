@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import onnx
 
 from dml_jax.errors import DmlError, Fault, raise_if, with_article
 from dml_jax.onnx.cache_key import digest_of
+from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.external_data import Folder, files_of
+from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
@@ -20,15 +23,15 @@ from dml_jax.onnxruntime.inferred_types import types_of
 from dml_jax.onnxruntime.input_checks import InputChecks, expect_outputs
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
-from dml_jax.onnxruntime.model_parts import Source, undefined, unknown_nodes, unknown_types
-from dml_jax.onnxruntime.ort_values import OrtValue, owned
+from dml_jax.onnxruntime.model_parts import Source, unknown_nodes, unknown_tensors, unknown_types
+from dml_jax.onnxruntime.ort_values import OrtValue, as_own_arrays
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.split_model import specializations_of
 from dml_jax.runtime.platform import platform
-from dml_jax.system.aligned_memory import Pages, aligned
+from dml_jax.system.aligned_memory import Pages, align
 from dml_jax.system.processor import check_process
 
 _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
@@ -77,15 +80,16 @@ class InferenceSession:
         self._providers = chosen(providers, provider_options)
         prefix, provider = options.profile_file_prefix, self._providers.names[0]
         self._profile = Profile(prefix, provider) if options.enable_profiling else None
+        # Programs ask for the start after `end_profiling` too, when the profile is gone.
         self._profile_start = self._profile.start_time_ns if self._profile else 0
         self._source = _source(path_or_bytes, options)
-        self._source.is_quick = options.is_quick
         graph = self._source.proto.graph
         names, denoted = options.sizes_by_name, options.sizes_by_denotation
         defaults = {t.name: t for t in graph.initializer}
         self._inputs = {
             v.name: NodeArg.of(v, names, denoted) for v in graph.input if v.name not in defaults
         }
+        # Files of older versions list each initializer among the inputs: there it is a constant.
         is_replaceable = self._source.proto.ir_version >= 4
         self._overridable = {
             v.name: NodeArg.of_initializer(defaults[v.name])
@@ -128,7 +132,7 @@ class InferenceSession:
         """
         with self.pages.lent() as memory:
             values = self.values_of(output_names, input_feed, run_options, memory)
-            return owned(values)
+            return as_own_arrays(values)
 
     def values_of(
         self, names: Any, feeds: Mapping[str, Any], options: Any, memory: Any
@@ -150,16 +154,20 @@ class InferenceSession:
             text = f"expected input_feed to be a dict, {{name: array}}, got {kind}"
             raise AttributeError(text)  # as ONNX Runtime does
         values = self._checks.values(feeds)
+        # A CPU computes in the memory of its inputs, where this begins at the right byte. JAX would
+        # copy others to new pages at each run, whose first use is slow.
         if self._is_cpu:
             for name, value in values.items():
-                values[name] = aligned(value, memory) if type(value) is np.ndarray else value
+                values[name] = align(value, memory) if type(value) is np.ndarray else value
         with raised_as(errors.Fail):
             if self._profile is None:
                 values = self._specializations.run(values)
             else:
                 values = self._profile.run(self._source, values, self._device)
+        # The memory of the inputs is the caller's, and that of copies the next run's.
         if self._is_cpu:
             jax.block_until_ready([x for x in values.values() if isinstance(x, jax.Array)])
+        # An output may be an initializer itself, which no stage computes.
         initializers = self._source.initializers
         return [values[name] if name in values else initializers[name][0] for name in names]
 
@@ -181,7 +189,8 @@ class InferenceSession:
             results, text = list[Any](), ""
             try:
                 results = self.run(output_names, input_feed, run_options)
-            except Exception as error:  # the callback is told
+            except Exception as error:
+                # The end of a thread: what it does not pass on is lost, and the caller waits.
                 text = str(error)
             callback(results, user_data, text)
 
@@ -244,6 +253,7 @@ class InferenceSession:
     ) -> None:
         """Compute with other providers from here on; programs are compiled again."""
         self._providers = chosen(providers, provider_options)
+        # The stages of the other device hold their arrays; new ones put weights on this device.
         self._source.store.clear()
         self._specialize()
 
@@ -269,7 +279,6 @@ def _source(model: Any, options: SessionOptions) -> Source:
         text = f"expected the path of a model or its bytes, got {type(model).__name__}"
         cure = " (onnx_model.SerializeToString() gives the bytes)"
         raise TypeError(text + cure * isinstance(model, onnx.ModelProto))
-    folder = None
     if isinstance(model, bytes):
         data, where = model, "the bytes"
         path = Path(options.entries.get(_FOLDER_ENTRY, "."))
@@ -284,30 +293,30 @@ def _source(model: Any, options: SessionOptions) -> Source:
         except OSError as error:
             text = f"expected {where} to be a model, got {error.strerror}"
             raise errors.InvalidProtobuf(text) from None
+    # The format .ort is of FlatBuffers, whose files have their mark at the fifth byte.
     if data[4:8] == b"ORTM":
         text = f"expected {where} to be an .onnx model, got ONNX Runtime's own format .ort (give "
         raise errors.NotImplemented(text + "the .onnx file that it was made of)")
     if not data:
         raise errors.InvalidArgument(f"expected {where} to hold a graph, got nothing")
     with raised_as(errors.InvalidProtobuf):
-        source = Source.parsed(data, folder)
-    if not source.proto.HasField("graph"):
+        proto, places = models.parsed(data, is_whole=False)
+        folder = replace(folder, large=places.large)
+    if not proto.HasField("graph"):
         raise errors.InvalidArgument(f"expected {where} to hold a graph, got none")
+    networks = NetworkOptions(tuned=False, is_quick_first=options.is_quick)
     with raised_as(errors.Fail):
-        if source.proto.ir_version > onnx.IR_VERSION:
+        if proto.ir_version > onnx.IR_VERSION:
             rule = f"be at most {onnx.IR_VERSION}"
-            where = "the IR version of the model"
-            raise DmlError([Fault("", where, rule, source.proto.ir_version)])
-        arrays, source.cache = options.arrays(source.proto), options.cache
-        if source.cache is not None:
-            source.digest = digest_of(data, arrays, files_of(source.proto, source.folder))
-        source.read(arrays)
+            raise DmlError([Fault("", "the IR version of the model", rule, proto.ir_version)])
+        arrays, cache = options.arrays(proto), options.cache
+        digest = digest_of(data, arrays, files_of(proto, folder)) if cache is not None else ""
+        source = Source.read(proto, folder, arrays, networks, cache, digest)
     with raised_as(errors.InvalidArgument):
-        raise_if(undefined(source))
+        raise_if(unknown_tensors(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
-    source.host = HostNodes(source)
-    return source
+    return replace(source, host=HostNodes(source))
 
 
 def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:

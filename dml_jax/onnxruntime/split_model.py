@@ -15,8 +15,10 @@ from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.specializations import Specializations
 from dml_jax.onnxruntime.stage import Values
 
-_LEAST = 8  # nodes of a part: fewer are compiled sooner with the others
-_NAMELESS = "unk__"  # how the names begin that converters invent, each one another
+# Nodes of a part: fewer are compiled sooner with the others.
+_LEAST = 8
+# The names that converters invent begin like this. Each is another one, and names no common size.
+_NAMELESS = "unk__"
 
 
 class SplitModel:

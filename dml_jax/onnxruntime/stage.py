@@ -44,6 +44,8 @@ class Task:
     tries: Mapping[str, int] = field(default_factory=dict)
 
 
+# Stages are equal only to themselves: the key of a next stage holds the stage before it, and no
+# other stage may take its place, even where it has the same nodes.
 @dataclass(frozen=True, eq=False)
 class Stage:
     """The part of a network that is computed at once, and what is left: data.
@@ -85,10 +87,11 @@ class Stage:
             inputs = {name: _value_of(values, name) for name in network.inputs}
             outputs = network.executable(network.weights, inputs)
             # Counts are known from here on: the next stage has the sizes themselves.
-            results = network.without_padding(network.within(outputs, inputs))
+            results = network.without_padding(network.signature.within(outputs, inputs))
         for name, count in self.lists.items():
             values[name] = [results.pop(f"{name}[{k}]") for k in range(count)]
         values |= results
+        # The host comes last: it reads results of the network, and the network none of its own.
         for nodes, faults in self.host:
             self.source.host.run(nodes, values, self.reads.union(self.task.outputs), faults)
 
@@ -105,6 +108,7 @@ class Stage:
         for name in self.reads & values.keys():
             value = values[name]
             is_array = name in self.by_value and not isinstance(value, list)
+            # What followed from sizes alone goes on as a constant: more sizes follow from it.
             is_constant = is_array or name in self.known
             types[name] = np.asarray(value) if is_constant else type_of(value)
         return Task(self.remaining, types, self.task.outputs, self.tries)

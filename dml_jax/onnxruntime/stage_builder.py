@@ -11,15 +11,17 @@ import numpy as np
 import onnx
 
 from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence, raise_if
-from dml_jax.onnx.files.saving import Origin
+from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.loading import load, network_of, translated_of
-from dml_jax.onnx.network import Network, NetworkRecord, Translated
+from dml_jax.onnx.loading import load, network_of, record_of
+from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
+from dml_jax.onnx.translate.model_graph import translated_of
 from dml_jax.onnx.translate.translation import Translation
-from dml_jax.onnxruntime.decided_branches import decided
+from dml_jax.onnx.translated import NetworkRecord, Translated
+from dml_jax.onnxruntime.decided_branches import branch_of
 from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.stage import Stage, Task
 from dml_jax.runtime.platform import default_device, platform
@@ -42,7 +44,7 @@ def stage_of(source: Source, task: Task, before: Stage | None = None) -> Stage:
     """
     device = default_device()
     if source.cache is None or device is None:
-        return _StageBuilder(source, task).build(None)
+        return _StageBuilder(source, task).build()
     # The nodes of a later stage follow from the stage before it: its key says all of them, also
     # those that an If left.
     cache = before.cache if before is not None else None
@@ -90,7 +92,8 @@ def _recorded_network(
     arrays = storage.store.put([source.initializers[name][0] for name in record.weights])
     return Network(
         *(record.signature, dict(zip(record.weights, arrays, strict=True))),
-        *(source.options, Origin(source.proto), storage, translated, load, record),
+        *(source.options, Origin(source.proto), storage, translated, load),
+        record.start_of(translated, source.options),
     )
 
 
@@ -111,7 +114,7 @@ def write_record(stage: Stage) -> None:
         **{name: getattr(stage, name) for name in _SAME_IN_RECORD},
         "host": [(listed(nodes), faults) for nodes, faults in stage.host],
         "remaining": listed(stage.remaining),
-        "network": stage.network and stage.network.recorded(),
+        "network": stage.network and record_of(stage.network),
     }
     stage.cache.write_record(stage.record_file, record)
 
@@ -129,20 +132,19 @@ class _StageBuilder:
         self._refused: dict[str, Sequence[Fault]] = {}
         self._known, self._lists = dict[str, np.ndarray](), dict[str, int]()
 
-    def build(self, cache: ProgramCache | None, file: Path | None = None) -> Stage:
-        """Return the stage; the arguments are those of `make_stage`."""
+    def build(self, cache: ProgramCache | None = None, file: Path | None = None) -> Stage:
+        """Return the stage; `cache` and `file` are where it is to be recorded."""
         source, task = self._source, self._task
         inputs = self._put_values()
         self._translate()
-        outputs = self._outputs()
-        network = None
+        outputs, network = self._outputs(), None
         if outputs:
             inputs = {name: kind for name, kind in inputs.items() if not kind.is_empty}
             translated = translated_of(self._translation, inputs, outputs)
             storage, origin = Storage(source.store, cache), Origin(source.proto)
             network = network_of(translated, source.options, origin, storage, load)
-            # A record has the names of weights. Another process finds these among the initializers
-            # of the file, not arrays that the translation made of them.
+            # A record has the names of weights. Another process finds these among the
+            # initializers of the file, not arrays that the translation made of them.
             known = source.initializers
             if any(x is not known.get(n, (None,))[0] for n, x in translated.weights.items()):
                 file = None
@@ -190,7 +192,7 @@ class _StageBuilder:
         present = task.values.keys() | source.initializers.keys()
         while nodes:
             node = nodes.popleft()
-            branch = decided(node, scope)
+            branch = branch_of(node, scope)
             if branch is not None:
                 # Nodes that only the other branch read are needed no more.
                 reads = read_by_nodes([*self._remaining, *self._host])

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from dml_jax import facts
 from dml_jax.constraints import Record, View, records_of, solve_types
 from dml_jax.description.descriptor import Descriptor
-from dml_jax.description.fields import Field, OutputList
+from dml_jax.description.fields import Field
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType
@@ -37,6 +37,10 @@ class Declared(Descriptor, Bindable):
     formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
     by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
+    # Whether its dimensions may come in any order: `axis`, `axes` and lists of all dimensions say
+    # which one is meant.
+    takes_any_axes: ClassVar[bool] = False
+    takes_channels_last: ClassVar[bool] = False  # whether `lower` takes the layout "NHWC"
     sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
     arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
     only: ClassVar[Sequence[str]] = ()  # those of `arguments` that must be the class's own value
@@ -111,11 +115,6 @@ class Declared(Descriptor, Bindable):
             return records_of(cls.constraints)
         alike = [f.c_name + "[*]" * f.is_array for f in cls.fields if f.tensor]
         return records_of([{"equal": alike, "of": ["DataType"]}])
-
-    @classmethod
-    def output_list(cls) -> Field | None:
-        """Return the field of outputs that are a list, None where each output has a field."""
-        return next((f for f in cls.fields if isinstance(f.kind, OutputList)), None)
 
     @classmethod
     def outputs_of(cls) -> list[Field]:

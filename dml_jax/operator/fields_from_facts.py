@@ -15,7 +15,6 @@ from dml_jax.description.fields import (
     Choice,
     Field,
     Kind,
-    OutputList,
     Real,
     Scalar,
     Structure,
@@ -62,8 +61,7 @@ def fields_of_facts(lines: Sequence[str]) -> tuple[Field, ...]:
         elif isinstance(kind, Structure):
             shown = kind.descriptor
         if count:
-            kind = OutputList() if kind == Tensor(output=True) else Array(kind)
-            shown = Sequence[shown]
+            kind, shown = Array(kind), Sequence[shown]
         default = None if optional else MISSING
         shown = shown | None if optional else shown
         fields.append(

@@ -85,7 +85,9 @@ class Convolution(_Convolving, op="CONVOLUTION"):
         if self.direction == ConvolutionDirection.FORWARD:
             return convolution.convolution(*common, self.fused_activation, layout)
         sizes = self.output_tensor.sizes[2:]
-        return convolution.transposed(*common, sizes, self.output_padding, self.fused_activation)
+        return convolution.transpose_convolution(
+            *common, sizes, self.output_padding, self.fused_activation
+        )
 
 
 class ConvolutionInteger(_Convolving, op="CONVOLUTION_INTEGER"):
@@ -136,6 +138,6 @@ class QuantizedLinearConvolution(_Convolving, op="QUANTIZED_LINEAR_CONVOLUTION")
 
     def lower(self, x, x_scale, x_zero, w, w_scale, w_zero, bias, scale, zero):
         total = convolution.integer_convolution(x, x_zero, w, w_zero, self.window, self.group_count)
-        return convolution.quantized(
+        return convolution.quantize_sums(
             total, bias, x_scale, w_scale, scale, zero, self.output_tensor.dtype
         )

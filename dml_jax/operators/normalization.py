@@ -216,6 +216,8 @@ class MeanVarianceNormalization1(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION1
     division where `normalize_variance` is false.
     """
 
+    takes_any_axes = True
+
 
 class MeanVarianceNormalization2(_MeanVariance, op="MEAN_VARIANCE_NORMALIZATION2"):
     """Normalizes elements by the mean and the variance over `axes`, or by one of these.

@@ -74,6 +74,8 @@ class AveragePooling(_Undilated, op="AVERAGE_POOLING"):
     Gradient: that of AVERAGE_POOLING_GRAD.
     """
 
+    takes_channels_last = True
+
     def lower(self, x, *, layout="NCHW"):
         return pooling.average(x, self.window, self.include_padding, first_spatial(layout))
 
@@ -89,6 +91,7 @@ class AveragePooling1(_Pooling, op="AVERAGE_POOLING1"):
     Gradient: each element's is the sum over its windows of `dy / count`.
     """
 
+    takes_channels_last = True
     lower = AveragePooling.lower
 
 
@@ -166,6 +169,8 @@ class _MaxPooling(_Pooling):
 
     Gradient: that of MAX_POOLING_GRAD.
     """
+
+    takes_channels_last = True
 
     def lower(self, x, *, layout="NCHW"):
         indices = getattr(self, "output_indices_tensor", None)

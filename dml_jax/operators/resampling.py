@@ -138,6 +138,8 @@ class Resample(_Resampling, op="RESAMPLE"):
     Gradient: RESAMPLE_GRAD of the output's.
     """
 
+    takes_any_axes = True
+
 
 class _Offset(_Resampling):
     """Resampling with offsets.
@@ -163,6 +165,8 @@ class Resample1(_Offset, op="RESAMPLE1"):
     Gradient: RESAMPLE_GRAD of the output's.
     """
 
+    takes_any_axes = True
+
 
 class _Directed(_Offset):
     """Resampling whose NEAREST_NEIGHBOR rounds to one side.
@@ -184,6 +188,8 @@ class Resample2(_Directed, op="RESAMPLE2"):
 
     Gradient: RESAMPLE_GRAD1 of the output's.
     """
+
+    takes_any_axes = True
 
 
 class Resample3(_Directed, op="RESAMPLE3"):

@@ -29,6 +29,7 @@ class Slice(Operator, op="SLICE"):
             least 1.
     """
 
+    takes_any_axes = True
     arguments = ("input_window_offsets", "input_window_sizes", "input_window_strides")
 
     @classmethod
@@ -117,6 +118,8 @@ class Slice1(_Window, op="SLICE1"):
         output_tensor: the part; at most `1 + (window - 1) // |stride|` elements in each dimension.
     """
 
+    takes_any_axes = True
+
     def default_sizes(self) -> Mapping[str, Sequence[int]]:
         pairs = zip(self.input_window_sizes, self.input_window_strides, strict=True)
         return {"output_tensor": [1 + (size - 1) // abs(stride) for size, stride in pairs]}
@@ -162,6 +165,8 @@ class _Padding(Operator):
         start_padding: the number of elements before the input's, in each dimension.
         end_padding: the number of elements behind the input's, in each dimension.
     """
+
+    takes_any_axes = True
 
     @property
     def value(self) -> float | int:

@@ -92,6 +92,8 @@ class ActivationSoftmax1(OverAxes, op="ACTIVATION_SOFTMAX1", function=softmax.so
     Gradient: `y * (dy - sum(y * dy))`.
     """
 
+    takes_any_axes = True
+
 
 class ActivationLogSoftmax(OverLast, op="ACTIVATION_LOG_SOFTMAX", function=softmax.log_softmax):
     """Takes the logarithm of SOFTMAX of each row.
@@ -116,6 +118,8 @@ class ActivationLogSoftmax1(OverAxes, op="ACTIVATION_LOG_SOFTMAX1", function=sof
 
     Gradient: `dy - exp(y) * sum(dy)`.
     """
+
+    takes_any_axes = True
 
 
 class ActivationHardmax(OverLast, op="ACTIVATION_HARDMAX", function=softmax.hardmax):

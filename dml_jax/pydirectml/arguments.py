@@ -32,7 +32,7 @@ class ArgumentError(TypeError):
         super().__init__(f"pydirectml.{where}: {text}")
 
 
-def guarded(function: Callable[[], Any]) -> Any:
+def with_own_errors(function: Callable[[], Any]) -> Any:
     """Return what `function` returns; its errors become PyDirectML's."""
     try:
         return function()
@@ -49,15 +49,15 @@ _MISFIT: Any = object()  # stands for an argument of another type
 NUMBERS = (bool, int, float, np.integer, np.floating)
 
 
-def _converted(value: Any, hint: Any) -> Any:
+def _convert(value: Any, hint: Any) -> Any:
     """Return an argument as its type hint says, or `_MISFIT`."""
     if isinstance(hint, types.UnionType):
-        taken = (_converted(value, choice) for choice in typing.get_args(hint))
+        taken = (_convert(value, choice) for choice in typing.get_args(hint))
         return next((one for one in taken if one is not _MISFIT), _MISFIT)
     if typing.get_origin(hint) is Sequence:
         if not isinstance(value, (list, tuple, np.ndarray)):
             return _MISFIT
-        items = [_converted(item, typing.get_args(hint)[0]) for item in value]
+        items = [_convert(item, typing.get_args(hint)[0]) for item in value]
         return _MISFIT if any(item is _MISFIT for item in items) else items
     if hint is float:
         return float(value) if isinstance(value, NUMBERS) else _MISFIT
@@ -69,18 +69,18 @@ def _converted(value: Any, hint: Any) -> Any:
     return value if hint is Any or isinstance(value, hint) else _MISFIT
 
 
-def _named(hint: Any) -> str:
+def _type_text(hint: Any) -> str:
     if isinstance(hint, types.UnionType):
-        return " or ".join(map(_named, typing.get_args(hint)))
+        return " or ".join(map(_type_text, typing.get_args(hint)))
     if typing.get_origin(hint) is Sequence:
-        return f"a list of {_named(typing.get_args(hint)[0])}"
+        return f"a list of {_type_text(typing.get_args(hint)[0])}"
     return "None" if hint is type(None) else hint.__name__
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def checked(function: _Function) -> _Function:
+def converts_arguments(function: _Function) -> _Function:
     """Return the function, which converts its arguments and raises PyDirectML's kinds of errors."""
     signature = inspect.signature(function)
     where = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
@@ -88,6 +88,7 @@ def checked(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*positional: Any, **named: Any) -> Any:
+        # At the first call: a hint may name a class that stands further down in its module.
         hints.update({} if hints else typing.get_type_hints(function))
         try:
             bound = signature.bind(*positional, **named)
@@ -95,12 +96,12 @@ def checked(function: _Function) -> _Function:
             raise ArgumentError(where, str(error)) from None
         for argument, value in bound.arguments.items():
             hint = hints.get(argument, Any)
-            taken = _converted(value, hint)
+            taken = _convert(value, hint)
             if taken is _MISFIT:
                 got = type(value).__name__
-                text = f"argument {argument!r} must be {_named(hint)}, not {got}"
+                text = f"argument {argument!r} must be {_type_text(hint)}, not {got}"
                 raise ArgumentError(where, text)
             bound.arguments[argument] = taken
-        return guarded(lambda: function(*bound.args, **bound.kwargs))
+        return with_own_errors(lambda: function(*bound.args, **bound.kwargs))
 
     return typing.cast(_Function, call)

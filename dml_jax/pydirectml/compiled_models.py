@@ -10,7 +10,7 @@ from dml_jax import graph
 from dml_jax.description import tensor
 from dml_jax.errors import Unquoted
 from dml_jax.memory import compiled
-from dml_jax.pydirectml.arguments import ArgumentError, checked, refuse
+from dml_jax.pydirectml.arguments import ArgumentError, converts_arguments, refuse
 from dml_jax.pydirectml.enumerations import ExecutionFlags
 from dml_jax.pydirectml.expressions import Expression
 from dml_jax.pydirectml.tensors import TensorData, TensorPolicy
@@ -26,7 +26,7 @@ class Device:
         use_debug_layer: changes nothing: arguments are always checked.
     """
 
-    @checked
+    @converts_arguments
     def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
         found = jax.local_devices() if use_gpu else jax.local_devices(backend="cpu")
         self._device = found[0]
@@ -34,7 +34,7 @@ class Device:
     def __repr__(self) -> str:
         return f"dml.Device on {'CPU' if self._device.platform == 'cpu' else 'GPU'}"
 
-    @checked
+    @converts_arguments
     def compute(
         self,
         model: "Model",
@@ -60,13 +60,13 @@ class GraphBuilder:
         tensor_policy: how the outputs of operators lie in memory.
     """
 
-    @checked
+    @converts_arguments
     def __init__(self, device: Device, tensor_policy: TensorPolicy = TensorPolicy.default) -> None:
         self._device = device
         self._graph = graph.GraphBuilder(tensor_policy._policy)
         self._inputs: dict[int, graph.Expression] = {}
 
-    @checked
+    @converts_arguments
     def build(
         self, flags: ExecutionFlags | int, outputs: "Sequence[Expression | None]", /
     ) -> "Model":
@@ -92,7 +92,7 @@ class Binding:
             tensor says, so that one with strides of 0 needs few.
     """
 
-    @checked
+    @converts_arguments
     def __init__(self, expr: Expression, data: Any) -> None:
         self._source = expr._there
         self._desc = self._source.desc
@@ -112,6 +112,7 @@ def _bytes_of(desc: tensor.TensorDesc, data: Any) -> np.ndarray:
     if flat.dtype == desc.dtype or desc.data_type.name == "FLOAT32":
         with np.errstate(over="ignore"):
             return np.array(flat, desc.dtype)
+    # PyDirectML hands all data over as float32, so that programs write other types as their bits.
     if flat.dtype == np.float32 and desc.dtype.itemsize == 4:
         return np.array(flat).view(desc.dtype)
     with np.errstate(all="ignore"):
@@ -168,7 +169,8 @@ class Model:
                 got = Unquoted(f"graph input {other}")
                 raise refuse(*where, f"be of graph input {index}", got)
             bound_to, own = ((d.data_type, d.span, d.flags) for d in (binding._desc, desc))
-            if bound_to != own:  # the elements of one are not the memory of the other
+            # The elements of one tensor are not the memory of another.
+            if bound_to != own:
                 raise refuse(*where, f"be of graph input {index}, {desc!r}", binding._desc)
             bound.append(binding._data)
         places = [(o.source, o.desc) for o in self._outputs]
@@ -211,10 +213,10 @@ class _Program:
         self._kept: dict[int, tuple[np.ndarray, Any]] = {}
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        placed = [self._placed(index, array) for index, array in enumerate(arrays)]
+        placed = [self._put(index, array) for index, array in enumerate(arrays)]
         return [np.array(result) for result in self._compiled(*placed)]
 
-    def _placed(self, index: int, array: np.ndarray) -> Any:
+    def _put(self, index: int, array: np.ndarray) -> Any:
         """Return an input on the device: an OWNED_BY_DML one is sent once, while it stays equal.
 
         The call of the program sends the others.

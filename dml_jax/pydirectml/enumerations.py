@@ -145,6 +145,7 @@ class ExecutionFlags(Flags):
 class OperatorType(Member):
     """The operators of feature levels 1_0 and 2_0, which include all activations."""
 
+    # The numbers go on from line to line, as DML_OPERATOR_TYPE counts.
     INVALID, ELEMENT_WISE_IDENTITY, ELEMENT_WISE_ABS, ELEMENT_WISE_ACOS = range(4)
     ELEMENT_WISE_ADD, ELEMENT_WISE_ASIN, ELEMENT_WISE_ATAN, ELEMENT_WISE_CEIL = range(4, 8)
     ELEMENT_WISE_CLIP, ELEMENT_WISE_COS, ELEMENT_WISE_DIVIDE, ELEMENT_WISE_EXP = range(8, 12)

@@ -14,7 +14,7 @@ from dml_jax.errors import Unquoted
 from dml_jax.operator import FusedActivation as Fused
 from dml_jax.operator import Operator, operator_type
 from dml_jax.operators.windowed import Windowed
-from dml_jax.pydirectml.arguments import NUMBERS, checked, guarded, refuse
+from dml_jax.pydirectml.arguments import NUMBERS, converts_arguments, refuse, with_own_errors
 from dml_jax.pydirectml.enumerations import Member, OperatorType
 from dml_jax.pydirectml.tensors import TensorDesc
 
@@ -24,7 +24,7 @@ __all__ = ["Expression", "FusedActivation", "Size2D"]
 class Size2D:
     """A width and a height."""
 
-    @checked
+    @converts_arguments
     def __init__(self, width: int, height: int, /) -> None:
         self.width, self.height = width, height
 
@@ -37,11 +37,11 @@ class FusedActivation:
         param_1, param_2: its parameters in the order of its structure, such as alpha and beta.
     """
 
-    @checked
+    @converts_arguments
     def __init__(self, activation: OperatorType, param_1: float = 0, param_2: float = 0) -> None:
         self._activation, self._parameters = activation, (param_1, param_2)
 
-    def _fused(self) -> Fused | None:
+    def _operator(self) -> Fused | None:
         if self._activation is OperatorType.INVALID:
             return None
         kind = operator_type(self._activation.name)
@@ -65,7 +65,7 @@ def _calls(name: str, with_number: Callable[..., Any] | None = None) -> Any:
     return method
 
 
-def _scaled(scale: Callable[[float], float], bias: Callable[[float], float]) -> Any:
+def _scale(scale: Callable[[float], float], bias: Callable[[float], float]) -> Any:
     """Return the function that computes x * scale(f) + bias(f) of an expression and a number."""
 
     def function(x: "Expression", f: float) -> "Expression":
@@ -75,10 +75,10 @@ def _scaled(scale: Callable[[float], float], bias: Callable[[float], float]) -> 
     return function
 
 
-def _divided(x: "Expression", f: float) -> "Expression":
+def _divide(x: "Expression", f: float) -> "Expression":
     if f == 0:
         raise refuse("Expression", "the divisor", "not be 0", f)
-    return _scaled(lambda f: 1 / f, lambda f: 0)(x, f)
+    return _scale(lambda f: 1 / f, lambda f: 0)(x, f)
 
 
 class Expression:
@@ -112,15 +112,15 @@ class Expression:
         return node("ELEMENT_WISE_NEGATE", {"input": self})
 
     def _reciprocal(self, f: float) -> "Expression":
-        return Expression._of(guarded(lambda: f / self._there))
+        return Expression._of(with_own_errors(lambda: f / self._there))
 
-    __add__ = _calls("ELEMENT_WISE_ADD", _scaled(lambda f: 1, lambda f: f))
+    __add__ = _calls("ELEMENT_WISE_ADD", _scale(lambda f: 1, lambda f: f))
     __radd__ = __add__
-    __sub__ = _calls("ELEMENT_WISE_SUBTRACT", _scaled(lambda f: 1, lambda f: -f))
-    __rsub__ = _calls("ELEMENT_WISE_SUBTRACT", _scaled(lambda f: -1, lambda f: f))
-    __mul__ = _calls("ELEMENT_WISE_MULTIPLY", _scaled(lambda f: f, lambda f: 0))
+    __sub__ = _calls("ELEMENT_WISE_SUBTRACT", _scale(lambda f: 1, lambda f: -f))
+    __rsub__ = _calls("ELEMENT_WISE_SUBTRACT", _scale(lambda f: -1, lambda f: f))
+    __mul__ = _calls("ELEMENT_WISE_MULTIPLY", _scale(lambda f: f, lambda f: 0))
     __rmul__ = __mul__
-    __truediv__ = _calls("ELEMENT_WISE_DIVIDE", _divided)
+    __truediv__ = _calls("ELEMENT_WISE_DIVIDE", _divide)
     __rtruediv__ = _calls("ELEMENT_WISE_DIVIDE", _reciprocal)
     __mod__ = _calls("ELEMENT_WISE_MODULUS_TRUNCATE")
 
@@ -135,6 +135,7 @@ def node(name: str, arguments: Mapping[str, Any], outputs: Sequence[str] | None 
     known, fields = {f.name: f for f in kind.fields}, dict[str, Any]()
     for argument, value in arguments.items():
         word = argument
+        # PyDirectML's names of arguments are those of fields without their ending.
         spellings = (word, f"{word}_tensor", f"{word}_tensors", word.removesuffix("s"))
         f = next((known[spelling] for spelling in spellings if spelling in known), None)
         if f is None:  # the sizes of the output, where [] lets them follow
@@ -148,7 +149,7 @@ def node(name: str, arguments: Mapping[str, Any], outputs: Sequence[str] | None 
             descs = [source.desc for source in sources]
             fields[f.name] = descs if f.is_array else descs[0]
             given += sources
-    return guarded(lambda: _applied(kind, given, fields, outputs))
+    return with_own_errors(lambda: _apply(kind, given, fields, outputs))
 
 
 def _sources(field: str, expressions: Sequence["Expression | None"]) -> list[graph.Expression]:
@@ -161,13 +162,13 @@ def _sources(field: str, expressions: Sequence["Expression | None"]) -> list[gra
     return found
 
 
-def _applied(
+def _apply(
     kind: type[Operator],
     given: Sequence[graph.Expression],
     fields: Mapping[str, Any],
     outputs: Sequence[str] | None,
 ) -> Any:
-    described = {name: _as_described(value) for name, value in fields.items()}
+    described = {name: _field_value(value) for name, value in fields.items()}
     if issubclass(kind, Windowed):
         described = kind.filled(described)
     made = given[0].builder.apply(kind.infer(**described, outputs=outputs), *given)
@@ -175,17 +176,17 @@ def _applied(
     return tuple(map(Expression._of, made)) if several else Expression._of(made)
 
 
-def _as_described(value: Any) -> Any:
+def _field_value(value: Any) -> Any:
     """Return the value of a field as descriptors take it."""
     match value:
         case Member():
             return value.name
         case FusedActivation():
-            return value._fused()
+            return value._operator()
         case Size2D():
             return descriptor.Size2D(width=value.width, height=value.height)
         case list():
-            return [_as_described(item) for item in value]
+            return [_field_value(item) for item in value]
     return value
 
 
@@ -207,7 +208,7 @@ def adds(
     argument `option` chooses the outputs, by their fields in `outputs` for each of its values.
     """
 
-    def decorated(signature: _Function) -> _Function:
+    def decorate(signature: _Function) -> _Function:
         @functools.wraps(signature)
         def function(*positional: Any, **named: Any) -> Any:
             bound = inspect.signature(signature).bind(*positional, **named)
@@ -222,6 +223,6 @@ def adds(
             return results(*(found.get(field, Expression()) for field in fields))
 
         OPERATORS[signature.__name__] = name
-        return checked(cast(_Function, function))
+        return converts_arguments(cast(_Function, function))
 
-    return decorated
+    return decorate

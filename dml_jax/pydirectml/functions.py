@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from dml_jax.pydirectml.arguments import checked, refuse
+from dml_jax.pydirectml.arguments import converts_arguments, refuse
 from dml_jax.pydirectml.compiled_models import GraphBuilder
 from dml_jax.pydirectml.enumerations import (
     ConvolutionDirection,
@@ -59,7 +59,7 @@ _REQUIRED: Any = inspect.Parameter.empty  # after arguments with defaults, as py
 class MaxPoolingOutputs:
     """The outputs of `max_pooling`; `indices` is empty unless they were asked for."""
 
-    @checked
+    @converts_arguments
     def __init__(self, values: Expression, indices: Expression, /) -> None:
         self.values, self.indices = values, indices
 
@@ -67,12 +67,12 @@ class MaxPoolingOutputs:
 class GRUOutputs:
     """The outputs of `gru`; one that was not asked for is empty."""
 
-    @checked
+    @converts_arguments
     def __init__(self, sequence: Expression, single: Expression, /) -> None:
         self.sequence, self.single = sequence, single
 
 
-@checked
+@converts_arguments
 def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
     """Return the graph input of an index, to which `Device.compute` binds by position."""
     if input_index < 0:
@@ -263,7 +263,7 @@ def max_pooling(
     """Take the greatest element of windows, and where it lies: MAX_POOLING2."""
 
 
-@checked
+@converts_arguments
 def reinterpret(
     input: Expression,
     new_type: TensorDataType,

@@ -7,7 +7,7 @@ import numpy as np
 
 from dml_jax import graph
 from dml_jax.description import tensor
-from dml_jax.pydirectml.arguments import ArgumentError, checked
+from dml_jax.pydirectml.arguments import ArgumentError, converts_arguments
 from dml_jax.pydirectml.enumerations import TensorDataType, TensorFlags
 
 __all__ = ["Dimensions", "TensorData", "TensorDesc", "TensorPolicy"]
@@ -57,6 +57,7 @@ class TensorDesc:
     _desc: tensor.TensorDesc
 
     def __init__(self, *positional: Any, **named: Any) -> None:
+        # As pybind11 does: the first constructor that takes the arguments wins, in this order.
         for make in _OVERLOADS:
             try:
                 self._desc = make(*positional, **named)
@@ -109,7 +110,7 @@ class TensorDesc:
         return f"dml.TensorDesc of type {kind} and shape [{sizes}] with flags {flags}"
 
 
-@checked
+@converts_arguments
 def _of_policy(
     data_type: TensorDataType,
     sizes: Sequence[int],
@@ -118,7 +119,7 @@ def _of_policy(
     return _of_flags(data_type, TensorFlags.NONE, sizes, tensor_policy)
 
 
-@checked
+@converts_arguments
 def _of_flags(
     data_type: TensorDataType,
     flags: TensorFlags,
@@ -129,14 +130,14 @@ def _of_flags(
     return tensor.TensorDesc(data_type.name, sizes, strides, flags.name)
 
 
-@checked
+@converts_arguments
 def _of_strides(
     data_type: TensorDataType, sizes: Sequence[int], strides: Sequence[int] | None
 ) -> tensor.TensorDesc:
     return tensor.TensorDesc(data_type.name, sizes, strides)
 
 
-@checked
+@converts_arguments
 def _of_all(
     data_type: TensorDataType,
     flags: TensorFlags,
@@ -163,6 +164,7 @@ class TensorData(np.ndarray):
     def _of(cls, values: np.ndarray, desc: tensor.TensorDesc) -> "TensorData":
         """Return values that lie in memory as `desc` says; NaN lies between them."""
         if not desc.is_packed:
+            # As in PyDirectML the elements lie apart; NaN between them shows who reads the gaps.
             empty = np.nan if values.dtype.kind == "f" else 0
             memory = np.full(desc.span, empty, values.dtype)
             steps = [stride * values.itemsize for stride in desc.strides or ()]

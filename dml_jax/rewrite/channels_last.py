@@ -22,27 +22,11 @@ from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.graph.parts import AnyNode, laid_out
-from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI
+from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI, cost
 from dml_jax.rewrite.cancelling_pairs import strides_of
 from dml_jax.rewrite.pattern import built
 from dml_jax.rewrite.weight_layouts import turned
 
-_MOVING = frozenset(
-    (
-        *("JOIN", "SPLIT", "SLICE", "SLICE1", "PADDING", "PADDING1", "REDUCE"),
-        *("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "MEAN_VARIANCE_NORMALIZATION1"),
-        *("ACTIVATION_SOFTMAX1", "ACTIVATION_LOG_SOFTMAX1"),
-    )
-)
-"""Operators of any order of dimensions, which `axis`, `axes` and lists of all dimensions name."""
-
-_POOLING = frozenset(
-    f"{kind}_POOLING{version}" for kind in ("AVERAGE", "MAX") for version in ("", "1", "2")
-)
-_FEW_CHANNELS = 15  # up to so many, a product of the elements of all windows is faster
-_FEW_PLACES, _MANY_PLACES = 25, 160  # of a window of one channel, between which it is
-_FEW_OUTPUTS = 32  # of a product, up to which a CPU rather computes rows of them
-_LONG_ROW = 64  # elements
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
 
 
@@ -88,40 +72,28 @@ class ChannelsLast:
     def once(self, graph: Graph) -> tuple[Graph, int]:
         """Return the graph in which convolutions have channels last, and their number."""
         operators = [node.operator for node in graph.nodes if isinstance(node, OperatorNode)]
-        if not any(self.gains(op) and (self.is_gpu or not _is_product(op)) for op in operators):
+        shapes = [_shape_of(operator) for operator in operators if self.gains(operator)]
+        # A network of products alone is as fast in the layout that it has: copies do not pay.
+        if not any(self.is_gpu or not shape.is_product for shape in shapes):
             return graph, 0
         walk = _Walk(graph, self)
         made = walk.build()
         return (made, walk.count) if self.always or walk.copied < walk.saved else (graph, 0)
 
+    @property
+    def platform(self) -> str:
+        """Return the platform that the program is for."""
+        return "cuda" if self.is_gpu else "cpu"
+
     def gains(self, operator: Any) -> bool:
         """Return whether a convolution is faster with channels last, at least not slower."""
         if operator.short_name != "CONVOLUTION" or operator.direction.suffix != "FORWARD":
             return False
-        x, w, y = operator.input_tensor, operator.filter_tensor, operator.output_tensor
+        x, y = operator.input_tensor, operator.output_tensor
         is_plain = x.is_packed and y.is_packed and len(x.sizes) in (3, 4)
         if not is_plain or x.data_type.suffix not in self.types or _has_axes(operator):
             return False
-        if self.is_gpu:
-            return True
-        channels, places = w.sizes[1], math.prod(w.sizes[2:])
-        if operator.group_count > 1:
-            return channels == 1 or operator.group_count <= 16
-        return (
-            _is_product(operator)
-            or channels > _FEW_CHANNELS
-            or (channels == 1 and not _FEW_PLACES < places <= _MANY_PLACES)
-        )
-
-    def is_free(self, operator: Any) -> bool:
-        """Return whether a convolution is as fast with channels last as without."""
-        if self.is_gpu:
-            return False
-        return _is_product(operator) and operator.filter_tensor.sizes[0] <= _FEW_OUTPUTS
-
-    def would_copy(self, operator: Any) -> bool:
-        """Return whether a convolution that stays as it is copies its arrays."""
-        return self.is_gpu or not (_is_product(operator) or _has_long_rows(operator))
+        return cost.prefers_channels_last(_shape_of(operator), self.platform)
 
     def turned_filter(self, rank: int) -> tuple[int, ...]:
         """Return the order of the dimensions of filters."""
@@ -132,15 +104,11 @@ class ChannelsLast:
 CHANNELS_LAST = ChannelsLast()
 
 
-def _is_product(operator: Any) -> bool:
-    """Return whether a convolution is a product of matrices."""
-    return math.prod(operator.filter_tensor.sizes[2:]) == operator.group_count == 1
-
-
-def _has_long_rows(operator: Any) -> bool:
-    """Return whether a CPU is as fast along rows of elements as along channels, each by itself."""
-    x, steps = operator.input_tensor, operator.strides
-    return operator.group_count > 1 and x.sizes[-1] > _LONG_ROW and steps[-1] == 1
+def _shape_of(operator: Any) -> cost.ConvolutionShape:
+    """Return the sizes of a CONVOLUTION, by which the cost model answers."""
+    x, w = operator.input_tensor, operator.filter_tensor
+    sizes = (x.sizes[0], w.sizes[1], w.sizes[0], operator.group_count)
+    return cost.ConvolutionShape(*sizes, operator.window, x.sizes[2:], x.dtype)
 
 
 def _has_axes(operator: Any) -> bool:
@@ -340,18 +308,20 @@ class _Walk:
         if rank not in (3, 4) or not all(t.is_packed and len(t.sizes) == rank for t in outputs):
             return None
         if operator.short_name == "CONVOLUTION":
-            is_free = self._how.is_free(operator)
-            if not self._how.gains(operator) or (is_free and not self._follows(given[:1])):
+            if not self._how.gains(operator):
+                return None
+            is_free = cost.is_free(_shape_of(operator), self._how.platform)
+            if is_free and not self._follows(given[:1]):
                 return None
             return self._convolution(node, given, outputs, self._readers[index])
         if any(len(tensor.sizes) != rank for _, _, tensor in given) or not self._follows(given):
             return None
-        if operator.short_name in _POOLING:
+        if operator.takes_channels_last:
             if len(outputs) > 1:
                 return None
             read = [self._read(value, tensor, True) for value, _, tensor in given]
             return self._laid_out(node, read, outputs, "NHWC")
-        if operator.by_element or operator.short_name in _MOVING:
+        if operator.by_element or operator.takes_any_axes:
             return self._permuted(node, given)
         return None
 
@@ -385,7 +355,7 @@ class _Walk:
         read = [self._read(x, x_tensor, True), filters]
         read += [self._read(value, tensor, True) for value, _, tensor in bias]
         self.count += 1
-        if self._how.would_copy(node.operator):
+        if cost.copies_anyway(_shape_of(node.operator), self._how.platform):
             self.saved += 2 * sum(t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
         if not self._how.is_gpu:
             return self._laid_out(node, read, outputs, NHWC_HWIO)

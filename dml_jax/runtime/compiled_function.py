@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from dml_jax.lowering.precision import chosen
 from dml_jax.runtime.background_compiler import BACKGROUND
-from dml_jax.runtime.compiler_options import are_refused, compiled_with
+from dml_jax.runtime.compiler_options import are_refused, are_unknown, compiled_with
 from dml_jax.runtime.platform import default_device, platform
 from dml_jax.runtime.program_cache import ProgramCache
 
@@ -38,6 +38,7 @@ class CompiledFunction:
         function: the function of `fixed`, a tree of arrays that stay, and of the arguments of a
             call, trees of arrays.
         options: XLA's options for programs that are no part of another one.
+        donate: the places of arguments whose memory the results may take over; `fixed` is 0.
         cache: where programs are kept for other processes; None keeps none.
         is_quick_first: whether a CPU's first calls have a program that was compiled quickly. Once
             its calls have taken a part of that time, a thread compiles the optimized program, whose
@@ -52,6 +53,7 @@ class CompiledFunction:
         function: Callable[..., Any],
         *,
         options: Mapping[str, Any] = {},
+        donate: Sequence[int] = (),
         cache: ProgramCache | None = None,
         is_quick_first: bool = False,
         precision: str | None = None,
@@ -59,10 +61,10 @@ class CompiledFunction:
     ):
         self._name, self._options, self._precision = name, dict(options), precision
         self._cache, self._is_quick_first, self.seconds = cache, is_quick_first, seconds
-        self._plain: Any = jax.jit(function)
-        self._alone: Any = (
-            jax.jit(function, compiler_options=self._options) if options else self._plain
-        )
+        jitted = partial(jax.jit, function, donate_argnums=tuple(donate))
+        self._plain: Any = jitted()
+        self._alone: Any = jitted(compiler_options=self._options) if options else self._plain
+        self._takes_options = bool(options)
         # By the types of arguments. A program of `jax.jit` cannot be read from a file, and the
         # quick program is not the one that `jax.jit` would compile.
         self._programs: dict[Any, Callable[..., Any]] = {}
@@ -75,13 +77,15 @@ class CompiledFunction:
             types = self._types(fixed, arguments) if self._looks_up else None
             if types is not None:
                 return self._program(types, fixed, arguments)(fixed, *arguments)
-            is_traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(arguments))
-            if self._alone is not self._plain and not is_traced:
+            leaves = jax.tree.leaves(arguments) if self._takes_options else ()
+            if leaves and not any(isinstance(x, Tracer) for x in leaves):
                 try:
                     return self._alone(fixed, *arguments)
                 except (ValueError, RuntimeError) as error:
                     if not are_refused(error):
                         raise
+                    if are_unknown(error):  # else each call would lower the function in vain
+                        self._takes_options = False
             return self._plain(fixed, *arguments)
 
     def alone(self, fixed: Any, *arguments: Any) -> Any:

@@ -96,4 +96,9 @@ def are_refused(error: Exception) -> bool:
     XLA may not know one, and JAX takes options for programs of their own alone: not for a part of
     another one, under jax.jit or jax.grad say.
     """
-    return "No such compile option" in str(error) or "`compiler_options`" in str(error)
+    return are_unknown(error) or "`compiler_options`" in str(error)
+
+
+def are_unknown(error: Exception) -> bool:
+    """Return whether JAX raised an error because this XLA does not know an option at all."""
+    return "No such compile option" in str(error)

@@ -1,8 +1,10 @@
 """How a network runs: the choice of its form, its parameters and its programs."""
 
 import operator
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -46,18 +48,32 @@ class Planned:
     compiler_options: Mapping[str, Any]
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What is known of how a network runs before it runs.
+
+    Attributes:
+        choice: the choice.
+        planned: what becomes of the network by it; None where that is still to be found.
+        seconds: how long the quick compile of an earlier process took; 0 where there was none.
+    """
+
+    choice: Choice
+    planned: Planned | None = None
+    seconds: float = 0.0
+
+
 class Executable:
     """The one object of a network that changes.
 
     Args:
-        planned_of: returns what becomes of the network by a choice.
+        plan_by: returns what becomes of the network by a choice.
         call: returns the results, a tree of arrays, of a plan, of its parameters and of inputs by
             name; a pure function.
         storage: where arrays and programs are.
-        choice: the first choice.
-        planned: what `planned_of` gives of it, where that is known already.
+        start: what is known already.
         precision: how products are computed, as `load_onnx` takes it.
-        is_quick_first, seconds: as for `CompiledFunction`.
+        is_quick_first: as for `CompiledFunction`.
 
     Attributes:
         choice: the choice by which it runs.
@@ -65,51 +81,49 @@ class Executable:
 
     def __init__(
         self,
-        planned_of: Callable[[Choice], Planned],
+        plan_by: Callable[[Choice], Planned],
         call: Callable[[Plan, Sequence[Any], Arrays], Any],
         storage: Storage,
-        choice: Choice,
-        planned: Planned | None = None,
+        start: Start,
         *,
         precision: str | None = None,
         is_quick_first: bool = False,
-        seconds: float = 0.0,
     ):
-        self.choice, self._planned_of, self._call, self._storage = choice, planned_of, call, storage
-        self._planned, self._precision = planned, precision
-        self._is_quick_first, self._seconds = is_quick_first, seconds
+        self.choice, self.plan_by, self._call, self._storage = start.choice, plan_by, call, storage
+        self._planned, self._seconds = start.planned, start.seconds
+        self._precision, self._is_quick_first = precision, is_quick_first
         self._function: CompiledFunction | None = None
-        # The weights by which parameters were made, and these: other weights make others.
+        # The weights by which parameters were computed, and these: other weights make others. They
+        # are compared by identity, since a comparison of elements would wait for the device.
         self._last: tuple[list[Any], Parameters] | None = None
+        # Threads that make the first call together: one plans, the others wait for it.
+        self._lock = threading.RLock()
 
     @property
     def planned(self) -> Planned:
-        """Return what became of the network by the choice."""
-        if self._planned is None:
-            self._planned = self._planned_of(self.choice)
-        return self._planned
+        """Return what becomes of the network by the choice."""
+        with self._lock:
+            if self._planned is None:
+                self._planned = self.plan_by(self.choice)
+            return self._planned
 
     @property
-    def seconds(self) -> float:
-        """Return how long the quick compile took; 0 where there was none."""
-        return self._seconds if self._function is None else self._function.seconds
+    def start(self) -> Start:
+        """Return what another executable of the network, or another process, can start by."""
+        seconds = self._seconds if self._function is None else self._function.seconds
+        return Start(self.choice, self.planned, seconds)
 
     @property
     def function(self) -> CompiledFunction:
         """Return the function of parameters and of inputs by name, with its programs."""
-        if self._function is None:
-            plan = self.planned.plan
-
-            def call(parameters: Parameters, inputs: Arrays) -> Any:
-                return self._call(plan, parameters, inputs)
-
-            self._function = self._made(
-                *("call", call),
-                options=self.planned.compiler_options,
-                is_quick_first=self._is_quick_first,
-                seconds=self._seconds,
-            )
-        return self._function
+        with self._lock:
+            if self._function is None:
+                plan, options = self.planned.plan, self.planned.compiler_options
+                call, is_quick_first = partial(self._call, plan), self._is_quick_first
+                self._function = self._compiled_function(
+                    *("call", call), options=options, is_quick_first=is_quick_first
+                )
+            return self._function
 
     def __call__(self, weights: Arrays, inputs: Arrays) -> Any:
         """Return the results, of weights and of inputs by name."""
@@ -134,18 +148,31 @@ class Executable:
 
     def choose(self, choice: Choice) -> None:
         """Run by another choice from now on."""
-        self.choice, self._planned = choice, None
-        self._function = self._last = None
+        with self._lock:
+            self.choice, self._planned = choice, None
+            self._function = self._last = None
 
     def forget(self) -> None:
         """Drop the compiled programs; the next call compiles again."""
         if self._function is not None:
             self._function.forget()
 
-    def _made(self, name: str, function: Callable[..., Any], **more: Any) -> CompiledFunction:
+    def with_plan(self, planned: Planned) -> "Executable":
+        """Return another executable of the network, in a form that `plan_by` gave or a like one."""
+        start = Start(self.choice, planned)
+        return Executable(
+            *(self.plan_by, self._call, self._storage, start), precision=self._precision
+        )
+
+    def _compiled_function(
+        self, name: str, function: Callable[..., Any], **more: Any
+    ) -> CompiledFunction:
+        # The counts of rewrites tell programs of one file in two layouts apart, in one cache.
         name = f"{name} {sorted(self.planned.rewrites.items())}"
-        cache, precision = self._storage.cache, self._precision
-        return CompiledFunction(name, function, cache=cache, precision=precision, **more)
+        cache, precision, seconds = self._storage.cache, self._precision, self._seconds
+        return CompiledFunction(
+            *(name, function), cache=cache, precision=precision, seconds=seconds, **more
+        )
 
     def _derived(self, weights: Arrays) -> list[jax.Array]:
         """Return the arrays that follow from weights; those that the store lacks are computed."""
@@ -165,7 +192,7 @@ class Executable:
         missing = [source for source, array in found.items() if array is None]
         if missing:
             # One program for one set of arrays: another is missing where the store has some.
-            function = self._made(
+            function = self._compiled_function(
                 f"prepare {missing}",
                 lambda weights: graph.evaluated(sources_of(graph, weights), missing),
             )

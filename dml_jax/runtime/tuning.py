@@ -27,7 +27,7 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.runtime.compiler_options import CONVOLUTIONS, PRODUCTS, YNNPACK
-from dml_jax.runtime.executable import Choice, Planned
+from dml_jax.runtime.executable import Choice, Executable, Planned
 from dml_jax.system.files import cache_folder, write_whole
 from dml_jax.system.processor import cores
 
@@ -147,7 +147,7 @@ def state() -> list[tuple[str, int]]:
     return sorted((e.name, e.stat().st_mtime_ns) for e in folder.glob("*"))
 
 
-def kept(graph: Graph) -> tuple[str, str] | None:
+def winner_of(graph: Graph) -> tuple[str, str] | None:
     """Return the layout and the name of the kernels that are kept for a graph; None without any.
 
     A folder without files costs nothing, and a file that says anything else is left out.
@@ -193,7 +193,8 @@ def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tun
     inputs = network.random_inputs()
     calls: list[tuple[Candidate, Callable[[], Any]]] = []
     answers: Mapping[str, Any] | None = None
-    forms = {layout: network.planned(Choice(layout)) for layout in _LAYOUTS}
+    executable = network.executable
+    forms = {layout: executable.plan_by(Choice(layout)) for layout in _LAYOUTS}
     candidates = [*_candidates(forms)]
     for candidate in candidates:
         if calls and time.perf_counter() - start > _COMPILING * seconds:
@@ -203,7 +204,7 @@ def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tun
             candidate.note = "ended its process" if reload else "tried with files alone"
             continue
         planned = replace(forms[candidate.layout], compiler_options=candidate.options)
-        call = functools.partial(_call, network.replace(planned=planned), inputs)
+        call = functools.partial(_call, executable.with_plan(planned), network.weights, inputs)
         try:
             made = call()
         except RuntimeError as error:
@@ -239,9 +240,10 @@ def _candidates(forms: Mapping[str, Planned]) -> Iterator[Candidate]:
                 yield Candidate(layout, name, options_of)
 
 
-def _call(network: Any, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    executable = network.executable
-    results = executable.function.alone(executable.parameters(network.weights), inputs)
+def _call(
+    executable: Executable, weights: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    results = executable.function.alone(executable.parameters(weights), inputs)
     return jax.block_until_ready(results)
 
 
@@ -297,5 +299,6 @@ def trial(given: bytes) -> None:
     jax.config.update("jax_enable_x64", is_x64)
     jax.config.update("jax_platforms", "cpu")
     network = reload()
-    form = replace(network.planned(Choice(layout)), compiler_options=compiler_options)
-    _call(network.replace(planned=form), network.random_inputs())
+    executable = network.executable
+    form = replace(executable.plan_by(Choice(layout)), compiler_options=compiler_options)
+    _call(executable.with_plan(form), network.weights, network.random_inputs())

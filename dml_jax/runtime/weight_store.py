@@ -1,7 +1,7 @@
 """Arrays that several networks of one file hold once on the device."""
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -13,12 +13,19 @@ from dml_jax.runtime.program_cache import ProgramCache
 class WeightStore:
     """Weights, and arrays that follow from weights, each once on the device.
 
+    Args:
+        named: weights by name, for networks that are read of one file again and again: each reading
+            makes another host array of a weight, and the name tells that it is the same. None tells
+            weights by their host arrays.
+
     Attributes:
+        named: these, with those that `put_named` added.
         derived: the arrays that follow from weights, by what makes them. They are here as long as
             a network holds them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, named: Mapping[str, jax.Array] | None = None) -> None:
+        self.named = None if named is None else dict(named)
         # The identity of an array may be another array's later: the reference tells.
         self._weights: dict[int, tuple[weakref.ref[np.ndarray], jax.Array]] = {}
         self.derived: weakref.WeakValueDictionary[Hashable, jax.Array] = (
@@ -31,6 +38,16 @@ class WeightStore:
         for array, held in zip(missing, jax.device_put(missing), strict=True):
             self._weights[id(array)] = weakref.ref(array), held
         return [self._weights[id(array)][1] for array in arrays]
+
+    def put_named(self, arrays: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:
+        """Return arrays on the device by name; a store of names has each name once."""
+        if self.named is None:
+            return dict(zip(arrays, self.put([*arrays.values()]), strict=True))
+        kinds = {name: (array.shape, array.dtype) for name, array in self.named.items()}
+        missing = {n: a for n, a in arrays.items() if kinds.get(n) != (a.shape, a.dtype)}
+        added = dict(zip(missing, jax.device_put([*missing.values()]), strict=True))
+        self.named = {**added, **self.named}
+        return {name: added.get(name, self.named[name]) for name in arrays}
 
     def _has(self, array: np.ndarray) -> bool:
         return id(array) in self._weights and self._weights[id(array)][0]() is array

@@ -7,21 +7,26 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-LARGE = 1 << 16  # bytes of a tensor's elements, from which they stay in the file
-_ALIGNMENT = 64  # bytes: XLA's, on a CPU
-_RUNS = 4  # at once, whose pages are kept
+# Bytes of an array: JAX copies smaller ones in less time than these checks take. A tensor of so
+# many bytes stays in its file until it is read.
+LARGE = 1 << 16
+# Bytes. XLA's loops on a CPU begin at multiples of it, and JAX copies an array that does not.
+_ALIGNMENT = 64
+# Runs at once whose pages are used again. More runs at once are rare, and their pages go back.
+_RUNS = 4
 
 
 def empty(count: int) -> np.ndarray:
     """Return bytes without values, in memory that JAX takes as it is on a CPU."""
-    if count >= LARGE:  # pages of the system: NumPy asks for huge ones, whose first use is slow
+    # Pages of the system: NumPy asks for huge ones, whose first use is slow.
+    if count >= LARGE:
         return np.frombuffer(mmap.mmap(-1, count), np.uint8)
     memory = np.empty(count + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + count]
 
 
-def aligned(array: np.ndarray, memory: Callable[[int], np.ndarray] = empty) -> np.ndarray:
+def align(array: np.ndarray, memory: Callable[[int], np.ndarray] = empty) -> np.ndarray:
     """Return an array that JAX takes as it is on a CPU: a copy of a large one that it would not.
 
     `memory` gives bytes for the copy, as `empty` does.
@@ -54,6 +59,7 @@ class Pages:
 
         def take(count: int) -> np.ndarray:
             with self._lock:
+                # Pages up to twice as large: of much larger ones most would lie idle.
                 fitting = [k for k, own in enumerate(self._free) if 1 <= own.nbytes / count <= 2]
                 taken.append(self._free.pop(fitting[0]) if fitting else empty(count))
             return taken[-1][:count]

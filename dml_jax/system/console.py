@@ -15,13 +15,15 @@ from typing import Any
 
 def main(command: Callable[[], Any]) -> None:
     """Run a command, and end this process if it is interrupted."""
+    # A parent may let its children ignore the signal, as nohup does with others: that stays.
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, terminate)
     sys.unraisablehook = _not_lost
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the shell closed it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
-    if isinstance(sys.stdout, io.TextIOWrapper):  # escapes characters that the terminal cannot show
+    # A terminal without UTF-8 shows names of files and tensors by escapes, and no traceback.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         command()

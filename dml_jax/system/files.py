@@ -73,6 +73,21 @@ def absolute(path: Path) -> Path:
         return path
 
 
+@contextlib.contextmanager
+def readable(field: str, rule: str) -> Iterator[None]:
+    """Raise an error of a library that reads a file inside as a `DmlError`.
+
+    The fault says that `field` has to follow `rule`, and its value is the first line of the error.
+    """
+    try:
+        yield
+    except DmlError:
+        raise
+    except Exception as error:  # NumPy, zipfile and Pillow have no common class of errors
+        text = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise DmlError([Fault("", field, rule, Unquoted(text or type(error).__name__))]) from None
+
+
 def similar_file(path: Path) -> str:
     """Return ` (did you mean 'Input.bin'?)` if the folder of `path` has a similar name, else ""."""
     try:
@@ -150,7 +165,7 @@ _OTHER_FILES = {
 }
 
 
-def read_parsed(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
+def parse_file(path: Path, title: str, parse: Callable[[bytes], Any]) -> Any:
     """Return the value that `parse` makes of the JSON file at `path`; pipes are files too.
 
     Raises `DmlError` with all faults, within `title` ("Model") and the path.

@@ -66,6 +66,7 @@ def _containers() -> Iterator[int]:
             except OSError:
                 continue  # a container does not show its outer groups
             if most.isdigit():
+                # Not all memory of the group: its cache of files goes where memory is needed.
                 yield int(most) - _fields(folder / "memory.stat").get(anonymous, 0)
 
 

@@ -11,6 +11,7 @@ SYSTEM = Path("/sys/devices/system/cpu")
 
 def cores() -> int:
     """Return how many cores this process may use."""
+    # A container or `taskset` leaves fewer cores than `cpu_count` says, where the system tells.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -42,7 +43,9 @@ _FORKED = list[int]()  # the children that began after JAX had begun: this proce
 
 
 def _note_fork() -> None:
-    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX says it nowhere else
+    # JAX says nowhere in public whether its backends have begun. Where the module is not loaded, or
+    # loses the function, no child is refused.
+    bridge = sys.modules.get("jax._src.xla_bridge")
     if getattr(bridge, "backends_are_initialized", bool)():
         _FORKED.append(os.getpid())
 

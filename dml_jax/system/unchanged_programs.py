@@ -60,6 +60,7 @@ def run(
         _show(error, is_usage)
         sys.exit(130)  # 128 + SIGINT, as shells expect
     except Exception as error:
+        # The end of a program of somebody else: Python would print whatever ends it.
         _show(error, is_usage)
         sys.exit(1)
 
@@ -71,11 +72,13 @@ def _run_file(package: str, arguments: Sequence[str], install: Callable[[], None
     except OSError as error:
         sys.stderr.write(f"{package}: can't open file '{path}': {error.strerror}\n")
         sys.exit(2)
+    # `runpy` would take the module away before Python calls what the program left for its end.
     program = types.ModuleType("__main__")
     program.__file__ = str(path)
     install()
     sys.modules["__main__"] = program
     sys.argv = list(arguments)
+    # `python PROGRAM.py` finds modules beside the program, unless `-P` forbids it.
     if not sys.flags.safe_path:
         sys.path[0] = os.path.realpath(path.parent)
     exec(compile(source, str(path), "exec"), program.__dict__)
@@ -98,12 +101,12 @@ def _show(error: BaseException, is_usage: Callable[[BaseException], bool]) -> No
         error.add_note(f"python -m {_SERVED[error.name]} runs programs that import {error.name}")
     part: BaseException | None = error
     while part is not None:
-        part.__traceback__ = _trimmed(part.__traceback__, is_usage(part))
+        part.__traceback__ = _trim(part.__traceback__, is_usage(part))
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     sys.excepthook(type(error), error, error.__traceback__)
 
 
-def _trimmed(steps: types.TracebackType | None, is_usage: bool) -> types.TracebackType | None:
+def _trim(steps: types.TracebackType | None, is_usage: bool) -> types.TracebackType | None:
     """Return a traceback without the first steps in this package, or without all of them."""
     listed = []
     while steps is not None:

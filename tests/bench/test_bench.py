@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner, Result
 from forms import compiled_soon
@@ -29,7 +30,18 @@ from kernel_shares import REST, kinds_of, shares, shares_of
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Reduce, TensorDesc
-from dml_jax.bench import compare, expressions, html, limits, measure, memory, peers, report, runs
+from dml_jax.bench import (
+    charts,
+    compare,
+    expressions,
+    html,
+    limits,
+    measure,
+    memory,
+    peers,
+    report,
+    runs,
+)
 from dml_jax.bench.cells import REPRESENTATIVES, TYPES, Cell, cells
 from dml_jax.bench.measure import Bench
 from dml_jax.bench.measured_functions import Plain, type_name
@@ -383,11 +395,11 @@ def test_no_column_of_a_wide_table_is_cut_off(capsys: pytest.CaptureFixture[str]
     peers = ("jnp", "numpy", "torch", "torch.compile", "onnxruntime", "cupy")
     seconds = {name: [1.0] for name in ("donated", "allocated", "copy", *peers)}
     wide = replace(row(), seconds=seconds)
-    tabled = report.tabled([wide], False)
-    _print(report.rich_table(*tabled), report.COLUMNS)
+    table = report.table_of([wide])
+    _print(table)
     head, texts = capsys.readouterr().out.splitlines()
-    assert head.split() == " ".join(tabled[0]).split()
-    assert texts.split() == " ".join(tabled[1][0]).split()
+    assert head.split() == " ".join(table.head).split()
+    assert texts.split() == " ".join(table.rows[0]).split()
 
 
 def test_small_cells_are_not_summed_up():
@@ -412,7 +424,6 @@ def test_the_roof_is_the_lower_limit():
 @pytest.mark.parametrize("peak", [0.0, 8.0])
 def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The chart's axis is the number of the table, though the copy beside a cell was slow."""
-    pytest.importorskip("matplotlib")
     from matplotlib.axes import Axes
 
     draw, dots = Axes.scatter, []
@@ -425,8 +436,9 @@ def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.
         return draw(self, x, y, **options)
 
     monkeypatch.setattr(Axes, "scatter", seen)
-    report.draw("", both, tmp_path / "x.svg")
-    head, texts = report.tabled(both)
+    charts.draw("", both, tmp_path / "x.svg")
+    table = report.table_of(both)
+    head, texts = table.head, table.rows
     column = [float(text[head.index("GFLOP/s" if peak else "Of copy")]) for text in texts]
     places = [y if peak else x for x, y in dots]
     assert places == pytest.approx(column, rel=0.01)
@@ -434,14 +446,13 @@ def test_table_and_chart_agree(peak: float, tmp_path: Path, monkeypatch: pytest.
 
 def test_names_beside_dots_cover_nothing():
     """Neither each other, nor a dot, though the dots lie close together."""
-    pytest.importorskip("matplotlib")
     from matplotlib.text import Text
 
     rows = [
         replace(row(1 + k / 50, operations=1e9, peak=1e10), name=f"{k}", operator=f"GATHER_ND_{k}")
         for k in range(40)
     ]
-    figure = report.chart("", rows)
+    figure = charts.chart("", rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     boxes = [Text.get_window_extent(text) for text in axes.texts]
@@ -562,7 +573,8 @@ def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
 def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
     seconds = iter(range(0, 1000, 7))
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr(sys.modules["dml_jax.cli.bench"], "time", clock)
+    for name in ("dml_jax.cli.bench", "dml_jax.bench.runs"):
+        monkeypatch.setattr(sys.modules[name], "time", clock)
     result = bench("--quick", *QUICK)
     assert result.exit_code == 0, result.output
     assert re.search(r"Time is up; not complete: \d of \d cells", result.stderr)
@@ -756,7 +768,6 @@ def test_a_model_s_dispatchables_are_measured(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two equal products with a Relu behind each."""
-    onnx = pytest.importorskip("onnx")
     from onnx import helper, numpy_helper
 
     weights = [np.eye(64, dtype=np.float32) * k for k in (2, 3)]
@@ -804,7 +815,6 @@ def test_a_profile_says_which_kernel_computes_a_node(network: Path, tmp_path: Pa
 
 def test_nodes_have_the_names_of_the_file(tmp_path: Path):
     """Also after rewrites, and where a function or a weight that is read late makes the nodes."""
-    onnx: Any = pytest.importorskip("onnx")
     node, opsets = onnx.helper.make_node, [onnx.helper.make_opsetid("", 17)]
     body = [node("Mul", ["a", "a"], ["t"], name="inner"), node("Neg", ["t"], ["b"])]
     function = onnx.helper.make_function("l", "Own", ["a"], ["b"], body, opsets)
@@ -832,9 +842,10 @@ def test_nodes_have_the_names_of_the_file(tmp_path: Path):
     result = bench("--network", str(path), "--seconds", "0.001", "--json")
     rows = [Row.from_json(cell) for cell in json.loads(result.stdout)["cells"]]
     assert {name for row in rows for name in row.nodes} - {"weights"} == named
-    _, texts = report.tabled(rows)
+    texts = report.table_of(rows).rows
     assert any(text[0] == "CONVOLUTION [1,4,8,8] [4,4,3,3] stem" for text in texts)
-    assert replace(rows[0], nodes=["a", "b", "c"]).labelled.endswith(" a +2")
+    of_nodes = replace(rows[0], nodes=["a", "b", "c"])
+    assert report.table_of([of_nodes]).rows[0][0].endswith(" a +2")
 
 
 def test_a_node_stands_in_one_kernel():
@@ -969,7 +980,6 @@ def test_arguments_are_those_of_jit():
 
 def test_the_roof_of_a_network_is_that_of_its_products(tmp_path: Path, monkeypatch: Any):
     """A language model's first input has integers."""
-    onnx: Any = pytest.importorskip("onnx")
     monkeypatch.setattr(limits, "MULTIPLIED", 64)
     weights = np.ones((64, 64), np.float32)
     nodes = [

@@ -562,8 +562,6 @@ def test_what_is_no_model(model: str):
 
 @pytest.mark.parametrize("words", [["--json", "."], ["--json", "/"], ["-o", "x.svg/y.svg"]])
 def test_what_cannot_be_written_is_said_before_measuring(words: list[str], model: str):
-    if words[0] == "-o":
-        pytest.importorskip("matplotlib")
     Path("x.svg").write_text("kept")
     result = invoke("bench", "--operator", "TILE", *words)
     assert (result.exit_code, result.stdout) == (1, "")

@@ -1,6 +1,7 @@
 """Commands without the packages of an extra: one line that says how to install them."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -142,3 +143,18 @@ def test_the_command_names_packages_of_the_extra():
         pytest.skip("the package is on the path, and not installed")
     assert install_command("export").startswith('pip install "flatbuffers')
     assert '"onnx' in install_command("cli")
+
+
+def test_the_command_leaves_out_packages_that_are_there(monkeypatch: pytest.MonkeyPatch):
+    if not list(metadata.distributions(name="dml-jax")):
+        pytest.skip("the package is on the path, and not installed")
+    known = metadata.version
+
+    def version(name: str) -> str:
+        if name in ("matplotlib", "networkx"):
+            raise metadata.PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    packages = re.findall(r'"([a-z-]+)', install_command("show"))
+    assert sorted(packages) == ["matplotlib", "networkx"]

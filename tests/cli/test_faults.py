@@ -480,7 +480,6 @@ def test_ended_while_jax_is_imported(tmp_path: Path, name: str, start: str):
 @linux
 def test_interrupted_while_measuring(tmp_path: Path):
     """What is measured is reported, and the file of it is written."""
-    pytest.importorskip("rich")
     command = ["bench", "--operator", "REDUCE", "--mb", "1", "--json", "bench.json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     before = "import dml_jax.bench.measure as r\nrun = r.Bench.run\n"
@@ -506,7 +505,6 @@ def test_interrupted_while_measuring(tmp_path: Path):
 @linux
 def test_interrupted_while_another_process_compiles(tmp_path: Path):
     """Of a run in several processes the rows are kept that are there."""
-    pytest.importorskip("rich")
     command = [sys.executable, "-m", "dml_jax", "bench", "--mb", "1", "-o", "kept.json"]
     command += ["--operator", "ELEMENT_WISE_ABS", "--operator", "LSTM"]  # the second one takes long
     kept = tmp_path / "kept.json"
@@ -525,7 +523,6 @@ def test_interrupted_while_another_process_compiles(tmp_path: Path):
 @pytest.mark.parametrize("target", ["bench.json", "-"])
 def test_interrupted_before_anything_is_measured(target: str, tmp_path: Path):
     """An earlier file stays; who reads stdout is told."""
-    pytest.importorskip("rich")
     (tmp_path / "bench.json").write_text("old")
     program = "import dml_jax.bench.measure as r, sys\n"
     program += "def measure(*args):\n  raise KeyboardInterrupt\n"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -99,7 +100,6 @@ def test_what_a_program_says(folder: Path):
 
 
 def test_a_feature_level_and_free_dimensions(folder: Path):
-    onnx = pytest.importorskip("onnx")
     network = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["": 18]>
         layer (float[batch, 2] x) => (float[batch, 2] y) { y = Relu(x) }
@@ -165,7 +165,6 @@ def test_a_program_alone(folder: Path, tmp_path: Path):
 
 
 def test_sizes_that_a_network_needs(tmp_path: Path):
-    onnx = pytest.importorskip("onnx")
     network = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["": 18]>
         g (float[N, 3, H, W] x) => (float[N, 3, H2, W2] y) {

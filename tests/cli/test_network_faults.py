@@ -12,23 +12,20 @@ from typing import Any
 
 import jax
 import numpy as np
+import onnx
 import pytest
 from cli.test_faults import DEVICE, HALF, KB, MB, at_once, names, resident
 from click.testing import CliRunner
+from onnx import parser
 from processes import dml_jax, linux
 from serialized_graphs import dense
 
+from dml_jax import load_onnx
 from dml_jax import pydirectml as dml
 from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import DmlError
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx import parser  # noqa: E402
-
-from dml_jax import load_onnx  # noqa: E402
 
 LAYER = """<ir_version: 8, opset_import: ["": 14]>
 g (float[N,4] x) => (float[N,4] y) <float[4,4] w> { z = MatMul(x, w)  y = Relu(z) }"""

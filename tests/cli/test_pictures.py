@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from onnx import parser
+from PIL import Image
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-
-from onnx import parser  # noqa: E402
-
-from dml_jax.cli import cli  # noqa: E402
+from dml_jax.cli import cli
 
 SCORES = """<ir_version: 8, opset_import: ["": 17]>
 g (float[1,3,4,6] x) => (float[1,6] y) {

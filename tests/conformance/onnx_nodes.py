@@ -23,8 +23,8 @@ from onnx.backend.test.loader import load_model_tests
 from dml_jax import DmlError, load_onnx
 from dml_jax.errors import Fault
 from dml_jax.onnx import Network
-from dml_jax.onnx.loading import FALLBACK, load_translators
 from dml_jax.onnx.nodes.op_types import OP_TYPES
+from dml_jax.onnx.translate.model_graph import FALLBACK, load_translators
 
 Arrays = list[np.ndarray]
 

@@ -9,10 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 from click.testing import CliRunner
 from devices.test_sharding import KINDS
 from language_folders import Reference, write_folder
@@ -44,7 +40,8 @@ def generator(model: og.Model, **options: Any) -> og.Generator:
 def sent(model: og.Model) -> Counter[str]:
     """The collectives of the program of one token."""
     decoder, rows = model.decoder, 64
-    given = {"held": decoder.held(decoder.network(1, 1, rows)), "cache": decoder.cache(1, rows)}
+    parameters = decoder.network(1, 1, rows).constants
+    given = {"parameters": parameters, "cache": decoder.cache(1, rows)}
     tokens, counts = np.zeros((1, 1), np.int32), np.ones(1, np.int32)
     step = jax.jit(decoder.step, static_argnames="width")
     program = step.lower(**given, tokens=tokens, counts=counts, width=rows).compile()

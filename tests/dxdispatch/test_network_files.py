@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from fuzz.models import CONCAT
+from onnx import parser
 from serialized_graphs import Node, Tensor, dense, node_of, serialized
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx import parser  # noqa: E402
-
-import dml_jax  # noqa: E402
-from dml_jax import OPERATORS, DmlError, OperatorNode, load_model, load_onnx, run_model  # noqa: E402
-from dml_jax.cli import cli  # noqa: E402
-from dml_jax.dxdispatch import serialized as reading  # noqa: E402
-from dml_jax.onnx.options import NetworkOptions  # noqa: E402
+import dml_jax
+from dml_jax import OPERATORS, DmlError, OperatorNode, load_model, load_onnx, run_model
+from dml_jax.cli import cli
+from dml_jax.dxdispatch import serialized as reading
+from dml_jax.onnx.options import NetworkOptions
 
 Json = dict[str, Any]
 RANDOM = np.random.RandomState(5)

@@ -538,6 +538,29 @@ def test_several_results_are_named_and_one_left_out_is_none():
     assert wrong.random_generator(state, [1, 1, 1, 4], output_state=False).state is None
 
 
+def test_a_named_tuple_of_results_is_no_array():
+    pooled = wrong.max_pooling(jnp.ones((1, 1, 4, 4), jnp.float32), 2)
+    with pytest.raises(DmlError, match=r"InputTensor .* take \.values, got MaxPoolingOutputs"):
+        wrong.reduce(pooled, "SUM")
+
+
+def test_a_python_integer_is_an_index_beside_floats():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(wrong.gather(x, 2, axis=1), np.take(x, 2, axis=1))
+
+
+def test_a_missing_argument_says_what_another_was_read_as():
+    with pytest.raises(TypeError, match=r"missing a required argument: 'k' .*; 3 was read as axis"):
+        wrong.top_k(jnp.ones(4, jnp.float32), 3)
+
+
+def test_truths_and_indices_say_their_types():
+    assert "Returns UINT8" in (wrong.less_than.__doc__ or "")
+    assert wrong.less_than(jnp.ones(2, jnp.float32), 2).dtype == np.uint8
+    assert "UINT32" in (wrong.argmax.__doc__ or "")
+    assert wrong.argmax(jnp.ones(2, jnp.float32)).dtype == np.uint32
+
+
 def test_a_default_type_gives_way_to_the_type_of_a_tensor():
     x, scale = jnp.ones(3, jnp.float32), jnp.full(1, 0.5, jnp.float32)
     assert wrong.quantize_linear(x, scale).dtype == np.uint8

@@ -160,7 +160,7 @@ def check_export(text: bytes, folder: Path) -> None:
             made.append_tokens([5, 7, 9])
         made.generate_next_token()
         made.rewind_to(0 if model.decoder.is_encoding else 2)
-        model.decoder.step_bytes(1)
+        model.programs.step_bytes(1)
 
 
 # Adapters.

@@ -430,7 +430,7 @@ FORMATS = {
         lambda data, _: fuzz_networks.check_model(data, zlib.crc32(data) % 50 == 0),
         (
             "onnx/files/model.py",
-            "onnx/loading.py",
+            "onnx/translate/model_graph.py",
             "onnx/translate/translation.py",
             "onnx/translate/node_outputs.py",
         ),
@@ -457,8 +457,8 @@ FORMATS = {
         (
             "genai/optimum_folders.py",
             "genai/folder.py",
-            "genai/decoder.py",
-            "genai/exported_decoders.py",
+            "genai/decoder_networks.py",
+            "genai/decoder_choice.py",
         ),
     ),
     "adapters": Format(

@@ -15,8 +15,8 @@ import onnx
 from fuzz.mutations import NUMBERS, TEXTS
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
-from dml_jax.onnx.loading import load_translators
 from dml_jax.onnx.nodes.op_types import OP_TYPES
+from dml_jax.onnx.translate.model_graph import load_translators
 
 SIZES = [0, 1, 2, 3, 4, 7, 8, 16, 255, 65536, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, -1, -2]
 KINDS = [int(value) for value in TensorProto.DataType.values() if value]

@@ -9,24 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
+from fuzz import fuzz_networks as fuzz
+from fuzz.models import CONCAT, model_of_networks
+from fuzz.test_mutated_models import GB, check, mutated, peak
+from onnx import TensorProto, helper, parser
 from processes import linux
 from serialized_graphs import dense
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from fuzz import fuzz_networks as fuzz  # noqa: E402
-from fuzz.models import CONCAT, model_of_networks  # noqa: E402
-from fuzz.test_mutated_models import GB, check, mutated, peak  # noqa: E402
-from onnx import TensorProto, helper, parser  # noqa: E402
-
-from dml_jax import DmlError, load_model, load_onnx  # noqa: E402
-from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx import free_sizes  # noqa: E402
-from dml_jax.onnxruntime import InferenceSession  # noqa: E402
-from dml_jax.onnxruntime.errors import OnnxRuntimeError  # noqa: E402
-from dml_jax.system import free_memory  # noqa: E402
+from dml_jax import DmlError, load_model, load_onnx
+from dml_jax.cli import cli
+from dml_jax.onnx import free_sizes
+from dml_jax.onnxruntime import InferenceSession
+from dml_jax.onnxruntime.errors import OnnxRuntimeError
+from dml_jax.system import free_memory
 
 FOUND = sorted((Path(__file__).parents[1] / "fuzz/found_networks").glob("*"))
 
@@ -67,8 +65,6 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
 @pytest.mark.parametrize(("kind", "count"), [("external", 100), ("adapters", 100), ("exports", 6)])
 def test_mutated_folders_are_taken_or_refused(kind: str, count: int, tmp_path: Path):
     """External data, adapters in PEFT's files, and exports of decoders."""
-    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    pytest.importorskip("safetensors", reason="safetensors is not installed")
     from fuzz import folders
 
     seeds, mutate, check = {

@@ -10,10 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("safetensors", reason="safetensors is not installed")
-
 from click.testing import CliRunner
 from language_folders import SIZE, WIDTH, Reference, write_folder
 from safetensors.numpy import load_file, save_file

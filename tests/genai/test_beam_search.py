@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 from click.testing import CliRunner
 from language_folders import write_folder
 

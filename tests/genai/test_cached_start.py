@@ -3,19 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
-import jax
 from click.testing import CliRunner
 from language_folders import Reference, write_folder
 
 import dml_jax.genai as og
 from dml_jax.cli import cli
-from dml_jax.genai import decoder
+from dml_jax.genai import decoder_networks
 
 ON_A_CPU = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="programs of decoders are kept on a CPU alone"
@@ -36,13 +32,13 @@ def generated(model: og.Model, count: int = 6) -> list[int]:
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list that gets longer with each network that is loaded."""
-    counted, load = list[Any](), decoder.load_network
+    counted, load = list[Any](), decoder_networks.load_network
 
-    def counting(proto: Any, options: Any) -> Any:
+    def counting(proto: Any, options: Any, store: Any) -> Any:
         counted.append(options)
-        return load(proto, options)
+        return load(proto, options, store)
 
-    monkeypatch.setattr(decoder, "load_network", counting)
+    monkeypatch.setattr(decoder_networks, "load_network", counting)
     return counted
 
 
@@ -56,7 +52,7 @@ def test_another_start_loads_no_network(options: Any, loads: list[Any], tmp_path
     model = og.Model(folder, cache=tmp_path / "programs")
     assert generated(model) == first
     assert not loads
-    made = model.decoder.made_bytes
+    made = model.decoder.networks.derived_bytes
     assert "0 written" in model.report()
     assert f"computed from weights once: {made} bytes" in model.report()
 

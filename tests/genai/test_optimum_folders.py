@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 import onnx
 import onnxruntime
+import pytest
 from click.testing import CliRunner
 from exported_folders import (
     CHANNELS,

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 from language_folders import write_folder
 
 ROOT = str(Path(__file__).parents[2])

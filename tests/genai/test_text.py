@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 from click.testing import CliRunner
 from language_folders import write_folder, write_tokenizer
 from tokenizers import Tokenizer, decoders, models

@@ -8,13 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from language_folders import Reference, write_folder
+from language_folders import Reference, program_count, write_folder
 from nightly import NIGHTLY
 
 import dml_jax.genai as og
+from dml_jax.runtime.compiled_function import CompiledFunction
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -125,7 +123,7 @@ def test_three_programs_serve_every_length(folder: Path):
         made.append_tokens(np.random.default_rng(0).integers(30, 200, length))
         for _ in range(11):
             made.generate_next_token()
-    assert (model.step(1)._cache_size(), model.steps(1)._cache_size()) == (2, 1)
+    assert program_count(model) == 3
 
 
 @pytest.mark.skipif(jax.device_count() < 2, reason="JAX has one device")
@@ -134,19 +132,19 @@ def test_several_devices_go_ahead(folder: Path):
     assert_same_steps([started(model, min_length=40) for model in models], 11, 1)
 
 
-def test_no_turn_copies_a_buffer(tmp_path: Path):
+def test_no_turn_copies_a_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """XLA's program writes keys and values in place: no instruction of it copies a buffer."""
     made = started(og.Model(write_folder(tmp_path, layers=1), ahead=AHEAD), max_length=400)
     texts = list[str]()
-    run = made._model.steps(1)
+    run = CompiledFunction.__call__
 
-    def compiled(*given: Any, **static: Any) -> Any:
-        texts.append(run.lower(*given, **static).compile().as_text())
-        return run(*given, **static)
+    def compiled(function: Any, *given: Any) -> Any:
+        texts.append(function.lower(*given).compile().as_text())
+        return run(function, *given)
 
-    made._model.steps = lambda batch: compiled  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(CompiledFunction, "__call__", compiled)
     made.generate_next_token()
     made.generate_next_token()
-    sizes = ",".join(map(str, made._cache["buffers"][0].shape))
+    sizes = ",".join(map(str, made._runner.cache["buffers"][0].shape))
     assert f"[{sizes}]" in texts[0] and "while(" in texts[0]
     assert not re.findall(rf"\[{sizes}\]\S* copy\(", texts[0])

@@ -3,16 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
+
+from dml_jax import DmlError, load_onnx
+from dml_jax.onnx import Network
 
 pytestmark = pytest.mark.usefixtures("soon")
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx import parser  # noqa: E402
-
-from dml_jax import DmlError, load_onnx  # noqa: E402
-from dml_jax.onnx import Network  # noqa: E402
 
 RANDOM = np.random.RandomState(7)
 STEP = 2.0**-8  # half the distance of two bfloat16 numbers, relative

@@ -7,12 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
+from build import runtime, single
 from forms import of_platform
-from onnx_models import runtime, single
 
 import dml_jax
 from dml_jax import load_onnx

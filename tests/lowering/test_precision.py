@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from build import model_of, node
 from click.testing import CliRunner
-from onnx_models import model_of, node
 
 import dml_jax
 from dml_jax import DmlError, load_onnx

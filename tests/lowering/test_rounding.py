@@ -7,6 +7,7 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 from jax.interpreters.mlir import make_ir_context
 from jax.sharding import AxisType, PartitionSpec
@@ -25,7 +26,6 @@ def there_and_back(name: str, given: str, count: int) -> Any:
     """Return a function that casts `count` numbers to a narrow type, and to FLOAT32 in one jit."""
     if name == "float16":
         return jax.jit(lambda x: dml_jax.cast(dml_jax.cast(x, "FLOAT16"), "FLOAT32"))
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     network = dml_jax.load_onnx(
         onnx.parser.parse_model(
             f"""<ir_version: 10, opset_import: ["": 21]>
@@ -125,7 +125,6 @@ def test_integers_are_rounded_to_float16(name: str):
 )
 def test_float64_is_rounded_once_to_powers_of_two(mode: str, expected: list[float]):
     """FLOAT32 does not hold 1 + 2^-40, which lies above 1; infinity has no such power."""
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     model = onnx.parser.parse_model(
         f"""<ir_version: 12, opset_import: ["": 25]> g (double[4] x) => (float[4] y)
         {{ a = Cast <to = 24, round_mode = "{mode}"> (x)  y = Cast <to = 1> (a) }}"""

@@ -8,16 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
-from click.testing import CliRunner
-
-pytestmark = pytest.mark.usefixtures("soon")
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx import TensorProto, helper, parser  # noqa: E402
-from onnx_models import (  # noqa: E402
+from build import (
     floats,
     model_of,
     node,
@@ -26,10 +19,14 @@ from onnx_models import (  # noqa: E402
     runtime,
     single,
 )
+from click.testing import CliRunner
+from onnx import TensorProto, helper, parser
 
-from dml_jax import DmlError, load_onnx  # noqa: E402
-from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx import free_sizes  # noqa: E402
+from dml_jax import DmlError, load_onnx
+from dml_jax.cli import cli
+from dml_jax.onnx import free_sizes
+
+pytestmark = pytest.mark.usefixtures("soon")
 
 RANDOM = np.random.RandomState(0)
 

@@ -7,16 +7,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, parser
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx import TensorProto, helper, parser  # noqa: E402
-
-import dml_jax  # noqa: E402
-from dml_jax import Buffer, DmlError, GraphBuilder, TensorDesc, load_onnx  # noqa: E402
-from dml_jax.graph import FunctionNode, cut  # noqa: E402
-from dml_jax.show.diagrams import draw, graph_picture  # noqa: E402
-from dml_jax.show.source import program  # noqa: E402
+import dml_jax
+from dml_jax import Buffer, DmlError, GraphBuilder, TensorDesc, load_onnx
+from dml_jax.graph import FunctionNode, cut
+from dml_jax.show.diagrams import draw, graph_picture
+from dml_jax.show.source import program
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 DECIDED = f"""{HEAD}

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnxruntime as real
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from build import parse
 
 import dml_jax
 import dml_jax.onnxruntime as own
@@ -28,28 +28,19 @@ from dml_jax.system import aligned_memory
 named: Any = own
 real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 real.set_default_logger_severity(4)
-_FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
-_info = helper.make_tensor_value_info
 
 
-def model(nodes, inputs, outputs, initializers=(), opset=17):
-    graph = helper.make_graph(nodes, "graph", inputs, outputs, [*initializers])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    made.ir_version = 8
-    return made
+def of_text(text: str, opset: int = 17, **weights: np.ndarray) -> bytes:
+    """Return the model of `(inputs) => (outputs) { nodes }`."""
+    return parse(f"graph {text}", opset, **weights).SerializeToString()
 
 
 def sums():
     """Return z = x + y, with a default of y, and j = i."""
-    made = model(
-        [
-            helper.make_node("Add", ["x", "y"], ["z"], "add"),
-            helper.make_node("Identity", ["i"], ["j"]),
-        ],
-        [_info("x", _FLOAT, ["N", 3]), _info("y", _FLOAT, [3]), _info("i", _INT64, [None])],
-        [_info("z", _FLOAT, ["N", 3]), _info("j", _INT64, [None])],
-        [numpy_helper.from_array(np.ones(3, np.float32), "y")],
-    )
+    made = parse("""graph (float[N, 3] x, float[3] y = {1, 1, 1}, int64[M] i)
+        => (float[N, 3] z, int64[M] j) { [add] z = Add (x, y)  j = Identity (i) }""")
+    made.graph.input[2].type.tensor_type.shape.dim[0].Clear()
+    made.graph.output[1].type.tensor_type.shape.dim[0].Clear()
     made.metadata_props.add(key="labels", value="a,b")
     made.producer_name, made.doc_string, made.domain = "maker", "text", "domain"
     made.graph.doc_string, made.model_version = "graph text", 3
@@ -142,8 +133,7 @@ class TestFacts:
 
 def untyped(text):
     """Return sessions of a model whose outputs have no types."""
-    made = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> g {text}')
-    return both(made.SerializeToString())
+    return both(of_text(text, 18))
 
 
 @pytest.mark.parametrize(
@@ -181,11 +171,7 @@ class TestRuns:
         same(sessions, {**FEEDS, "x": np.ones((3, 2), np.float32).T})
 
     def test_a_number_is_taken_for_a_scalar(self):
-        data = model(
-            [helper.make_node("Neg", ["x"], ["y"])],
-            [_info("x", _INT64, [])],
-            [_info("y", _INT64, [])],
-        ).SerializeToString()
+        data = of_text("(int64 x) => (int64 y) { y = Neg (x) }")
         assert own.InferenceSession(data).run(None, {"x": 5})[0] == -5
 
     def test_outputs_are_writable_and_of_their_own(self, sessions):
@@ -195,23 +181,9 @@ class TestRuns:
         assert X[0, 0] == 0
 
     def test_64_bits_without_changing_jax(self):
-        data = model(
-            [
-                helper.make_node("Mul", ["a", "a"], ["b"]),
-                helper.make_node("Add", ["u", "u"], ["v"]),
-                helper.make_node("Sqrt", ["d"], ["e"]),
-            ],
-            [
-                _info("a", _INT64, [2]),
-                _info("u", TensorProto.UINT64, [1]),
-                _info("d", TensorProto.DOUBLE, [1]),
-            ],
-            [
-                _info("b", _INT64, [2]),
-                _info("v", TensorProto.UINT64, [1]),
-                _info("e", TensorProto.DOUBLE, [1]),
-            ],
-        ).SerializeToString()
+        data = of_text("""(int64[2] a, uint64[1] u, double[1] d)
+            => (int64[2] b, uint64[1] v, double[1] e)
+            { b = Mul (a, a)  v = Add (u, u)  e = Sqrt (d) }""")
         feeds = {
             "a": np.array([3_000_000_000, -5]),
             "u": np.array([2**62], np.uint64),
@@ -240,45 +212,26 @@ class TestRuns:
         assert found[3:5] == [[], 1] and "dimension 1 has size 3, not 4" in found[5]
 
     def test_strings_stay_on_the_host(self):
-        data = model(
-            [
-                helper.make_node("Equal", ["a", "c"], ["m"]),
-                helper.make_node("Where", ["m", "x", "y"], ["z"]),
-                helper.make_node("Identity", ["a"], ["b"]),
-            ],
-            [_info("a", TensorProto.STRING, [None])]
-            + [_info(n, _FLOAT, [None]) for n in ("x", "y")],
-            [_info("z", _FLOAT, [None]), _info("b", TensorProto.STRING, [None])],
-            [helper.make_tensor("c", TensorProto.STRING, [1], ["b"])],
+        data = of_text(
+            """(string[N] a, float[N] x, float[N] y) => (float[N] z, string[N] b)
+            <string[1] c = {"b"}> { m = Equal (a, c)  z = Where (m, x, y)  b = Identity (a) }""",
             opset=19,
-        ).SerializeToString()
+        )
         feeds = {"a": np.array(["a", "b"]), "x": X[0, :2], "y": X[1, :2]}
         same(both(data), feeds)
 
     def test_sequences(self):
-        sequence = helper.make_tensor_sequence_value_info
-        made = model(
-            [helper.make_node("SequenceConstruct", ["a", "b"], ["q"])],
-            [_info("a", _FLOAT, [2]), _info("b", _FLOAT, [None])],
-            [sequence("q", _FLOAT, None)],
-        ).SerializeToString()
-        sessions = both(made)
+        sessions = both(
+            of_text("(float[2] a, float[N] b) => (seq(float[]) q) { q = SequenceConstruct (a, b) }")
+        )
         got = same(sessions, {"a": X[0, :2], "b": X[1]})
         assert [a.tolist() for a in got[0]] == [X[0, :2].tolist(), X[1].tolist()]
-        taken = model(
-            [helper.make_node("SequenceAt", ["q", "i"], ["y"])],
-            [sequence("q", _FLOAT, None), _info("i", _INT64, [])],
-            [_info("y", _FLOAT, None)],
-        ).SerializeToString()
+        taken = of_text("(seq(float[]) q, int64 i) => (y) { y = SequenceAt (q, i) }")
         same(both(taken), {"q": [X[0, :2], X[1]], "i": np.array(1)})
 
     def test_bytes_with_external_data(self, tmp_path):
-        made = model(
-            [helper.make_node("MatMul", ["x", "w"], ["y"])],
-            [_info("x", _FLOAT, ["N", 3])],
-            [_info("y", _FLOAT, ["N", 300])],
-            [numpy_helper.from_array(np.arange(900, dtype=np.float32).reshape(3, 300), "w")],
-        )
+        text = "graph (float[N, 3] x) => (float[N, 300] y) { y = MatMul (x, w) }"
+        made = parse(text, w=np.arange(900, dtype=np.float32).reshape(3, 300))
         onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
         same(both(str(tmp_path / "m.onnx")), {"x": X})
         for module in (own, real):
@@ -349,19 +302,14 @@ class TestMistakes:
 
     @pytest.mark.parametrize("domain", ["", "my.domain"])
     def test_unknown_op_types(self, domain):
-        node = helper.make_node("Foo", ["x"], ["y"], domain=domain)
-        data = model([node], [_info("x", _FLOAT, [3])], [_info("y", _FLOAT, [3])])
+        op_type = f"{domain}.Foo" if domain else "Foo"
+        data = parse(f"graph (float[3] x) => (float[3] y) {{ y = {op_type} (x) }}")
         for module, state in ((real, real_state), (own, own_state)):
             with pytest.raises(state.InvalidGraph):
                 module.InferenceSession(data.SerializeToString())
 
     def test_a_row_beyond_a_table(self):
-        data = model(
-            [helper.make_node("Gather", ["w", "i"], ["y"])],
-            [_info("i", _INT64, [None])],
-            [_info("y", _FLOAT, [None, 3])],
-            [numpy_helper.from_array(X, "w")],
-        ).SerializeToString()
+        data = of_text("(int64[N] i) => (float[N, 3] y) { y = Gather (w, i) }", w=X)
         sessions = both(data)
         same(sessions, {"i": np.array([1, -2])})
         for session, state in zip(sessions, (own_state, real_state), strict=True):
@@ -369,11 +317,7 @@ class TestMistakes:
                 session.run(None, {"i": np.array([1, 2])})
 
     def test_sizes_that_do_not_go_together(self):
-        data = model(
-            [helper.make_node("Add", ["x", "y"], ["z"])],
-            [_info("x", _FLOAT, ["a"]), _info("y", _FLOAT, ["b"])],
-            [_info("z", _FLOAT, ["c"])],
-        ).SerializeToString()
+        data = of_text("(float[a] x, float[b] y) => (float[c] z) { z = Add (x, y) }")
         with pytest.raises(own_state.Fail, match="Add"):
             own.InferenceSession(data).run(None, {"x": X[0], "y": X[0, :2]})
 
@@ -559,22 +503,12 @@ class TestSizes:
 
     def test_what_follows_from_one_size_is_compiled_once_for_it(self):
         """A word of two lengths, of which each is read with one to three letters."""
-        word = [helper.make_node("Tanh", [f"a{k}"], [f"a{k + 1}"]) for k in range(8)]
-        rest = [helper.make_node("Tanh", [f"b{k}"], [f"b{k + 1}"]) for k in range(8)]
-        data = model(
-            [
-                helper.make_node("Identity", ["zero"], ["no"]),
-                helper.make_node("Tanh", ["word"], ["a0"]),
-                *word,
-                helper.make_node("ReduceSum", ["a8"], ["sum"], keepdims=0),
-                helper.make_node("Add", ["letters", "sum"], ["b0"]),
-                *rest,
-                helper.make_node("Add", ["b8", "no"], ["y"]),
-            ],
-            [_info("word", _FLOAT, ["n"]), _info("letters", _FLOAT, ["m"])],
-            [_info("y", _FLOAT, ["m"]), _info("sum", _FLOAT, []), _info("no", _FLOAT, [])],
-            [numpy_helper.from_array(np.array(0, np.float32), "zero")],
-        ).SerializeToString()
+        words = " ".join(f"a{k + 1} = Tanh (a{k})" for k in range(8))
+        letters = " ".join(f"b{k + 1} = Tanh (b{k})" for k in range(8))
+        data = of_text(f"""(float[n] word, float[m] letters) => (float[m] y, float sum, float no)
+            <float zero = {{0}}> {{ no = Identity (zero)  a0 = Tanh (word)  {words}
+            sum = ReduceSum <keepdims = 0> (a8)  b0 = Add (letters, sum)  {letters}
+            y = Add (b8, no) }}""")
         sessions = both(data)
         for size in (3, 5):
             for count in (1, 2, 3, 3):
@@ -583,11 +517,7 @@ class TestSizes:
         assert sessions[0]._specializations.count == 2 + 3
 
     def test_a_shape_that_is_fed(self):
-        data = model(
-            [helper.make_node("Reshape", ["x", "s"], ["y"])],
-            [_info("x", _FLOAT, [None]), _info("s", _INT64, [None])],
-            [_info("y", _FLOAT, None)],
-        ).SerializeToString()
+        data = of_text("(float[N] x, int64[M] s) => (y) { y = Reshape (x, s) }")
         sessions = both(data)
         for shape in ([2, 3], [3, -1], [6], [1, 6, 1]):
             same(sessions, {"x": X.ravel(), "s": np.array(shape)})
@@ -595,53 +525,22 @@ class TestSizes:
             sessions[0].run(None, {"x": X.ravel(), "s": np.array([4, 4])})
 
     def test_a_branch_that_is_fed(self):
-        def branch(name, op_type):
-            node = helper.make_node(op_type, ["x"], [f"{name}_y"])
-            return helper.make_graph([node], name, [], [_info(f"{name}_y", _FLOAT, None)])
-
-        data = model(
-            [
-                helper.make_node("Equal", ["sr", "rate"], ["is_16k"]),
-                helper.make_node(
-                    "If",
-                    ["is_16k"],
-                    ["y"],
-                    then_branch=branch("then", "Neg"),
-                    else_branch=branch("else", "Transpose"),
-                ),
-            ],
-            [_info("x", _FLOAT, [2, 3]), _info("sr", _INT64, [])],
-            [_info("y", _FLOAT, None)],
-            [numpy_helper.from_array(np.array(16000), "rate")],
-        ).SerializeToString()
+        data = of_text("""(float[2, 3] x, int64 sr) => (y) <int64 rate = {16000}>
+            { is_16k = Equal (sr, rate)
+            y = If (is_16k) <then_branch = then () => (p) { p = Neg (x) },
+            else_branch = other () => (q) { q = Transpose (x) }> }""")
         sessions = both(data)
         for rate in (16000, 8000):
             same(sessions, {"x": X, "sr": np.array(rate)})
 
     def test_sizes_that_data_decide(self):
-        data = model(
-            [
-                helper.make_node("NonZero", ["x"], ["where"]),
-                helper.make_node("Transpose", ["where"], ["places"], perm=[1, 0]),
-                helper.make_node("GatherND", ["x", "places"], ["found"]),
-                helper.make_node("CumSum", ["found", "zero"], ["sums"]),
-                helper.make_node("ReduceMax", ["sums"], ["most"], keepdims=0),
-                helper.make_node("Cast", ["most"], ["count"], to=_INT64),
-                helper.make_node("Range", ["zero", "count", "one"], ["steps"]),
-                helper.make_node("Cast", ["steps"], ["floats"], to=_FLOAT),
-                helper.make_node("MatMul", ["floats", "floats"], ["square"]),
-            ],
-            [_info("x", _FLOAT, [None, 3])],
-            [
-                _info("sums", _FLOAT, None),
-                _info("steps", _INT64, None),
-                _info("square", _FLOAT, []),
-            ],
-            [
-                numpy_helper.from_array(np.array(0), "zero"),
-                numpy_helper.from_array(np.array(1), "one"),
-            ],
-        ).SerializeToString()
+        data = of_text("""(float[N, 3] x) => (sums, steps, float square)
+            <int64 zero = {0}, int64 one = {1}>
+            { where = NonZero (x)  places = Transpose <perm = [1, 0]> (where)
+            found = GatherND (x, places)  sums = CumSum (found, zero)
+            most = ReduceMax <keepdims = 0> (sums)  count = Cast <to = 7> (most)
+            steps = Range (zero, count, one)  floats = Cast <to = 1> (steps)
+            square = MatMul (floats, floats) }""")
         sessions = both(data)
         same(sessions, {"x": X})
         same(sessions, {"x": X[:1]})
@@ -649,27 +548,13 @@ class TestSizes:
 
     def test_a_detector_with_suppression_in_the_middle(self):
         random = np.random.default_rng(0)
-        data = model(
-            [
-                helper.make_node(
-                    "NonMaxSuppression", ["boxes", "scores", "most", "overlap"], ["kept"]
-                ),
-                helper.make_node("Gather", ["kept", "two"], ["index"], axis=1),
-                helper.make_node("Squeeze", ["boxes", "first"], ["flat"]),
-                helper.make_node("Gather", ["flat", "index"], ["chosen"]),
-                helper.make_node("Shape", ["chosen"], ["sizes"]),
-                helper.make_node("ConstantOfShape", ["sizes"], ["zeros"]),
-                helper.make_node("ReduceMean", ["chosen"], ["mean"], axes=[0], keepdims=0),
-            ],
-            [_info("boxes", _FLOAT, [1, 20, 4]), _info("scores", _FLOAT, [1, 1, 20])],
-            [_info(n, _FLOAT, None) for n in ("chosen", "zeros", "mean")],
-            [
-                numpy_helper.from_array(np.array([20]), "most"),
-                numpy_helper.from_array(np.array([0.5], np.float32), "overlap"),
-                numpy_helper.from_array(np.array(2), "two"),
-                numpy_helper.from_array(np.array([0]), "first"),
-            ],
-        ).SerializeToString()
+        data = of_text("""(float[1, 20, 4] boxes, float[1, 1, 20] scores) => (chosen, zeros, mean)
+            <int64[1] most = {20}, float[1] overlap = {0.5}, int64 two = {2}, int64[1] first = {0}>
+            { kept = NonMaxSuppression (boxes, scores, most, overlap)
+            index = Gather <axis = 1> (kept, two)  flat = Squeeze (boxes, first)
+            chosen = Gather (flat, index)  sizes = Shape (chosen)
+            zeros = ConstantOfShape (sizes)
+            mean = ReduceMean <axes = [0], keepdims = 0> (chosen) }""")
         corners = random.random((1, 20, 2), np.float32)
         boxes = np.concatenate([corners, corners + np.float32(0.3)], 2)
         feeds = {"boxes": boxes, "scores": random.random((1, 1, 20), np.float32)}
@@ -771,12 +656,7 @@ class TestNames:
     def test_external_data_in_memory(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         w = np.arange(6, dtype=np.float32).reshape(3, 2)
-        data = model(
-            [helper.make_node("MatMul", ["x", "w"], ["y"])],
-            [_info("x", _FLOAT, ["N", 3])],
-            [_info("y", _FLOAT, ["N", 2])],
-            [numpy_helper.from_array(w, "w")],
-        )
+        data = parse("graph (float[N, 3] x) => (float[N, 2] y) { y = MatMul (x, w) }", w=w)
         options = {"save_as_external_data": True, "location": "w.bin", "size_threshold": 0}
         onnx.save_model(data, "m.onnx", **options)
         whole, held = (tmp_path / "m.onnx").read_bytes(), (tmp_path / "w.bin").read_bytes()
@@ -799,9 +679,7 @@ def unaligned(count: int, value: float) -> np.ndarray:
 
 class TestPages:
     def copies(self):
-        made = helper.make_node("Identity", ["x"], ["y"])
-        inputs, outputs = [_info("x", _FLOAT, ["N"])], [_info("y", _FLOAT, ["N"])]
-        data = model([made], inputs, outputs).SerializeToString()
+        data = of_text("(float[N] x) => (float[N] y) { y = Identity (x) }")
         return own.InferenceSession(data, providers=["CPUExecutionProvider"])
 
     def test_a_large_input_has_pages_that_the_next_run_uses(self, monkeypatch):

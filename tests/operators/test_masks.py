@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import single
 from forms import compiled_soon
-from onnx_models import single
 
 import dml_jax
 from dml_jax import load_onnx

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import answers, model_of, node, runtime
 from click.testing import CliRunner
 
 import dml_jax
@@ -179,38 +180,10 @@ def test_a_tensor_of_zeros_has_the_scale_1():
         assert np.unique(values).tolist() == [zero]
 
 
-def onnx_runtime(name: str, arrays: list[Any], types: list[int], **attributes: Any) -> list[Any]:
-    """Return what ONNX Runtime makes of one node; arrays of 4 bits are given by their values."""
-    onnx = pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    helper = onnx.helper
-    names = [f"i{k}" for k, _ in enumerate(arrays)]
-    nodes, feeds, inputs = [], {}, []
-    for n, array in zip(names, arrays, strict=True):
-        if array.dtype.name in ("int4", "uint4"):
-            tensor_type = getattr(onnx.TensorProto, array.dtype.name.upper())
-            values = helper.make_tensor(n, tensor_type, array.shape, array.astype(int).ravel())
-            nodes.append(helper.make_node("Constant", [], [n], value=values))
-        else:
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            inputs.append(helper.make_tensor_value_info(n, kind, array.shape))
-            feeds[n] = array
-    outputs = [helper.make_tensor_value_info(f"o{k}", t, None) for k, t in enumerate(types)]
-    nodes.append(helper.make_node(name, names, [o.name for o in outputs], **attributes))
-    graph = helper.make_graph(nodes, "g", inputs, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    session = runtime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, feeds)
-
-
 @pytest.mark.parametrize("range_", [(-3, 5), (1, 4), (-9, -2), (-1e-3, 1e-3)])
 def test_dynamic_quantization_is_that_of_onnx_runtime(range_: tuple[float, float]):
-    onnx = pytest.importorskip("onnx")
     x = np.random.default_rng(1).uniform(*range_, (30, 40)).astype(np.float32)
-    types = [onnx.TensorProto.UINT8, onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8]
-    expected = onnx_runtime("DynamicQuantizeLinear", [x], types)
+    expected = answers("DynamicQuantizeLinear", x, outputs="y scale zero")
     for result, wanted in zip(dml_jax.dynamic_quantize_linear(x), expected, strict=True):
         np.testing.assert_array_equal(np.ravel(result), np.ravel(wanted))
 
@@ -218,22 +191,19 @@ def test_dynamic_quantization_is_that_of_onnx_runtime(range_: tuple[float, float
 @pytest.mark.parametrize("type_", ["int4", "uint4", "int8", "uint8"])
 def test_blocks_are_those_of_onnx_runtime(type_: str):
     """Along the last axis, blocks of 16; there and back."""
-    onnx = pytest.importorskip("onnx")
     rng = np.random.default_rng(2)
     x = rng.uniform(-9, 9, (6, 64)).astype(np.float32)
     scale = rng.uniform(0.1, 1, (6, 4)).astype(np.float32)
     zero = rng.integers(0, 7, (6, 4)).astype(type_)
-    kind, blocks = getattr(onnx.TensorProto, type_.upper()), {"axis": 1, "block_size": 16}
+    blocks = {"axis": 1, "block_size": 16}
     result = dml_jax.quantize(x, [scale, jnp.asarray(zero)], "SCALE_ZERO_POINT")
     assert result.dtype == type_
     back = dml_jax.dequantize(result, [scale, jnp.asarray(zero)], "SCALE_ZERO_POINT")
     whole = np.asarray(result)
-    (expected,) = onnx_runtime(
-        "DequantizeLinear", [whole, scale, zero], [onnx.TensorProto.FLOAT], **blocks
-    )
+    (expected,) = answers("DequantizeLinear", whole, scale, zero, **blocks)
     np.testing.assert_array_equal(back, expected)
     if type_.endswith("8"):
-        (expected,) = onnx_runtime("QuantizeLinear", [x, scale, zero], [kind], **blocks)
+        (expected,) = answers("QuantizeLinear", x, scale, zero, **blocks)
         np.testing.assert_array_equal(result, expected)
     low, high = (-8, 7) if type_ == "int4" else (0, 15) if type_ == "uint4" else (-128, 255)
     steps = np.round(x / scale.repeat(16, 1)) + zero.astype(int).repeat(16, 1)
@@ -457,8 +427,6 @@ def test_products_of_bytes_are_exact():
 @pytest.mark.parametrize("types", ["uint8 int8", "uint8 uint8", "int8 int8"])
 def test_quantized_networks_are_those_of_onnx_runtime(types: str, per_channel: bool):
     """A convolution in both of ONNX's formats, QDQ and QOperator: at most one step apart."""
-    onnx = pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
     of_x, of_w = types.split()
     random = np.random.default_rng(0)
     info = np.iinfo(of_w)
@@ -474,39 +442,24 @@ def test_quantized_networks_are_those_of_onnx_runtime(types: str, per_channel: b
         "y_scale": np.float32(0.04),
         "y_zero": np.array(100 if of_x == "uint8" else -5, of_x),
     }
-    read = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero", "b"]
+    read = "x x_scale x_zero w w_scale w_zero y_scale y_zero b"
+    sizes: dict[str, Any] = {"pads": [1] * 4, "strides": [2, 1]}
     nodes = {
         "QDQ": [
-            *(
-                onnx.helper.make_node("DequantizeLinear", given, [f"{given[0]}_real"], axis=0)
-                for given in (read[:3], read[3:6], ["b", "b_scale"])
-            ),
-            onnx.helper.make_node(
-                "Conv", ["x_real", "w_real", "b_real"], ["real"], pads=[1] * 4, strides=[2, 1]
-            ),
-            onnx.helper.make_node("QuantizeLinear", ["real", "y_scale", "y_zero"], ["y"]),
+            node("DequantizeLinear", "x x_scale x_zero", "x_real", axis=0),
+            node("DequantizeLinear", "w w_scale w_zero", "w_real", axis=0),
+            node("DequantizeLinear", "b b_scale", "b_real", axis=0),
+            node("Conv", "x_real w_real b_real", "real", **sizes),
+            node("QuantizeLinear", "real y_scale y_zero", "y"),
         ],
-        "QOperator": [
-            onnx.helper.make_node("QLinearConv", read, ["y"], pads=[1] * 4, strides=[2, 1])
-        ],
+        "QOperator": [node("QLinearConv", read, "y", **sizes)],
     }
     bounds = np.iinfo(of_x)
     x = random.integers(bounds.min, bounds.max, (2, 4, 9, 8)).astype(of_x)
-    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(of_x))
-    for name, own in nodes.items():
-        graph = onnx.helper.make_graph(
-            own,
-            name,
-            [onnx.helper.make_tensor_value_info("x", kind, x.shape)],
-            [onnx.helper.make_tensor_value_info("y", kind, [2, 6, 5, 8])],
-            [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()],
-        )
-        opsets = [onnx.helper.make_opsetid("", 21)]
-        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
-        session = runtime.InferenceSession(
-            model.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-        (expected,) = session.run(None, {"x": x})
+    weights = {name: np.asarray(array) for name, array in arrays.items()}
+    for name, format_nodes in nodes.items():
+        model = model_of(format_nodes, {"x": (of_x, x.shape)}, ["y"], weights, opset=21)
+        (expected,) = runtime(model, {"x": x})
         result = np.asarray(dml_jax.load_onnx(model)(x)["y"])
         assert len(np.unique(expected)) > 50
         assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1, name

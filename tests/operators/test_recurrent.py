@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import model_of, node, runtime
 from records import records, recurrent
 
 import dml_jax
@@ -40,8 +41,6 @@ def drawn(rng: Any, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("seed", range(2))
 def test_as_onnxruntime(name: str, direction: str, seed: int):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    onnx = pytest.importorskip("onnx")
     rng = np.random.default_rng([seed, len(direction), len(name)])
     s, n, i, k, d, gates = 5, 3, 4, 6, 1 + (direction == "BIDIRECTIONAL"), GATES[name]
     x, w, r = drawn(rng, s, n, i), drawn(rng, d, gates * k, i), drawn(rng, d, gates * k, k)
@@ -77,21 +76,11 @@ def test_as_onnxruntime(name: str, direction: str, seed: int):
         fields |= {"linear_before_reset": bool(seed), "output_options": "Both"}
     results = getattr(dml_jax, name.lower())(**fields)
     given = {key: value for key, value in inputs.items() if value is not None}
-    helper = onnx.helper
-    ins = [
-        helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-        for key, v in given.items()
-    ]
     names = ["Y", "Y_h", "Y_c"][: len(results)]
-    outs = [helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in names]
-    slots = [key if key in given else "" for key in inputs]
-    graph = helper.make_graph([helper.make_node(name, slots, names, **attributes)], "g", ins, outs)
-    opset = helper.make_opsetid("", 20)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    for result, answer in zip(results, session.run(None, given), strict=True):
+    slots = " ".join(key if key in given else "-" for key in inputs)
+    ins = {key: (value.dtype, value.shape) for key, value in given.items()}
+    model = model_of([node(name, slots, " ".join(names), **attributes)], ins, names, opset=20)
+    for result, answer in zip(results, runtime(model, given), strict=True):
         answer = np.asarray(answer).reshape(result.shape)
         np.testing.assert_allclose(result, answer, rtol=2e-4, atol=2e-5, err_msg=str(chosen))
 

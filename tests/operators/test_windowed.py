@@ -13,7 +13,7 @@ from records.convolution import correlation
 
 import dml_jax as package
 from dml_jax import DmlError, TensorDesc
-from dml_jax.lowering import convolution
+from dml_jax.lowering.convolution import forms, integers
 from dml_jax.lowering.windows import Window
 from dml_jax.operator import OPERATORS
 
@@ -32,15 +32,15 @@ WINDOW = Window((3, 2), (2, 1), (1, 2), (2, -1), (1, 3))
 @pytest.mark.parametrize("inside", [None, (3, 2)])
 def test_forms_of_a_convolution_are_the_plain_one(inside: Any):
     x, w = floats(2, 6, 7, 6), floats(6, 2, 3, 2, seed=1)
-    expected = convolution.plain(x, w, WINDOW, 3, inside)
-    shifted = convolution.by_shifts(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
+    expected = forms.plain(x, w, WINDOW, 3, inside)
+    shifted = forms.by_shifts(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
     np.testing.assert_array_equal(shifted, expected)
-    grouped = convolution.by_groups(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
+    grouped = forms.by_groups(jnp.asarray(x), jnp.asarray(w), WINDOW, 3, inside)
     np.testing.assert_array_equal(grouped, expected)
     dense = floats(5, 6, 3, 2, seed=2)
-    expected = convolution.plain(x, dense, WINDOW, 1, inside)
+    expected = forms.plain(x, dense, WINDOW, 1, inside)
     if inside is None:
-        columns = jax.jit(lambda x, w: convolution.by_columns(x, w, WINDOW))(x, dense)
+        columns = jax.jit(lambda x, w: forms.by_columns(x, w, WINDOW))(x, dense)
         np.testing.assert_array_equal(columns, expected)
 
 
@@ -56,7 +56,7 @@ def test_a_large_window_of_each_channel_is_the_plain_form(outputs: int):
 
     x = x.transpose(0, 3, 1, 2)
     with jax.default_device(jax.devices("cpu")[0]):
-        found, expected = sums(convolution.on_cpu), sums(convolution.plain)
+        found, expected = sums(forms.on_cpu), sums(forms.plain)
     np.testing.assert_array_equal(found[0], expected[0])
     for a, b in zip(found[1:], expected[1:], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6 * np.abs(b).max())
@@ -66,16 +66,16 @@ def test_a_large_window_of_each_channel_is_the_plain_form(outputs: int):
 def test_planes_are_the_plain_form(inside: Any):
     x, w = floats(2, 6, 4, 5, 3), floats(4, 3, 2, 3, 2, seed=1)
     window = Window((2, 3, 2), (1, 2, 1), (2, 1, 1), (1, 0, 2), (2, 1, -1))
-    expected = convolution.plain(x, w, window, 2, inside)
-    planes = convolution.by_planes(jnp.asarray(x), jnp.asarray(w), window, 2, inside)
+    expected = forms.plain(x, w, window, 2, inside)
+    planes = forms.by_planes(jnp.asarray(x), jnp.asarray(w), window, 2, inside)
     np.testing.assert_array_equal(planes, expected)
 
 
 def test_a_product_of_matrices_is_the_plain_form():
     x, w = floats(2, 6, 7, 6), floats(5, 6, 1, 1, seed=1)
     window = Window((1, 1), (2, 3), (1, 1), (2, 0), (1, 3))
-    expected = convolution.plain(x, w, window, 1)
-    product = jax.jit(lambda x, w: convolution.by_product(x, w, window))(x, w)
+    expected = forms.plain(x, w, window, 1)
+    product = jax.jit(lambda x, w: forms.by_product(x, w, window))(x, w)
     np.testing.assert_array_equal(product, expected)
 
 
@@ -87,8 +87,8 @@ def test_integers_are_summed_exactly(groups: int):
     x = rng.choice([253, 254, 255], (2, channels, 5, 6)).astype(np.int32)
     w = np.where(rng.random((4, channels // groups, 3, 3)) < 0.9, 255, -254).astype(np.int32)
     with jax.default_device(jax.devices("cpu")[0]):  # a GPU has no convolution of integers
-        expected = np.asarray(convolution.plain(jnp.asarray(x), jnp.asarray(w), window, groups))
-    made = convolution.by_exact_products(jnp.asarray(x), jnp.asarray(w), window, groups)
+        expected = np.asarray(forms.plain(jnp.asarray(x), jnp.asarray(w), window, groups))
+    made = integers.by_exact_products(jnp.asarray(x), jnp.asarray(w), window, groups)
     assert int(np.abs(expected).max()) > 2**24 // groups
     np.testing.assert_array_equal(made, expected)
 

@@ -37,20 +37,11 @@ PUBLIC = (
 TWICE = {
     "backend",  # ONNX and ONNX Runtime have a module of this name
     *(
-        "activations",
         "call",
-        "control",
-        "elements",
         "enumerations",
         "errors",
         "model",
-        "products",
-        "reductions",
-        "regions",
-        "shapes",
-        "signals",
         "tensor",
-        "windows",
     ),
 }
 """Names of several modules that are no families of operators; the list may only shrink."""

@@ -2,30 +2,29 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
+from build import model_of, node, runtime
+from rewrite.test_rewrite import compared
+
+import dml_jax
+from dml_jax import DmlError, load_onnx
+from dml_jax.cli import cli
+from dml_jax.lowering.convolution import NHWC_HWIO, convolution
+from dml_jax.lowering.windows import Window
+from dml_jax.onnx.options import NetworkOptions
+from dml_jax.rewrite import ChannelsLast, rewritten
+from dml_jax.runtime.compiler_options import TRITON, YNNPACK, by_rule_of_gpu
+from dml_jax.runtime.executable import Choice, Start
 
 pytestmark = pytest.mark.usefixtures("soon")
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx_models import model_of, node, runtime  # noqa: E402
-from rewrite.test_rewrite import compared  # noqa: E402
-
-import dml_jax  # noqa: E402
-from dml_jax import DmlError, load_onnx  # noqa: E402
-from dml_jax.cli import cli  # noqa: E402
-from dml_jax.lowering.convolution import NHWC_HWIO, convolution  # noqa: E402
-from dml_jax.lowering.windows import Window  # noqa: E402
-from dml_jax.onnx.options import NetworkOptions  # noqa: E402
-from dml_jax.rewrite import ChannelsLast, rewritten  # noqa: E402
-from dml_jax.runtime.compiler_options import TRITON, YNNPACK, by_rule_of_gpu  # noqa: E402
-from dml_jax.runtime.executable import Choice  # noqa: E402
 
 of_a_cpu = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="layouts and kernels are chosen on a CPU alone"
@@ -224,7 +223,7 @@ def test_a_gpu_has_channels_last_where_its_products_are_rounded(
     h = dml_jax.convolution(*given)
     y = dml_jax.convolution(h, builder.constant(np.ones((8, 8, 3, 3), w.dtype)))
     graph = builder.build({"y": y})
-    _, counts = rewritten(graph, NetworkOptions(**options).made_by("gpu"))
+    _, counts = rewritten(graph, NetworkOptions(**options).rewrites_on("gpu"))
     assert bool(counts.get(LAST)) == is_laid_out
 
 
@@ -341,7 +340,6 @@ def branches(has_inner: bool) -> Any:
 @of_a_cpu
 @pytest.mark.parametrize("has_inner", [False, True])
 def test_weights_of_branches_are_prepared_once(has_inner: bool) -> None:
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     model = branches(has_inner)
     network, plain = load_onnx(model, layout="channels_last"), load_onnx(model, prepare=False)
     assert network.prepared_from[1] == (3 if has_inner else 2)
@@ -418,7 +416,7 @@ def test_options_that_xla_does_not_know_are_left_out(tuned: Any) -> None:
     network, _ = tuned
     x = np.ones((1, 16, 6, 6), np.float32)
     choice = Choice("file", {"xla_no_such_option": True})
-    other = network.replace(planned=network.planned(choice))
+    other = replace(network, start=Start(choice))
     np.testing.assert_allclose(other(x)["y"], network(x)["y"], atol=1e-5)
     np.testing.assert_allclose(dml_jax.compile(other)(x), network(x)["y"], atol=1e-5)
 

@@ -7,15 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
-
-import dml_jax  # noqa: E402
-from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx  # noqa: E402
-from dml_jax.onnx.options import NetworkOptions  # noqa: E402
-from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, rewritten  # noqa: E402
+import dml_jax
+from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
+from dml_jax.onnx.options import NetworkOptions
+from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, rewritten
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -449,7 +446,7 @@ def test_other_products_and_softmaxes_stay(options: dict[str, Any]):
 
 
 def test_attentions_are_for_a_gpu():
-    of_platforms = {name: NetworkOptions().made_by(name) for name in ("cpu", "gpu", "tpu")}
+    of_platforms = {name: NetworkOptions().rewrites_on(name) for name in ("cpu", "gpu", "tpu")}
     assert [name for name, made in of_platforms.items() if ATTENTIONS in made] == ["gpu"]
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 
 import dml_jax
 from dml_jax import Graph, GraphBuilder, TensorDesc
 from dml_jax.runtime.compiled_function import CompiledFunction
-from dml_jax.runtime.executable import Choice, Executable, Planned
+from dml_jax.runtime.executable import Choice, Executable, Planned, Start
 from dml_jax.runtime.plan import Plan
 from dml_jax.runtime.program_cache import ProgramCache
 from dml_jax.runtime.weight_store import Storage, WeightStore
@@ -71,7 +72,7 @@ def executable(graph: Graph, storage: Storage) -> Executable:
     def planned(choice: Choice) -> Planned:
         return Planned(Plan.of(graph, ["w"], 1), {}, {})
 
-    return Executable(planned, lambda plan, *given: plan.call(*given), storage, Choice())
+    return Executable(planned, lambda plan, *given: plan.call(*given), storage, Start(Choice()))
 
 
 def test_executables_of_one_store_hold_an_array_once():
@@ -159,7 +160,6 @@ def test_what_is_computed_within_a_trace_is_no_tracer():
 
 
 def test_a_network_stays_as_it_is():
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     head = "<ir_version: 9, opset_import: ['' : 17]> g (float[2] x) => (float[2] y)"
     text = head + " <float[2] w = {1, 2}> { y = Mul (x, w) }"
     network = dml_jax.load_onnx(onnx.parser.parse_model(text.replace("'", '"')))

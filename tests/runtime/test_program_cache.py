@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import floats, model_of, node
 from click.testing import CliRunner
-from onnx_models import floats, model_of, node
 
 import dml_jax
 from dml_jax import load_onnx, onnxruntime
@@ -76,7 +76,7 @@ def test_a_second_load_reads_what_the_first_has_compiled(tmp_path: Path):
 
 
 def is_translated(network: Any) -> bool:
-    return network.record is None or network.translated.cache_info().currsize > 0
+    return network.start is None or network.translated.cache_info().currsize > 0
 
 
 @pytest.mark.parametrize(
@@ -427,9 +427,9 @@ def test_the_command_line_keeps_programs(tmp_path: Path, monkeypatch: pytest.Mon
 
     without = run("--no-cache")
     assert (without["cache"], (tmp_path / "kept").exists()) == (None, False)
-    first, translate = run(), loading._translated
+    first, translate = run(), loading._translate
     translated = list[Any]()
-    monkeypatch.setattr(loading, "_translated", lambda *a: translated.append(a) or translate(*a))
+    monkeypatch.setattr(loading, "_translate", lambda *a: translated.append(a) or translate(*a))
     second = run()
     assert not translated
     assert first["cache"]["written"] == second["cache"]["read"] > 0

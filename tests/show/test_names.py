@@ -96,7 +96,6 @@ def of_onnx() -> dict[str, set[str]]:
 
 def test_the_names_of_onnx_mean_these_operators():
     """A network of each op type has one of the operators that are called so."""
-    pytest.importorskip("onnx")
     from conformance import onnx_nodes
 
     from dml_jax.onnx.nodes.op_types import OP_TYPES

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -189,7 +190,6 @@ def test_nodes_in_any_order():
 
 
 def test_networks():
-    onnx = pytest.importorskip("onnx")
     model = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["": 18]>
         layer (float[batch, 2] x) => (float[batch, 2] y)

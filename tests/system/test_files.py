@@ -7,21 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from click.testing import CliRunner
+from fuzz.test_mutated_models import GB, peak
+from nightly import NIGHTLY
+from onnx import helper, parser
 from processes import linux
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from fuzz.test_mutated_models import GB, peak  # noqa: E402
-from nightly import NIGHTLY  # noqa: E402
-from onnx import helper, parser  # noqa: E402
-
-from dml_jax import DmlError, Graph, load_model, load_onnx  # noqa: E402
-from dml_jax.cli import cli  # noqa: E402
-from dml_jax.onnx.files.topology import needed  # noqa: E402
-from dml_jax.onnx.translate import translation  # noqa: E402
-from dml_jax.system import free_memory  # noqa: E402
+from dml_jax import DmlError, Graph, load_model, load_onnx
+from dml_jax.cli import cli
+from dml_jax.onnx.files.topology import needed
+from dml_jax.onnx.translate import translation
+from dml_jax.system import free_memory
 
 MILLION = 10**6
 

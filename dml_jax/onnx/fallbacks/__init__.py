@@ -70,7 +70,7 @@ def _value(result: Any) -> Any:
 
 def in_order(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    pairs = zip(computed(node, arrays), node.outputs, strict=False)
+    pairs = zip(computed(node, arrays), node.proto.output, strict=False)
     asked = [result for result, name in pairs if name]
     return [*map(_value, asked), *(r.count for r in asked if isinstance(r, Padded))]
 
@@ -94,7 +94,7 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
         rule = Sentence(f"cannot be computed by JAX: {text[0] if text else type(error).__name__}")
         raise DmlError([Fault("", "", rule, "")]) from None
     kinds: list[Type | None] = []
-    for index, name in enumerate(node.outputs):
+    for index, name in enumerate(node.proto.output):
         if not name:
             kinds.append(None)
             continue

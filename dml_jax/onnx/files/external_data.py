@@ -16,7 +16,7 @@ from onnx.external_data_helper import uses_external_data as is_external
 from dml_jax.errors import DmlError, Fault, Unquoted, collecting, raise_if
 from dml_jax.onnx.files.lazy_initializers import Places, read_from
 from dml_jax.onnx.files.types import readable
-from dml_jax.system.aligned_memory import LARGE, aligned
+from dml_jax.system.aligned_memory import LARGE, align
 
 _LONGEST = 4096  # characters of a path, of which Linux takes no more
 _KNOWN = {"location", "offset", "length", "checksum"}  # entries of external data
@@ -136,7 +136,7 @@ def _read(tensor: onnx.TensorProto, base: Path) -> np.ndarray:
         found = read_from(path, int(entries.get("offset", "0")), size)
         if found is not None:
             return _array(tensor, found)
-    return aligned(numpy_helper.to_array(tensor, str(base)))
+    return align(numpy_helper.to_array(tensor, str(base)))
 
 
 def _size_in_bytes(tensor: onnx.TensorProto) -> int:

@@ -15,7 +15,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, neares
 from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.files.dimensions import names_in, size_of
 from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
-from dml_jax.onnx.files.lazy_initializers import Places, contents, without_large
+from dml_jax.onnx.files.lazy_initializers import Places, contents, stamp_of, without_large
 from dml_jax.onnx.files.local_functions import FunctionKey, key_of
 from dml_jax.onnx.files.types import Type
 from dml_jax.system.files import similar_file
@@ -25,10 +25,51 @@ OPSET_MIN, OPSET_MAX = 1, 28
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What a network was read from.
+
+    Attributes:
+        model: a path, the bytes of a file, or an onnx.ModelProto.
+        stamp: the size of the file and the time of its last change.
+        folder: where the files of external data are, for a model that is no path.
+    """
+
+    model: Any
+    stamp: tuple[int, int] | None = None
+    folder: Folder | None = None
+
+    @classmethod
+    def of(cls, model: Any, folder: Folder | None = None) -> "Origin":
+        """Return the origin that is `model`."""
+        if not isinstance(model, (str, Path)):
+            return cls(model, folder=folder)
+        path = Path(model).absolute()
+        return cls(path, _stamp(path))
+
+    def read(self) -> tuple[onnx.ModelProto, Folder]:
+        """Return the model, which may be changed, and the folder of its external data.
+
+        Raises `DmlError` where the file is not as it was.
+        """
+        if self.stamp is not None and _stamp(self.model) != self.stamp:
+            rule, value = "be as it was when it was loaded", Unquoted("another file")
+            raise DmlError([Fault("", f"the file '{self.model}'", rule, value)])
+        proto, folder = parsed(self.model)
+        if proto is self.model:
+            proto = deepcopy(proto)
+        return proto, self.folder or folder
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    return stamp_of(path) if path.exists() else None
+
+
+@dataclass(frozen=True)
 class Model:
     """A model whose inputs have fixed sizes.
 
     Attributes:
+        origin: what it was read from.
         proto: the model.
         folder: where the files of its external data are.
         inputs: the type of each input that is no initializer, by name.
@@ -37,6 +78,7 @@ class Model:
         files: the files of its external data.
     """
 
+    origin: Origin
     proto: onnx.ModelProto
     folder: Folder
     inputs: Mapping[str, Type]
@@ -53,6 +95,11 @@ class Model:
     def functions(self) -> dict[FunctionKey, onnx.FunctionProto]:
         """Return the functions that the model defines."""
         return {key_of(f.domain, f.name, f.overload): f for f in self.proto.functions}
+
+    @property
+    def free(self) -> dict[str, list[str | None]]:
+        """Return the names of dimensions, as `free_names` does."""
+        return _free_names(self.proto.graph)
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
         """Return the elements of an initializer. Raises `DmlError` where they cannot be read."""
@@ -75,6 +122,7 @@ def read(
         constants: the values of inputs, which become initializers.
         folder: where the files of external data are, for a model that is no path.
     """
+    origin = Origin.of(model, folder)  # before the file is read: it may be written meanwhile
     proto, files = parsed(model, is_whole=False)
     files = files if folder is None else replace(folder, large=files.large)
     expect_few("the number of nodes", len(proto.graph.node))
@@ -91,7 +139,7 @@ def read(
     expect.check()
     initialized = {tensor.name for tensor in proto.graph.initializer}
     defaults = [v.name for v in proto.graph.input if v.name in initialized - {*(constants or {})}]
-    return Model(proto, files, inputs, opsets, defaults, external)
+    return Model(origin, proto, files, inputs, opsets, defaults, external)
 
 
 def opsets_of(expect: Expect, proto: onnx.ModelProto) -> dict[str, int]:
@@ -218,8 +266,12 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
+    return _free_names(parsed(model, is_whole=False)[0].graph)
+
+
+def _free_names(graph: onnx.GraphProto) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
-    for value in _asked(parsed(model, is_whole=False)[0].graph):
+    for value in _asked(graph):
         dims = value.type.tensor_type.shape.dim
         if not all(map(is_fixed, dims)):
             found[value.name] = [None if is_fixed(d) else d.dim_param for d in dims]

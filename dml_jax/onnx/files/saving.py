@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,8 +16,7 @@ from onnx.external_data_helper import set_external_data
 
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.onnx.files.external_data import Folder, files_of, is_external, tensors_of
-from dml_jax.onnx.files.lazy_initializers import stamp_of
-from dml_jax.onnx.files.model import parsed
+from dml_jax.onnx.files.model import Origin, parsed
 from dml_jax.onnx.files.topology import within
 from dml_jax.onnx.files.types import dense
 from dml_jax.system.files import as_path, beside
@@ -27,46 +25,6 @@ _PAGE = 4096  # bytes: where tensors begin in a file, so that systems can map th
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "raw_data")
 _NARROW = {np.dtype(np.float16): 6, np.dtype(jnp.bfloat16): 13}
 """The types in which FLOAT may be stored, and the opset whose Cast reads them."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a network was read from.
-
-    Attributes:
-        model: a path, the bytes of a file, or an onnx.ModelProto.
-        stamp: the size of the file and the time of its last change.
-        folder: where the files of external data are, for a model that is no path.
-    """
-
-    model: Any
-    stamp: tuple[int, int] | None = None
-    folder: Folder | None = None
-
-    @classmethod
-    def of(cls, model: Any, folder: Folder | None = None) -> "Origin":
-        """Return the origin that is `model`."""
-        if not isinstance(model, (str, Path)):
-            return cls(model, folder=folder)
-        path = Path(model).absolute()
-        return cls(path, _stamp(path))
-
-    def read(self) -> tuple[onnx.ModelProto, Folder]:
-        """Return the model, which may be changed, and the folder of its external data.
-
-        Raises `DmlError` where the file is not as it was.
-        """
-        if self.stamp is not None and _stamp(self.model) != self.stamp:
-            rule, value = "be as it was when it was loaded", Unquoted("another file")
-            raise DmlError([Fault("", f"the file '{self.model}'", rule, value)])
-        proto, folder = parsed(self.model)
-        if proto is self.model:
-            proto = deepcopy(proto)
-        return proto, self.folder or folder
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    return stamp_of(path) if path.exists() else None
 
 
 @dataclass(frozen=True)

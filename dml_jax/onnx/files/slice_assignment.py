@@ -43,8 +43,6 @@ class _Assignment(NamedTuple):
 
 def without_ranges(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
     """Return the nodes of a graph with a Where in place of each scattered assignment."""
-    if all(node.op_type != "ScatterElements" or node.domain for node in nodes):
-        return nodes
     makers = {name: node for node in nodes for name in node.output if name}
     made = list[onnx.NodeProto]()
     for node in nodes:

@@ -7,6 +7,7 @@ import onnx
 
 from dml_jax.errors import Fault
 from dml_jax.graph.parts import reached
+from dml_jax.onnx.files.slice_assignment import without_ranges
 
 
 def read_by(node: onnx.NodeProto) -> Iterable[str]:
@@ -22,6 +23,19 @@ def read_by_graph(graph: onnx.GraphProto) -> Iterable[str]:
     for node in graph.node:
         yield from read_by(node)
     yield from (output.name for output in graph.output)
+
+
+def normalise(
+    graph: onnx.GraphProto | onnx.FunctionProto, outputs: Iterable[str]
+) -> tuple[list[onnx.NodeProto], list[Fault]]:
+    """Return the nodes that `outputs` depend on, in one spelling and in order, and the faults.
+
+    Each node stands after those that it reads from. A fault is a name that is given twice.
+    """
+    nodes = graph.node
+    if any(node.op_type == "ScatterElements" and not node.domain for node in nodes):
+        nodes = without_ranges(nodes)
+    return needed(nodes, outputs), repeated(graph)
 
 
 def repeated(graph: onnx.GraphProto | onnx.FunctionProto) -> list[Fault]:

@@ -72,6 +72,10 @@ class Type(NamedTuple):
         is_known = tensor.HasField("shape") and min(dims, default=0) >= 0
         return cls(tensor.elem_type, tuple(dims) if is_known else None)
 
+    def __repr__(self) -> str:
+        """Return the type as a reader writes it: `FLOAT[1, 3]`, and `FLOAT[...]` without sizes."""
+        return f"{self.name}{'[...]' if self.shape is None else [*self.shape]}"
+
     @property
     def name(self) -> str:
         """Return ONNX's name of the type of elements."""

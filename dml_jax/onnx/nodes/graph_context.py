@@ -79,7 +79,7 @@ class Site:
         found = (attribute_value(a) for a in self.proto.attribute if a.name == name)
         return next(found, default)
 
-    def given(self, index: int) -> Any:
+    def get(self, index: int) -> Any:
         """Return input `index`, None where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 

@@ -212,13 +212,8 @@ class NetworkBuilder:
         """
         values = [None if tensor is None else self._value(tensor) for tensor in inputs]
         taken = [None if tensor is None else tensor.type for tensor in inputs]
-        names = [*proto.output, *[""] * len(kinds)][: len(kinds)]
         padded = [k for k, padding in enumerate(paddings) if padding and kinds[k]]
-        counted = [f"{names[k]}.count" if names[k] else "" for k in padded]
-        everything = [*zip(names, kinds, strict=True), *((name, COUNT) for name in counted)]
-        everything += [] if limits is None else [("limited", kind_of(limits))]
-        for name, kind in everything:
-            _ = kind and expect_no_more(kind, f"the output '{name}'")
+        everything = _named_results(proto, kinds, padded, limits)
         carried = [None if kind.is_empty else kind for _, kind in everything if kind is not None]
         results: list[Expression] = []
         if any(carried):
@@ -370,3 +365,23 @@ class NetworkBuilder:
             raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
         inner = fitting(name, array, kind).astype(self._data_type(kind).dtype)
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
+
+
+def _named_results(
+    proto: onnx.NodeProto,
+    kinds: Sequence[Type | None],
+    padded: Sequence[int],
+    limits: Sequence[Limit] | None,
+) -> list[tuple[str, Type | None]]:
+    """Return the name and type of each result of a function, as `NetworkBuilder.function` has them.
+
+    Raises `DmlError` for a type with more dimensions than arrays have.
+    """
+    names = [*proto.output, *[""] * len(kinds)][: len(kinds)]
+    counts = [(f"{names[k]}.count" if names[k] else "", COUNT) for k in padded]
+    results = [*zip(names, kinds, strict=True), *counts]
+    results += [] if limits is None else [("limited", kind_of(limits))]
+    for name, kind in results:
+        if kind is not None:
+            expect_no_more(kind, f"the output '{name}'")
+    return results

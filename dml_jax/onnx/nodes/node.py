@@ -73,7 +73,7 @@ class Node:
         self.record = record
         self.translator: Translator | None = of_version(record.translators, version)
         self.inputs, self.types, self.builder = inputs, types, builder
-        self.outputs, self.label = list(proto.output), label_of(proto)  # "" is left out
+        self.label = label_of(proto)
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
 
     @property
@@ -98,9 +98,6 @@ class Node:
         node.types = self.types if types is None else types
         return node
 
-    def __len__(self) -> int:
-        return len(self.inputs)
-
     def __getitem__(self, index: int) -> Expression:
         return self.tensor(index).expression
 
@@ -120,7 +117,7 @@ class Node:
         """Return whether input `index` is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def given(self, index: int) -> Expression | None:
+    def get(self, index: int) -> Expression | None:
         """Return input `index`, None where the node leaves it out."""
         return self[index] if self.has(index) else None
 
@@ -147,9 +144,9 @@ class Node:
 
     def output_type(self, index: int = 0) -> TensorDataType:
         """Return DirectML's type of output `index`."""
-        return self.made(index).inner
+        return self.result_type(index).inner
 
-    def made(self, index: int = 0) -> Type:
+    def result_type(self, index: int = 0) -> Type:
         """Return the type of output `index`. Raises `DmlError` where ONNX does not know it."""
         kind = self.types[index] if index < len(self.types) else None
         if kind is None:

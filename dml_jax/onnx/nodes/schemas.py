@@ -57,6 +57,25 @@ def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSc
     return schema.since_version, schema
 
 
+def resolve(
+    proto: onnx.NodeProto, record: OpType, inputs: Sequence[Tensor | None], opsets: Opsets
+) -> tuple[int, defs.OpSchema | None]:
+    """Return the version of its op type that a node means, and the schema; the node is checked.
+
+    Raises `DmlError` where the schema refuses an attribute, or the rank or type of an input. Names
+    of inputs and sizes of outputs are checked by ONNX's inference (`output_types`), before which
+    these come: it ends the process for some values of attributes.
+    """
+    version, schema = schema_of(domain_of(proto.domain), proto.op_type, opsets)
+    check_attributes(proto, schema)
+    if schema is not None:
+        check_inference(proto)
+        _check_lists(record, schema, inputs)
+        if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
+            _check_types(schema, inputs)
+    return version, schema
+
+
 def _before(domain: str, op_type: str, version: int) -> tuple[int, defs.OpSchema | None]:
     """Return what `schema_of` does of an op type that ONNX defines later, or never.
 
@@ -71,7 +90,7 @@ def _before(domain: str, op_type: str, version: int) -> tuple[int, defs.OpSchema
     return version, None
 
 
-def check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
+def _check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
     """Raise `DmlError` where an input that is a list of numbers has another rank than 1."""
     if record.takes_scalars or schema.domain:
         return
@@ -194,16 +213,19 @@ def output_types(
     made = [Type.of(kind) for kind in found.values()]
     if weights and not all(kind and kind.shape is not None for kind in made):
         found = inferred({**data, **weights})  # their elements stay as they are from here on
-    types = [Type.of(found.get(name)) for name in proto.output]
-    for name, kind in zip(proto.output, types, strict=True):
-        if name in found and kind is None:
-            what = found[name].WhichOneof("value") or "no type"
-            rule = "be a tensor"
-            raise DmlError([Fault("", f"the output '{name}'", rule, Unquoted(what))])
-    return types
+    return [_tensor_type(name, found.get(name)) for name in proto.output]
 
 
-def check_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
+def _tensor_type(name: str, kind: onnx.TypeProto | None) -> Type | None:
+    """Return the inferred type of an output. Raises `DmlError` where it is no tensor's."""
+    found = Type.of(kind)
+    if kind is not None and found is None:
+        what = Unquoted(kind.WhichOneof("value") or "no type")
+        raise DmlError([Fault("", f"the output '{name}'", "be a tensor", what)])
+    return found
+
+
+def _check_types(schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
     """Raise `DmlError` where an input is a tensor of elements that an op type does not take."""
     formal = [*schema.inputs, *[*schema.inputs][-1:] * len(inputs)]  # the last one may repeat
     faults = []

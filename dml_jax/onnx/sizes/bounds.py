@@ -49,7 +49,7 @@ class UnknownSize:
 
     def refusal(self) -> DmlError:
         """Return the error that nothing bounds the size."""
-        name = self.node.outputs[0]
+        name = self.node.proto.output[0]
         rule = "be known at load (load_onnx(..., constants={...}) gives inputs a value) or to "
         rule += f"have a bound (load_onnx(..., bounds={{'{name}': ...}}) or --bounds {name}=SIZE)"
         where, value = f"the size of the output '{name}'", Unquoted("a computed size")
@@ -134,7 +134,7 @@ class Bounded:
         return min(found) if found else None
 
     def _bounded(self, size: UnknownSize) -> Tensor:
-        term, name = size.term, size.node.outputs[0]
+        term, name = size.term, size.node.proto.output[0]
         upper, bound = self.upper(term), self._bound_of(name, size.axis)
         bound = bound or next((n for n in size.node.proto.input if n in self.given), None)
         free = self.given.keys() - self._tensors - self.met.keys()

@@ -226,7 +226,7 @@ def concat_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | int | Non
     axes, along = {p.count.axis for p in places}, node.axis()
     if axes == {along}:
         return translator_decides
-    return None if len(places) < len(node) or len(axes) > 1 or along in axes else axes.pop()
+    return None if len(places) < len(node.inputs) or len(axes) > 1 or along in axes else axes.pop()
 
 
 @single

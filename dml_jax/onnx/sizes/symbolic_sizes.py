@@ -100,13 +100,14 @@ def same(node: Node) -> Terms | None:
 
 def cast(node: Node) -> Terms | None:
     """Return the elements of the first input, which are as they are in a type of their size."""
-    return same(node) if not node.type().is_floating and node.made().element in _EXACT else None
+    is_exact = not node.type().is_floating and node.result_type().element in _EXACT
+    return same(node) if is_exact else None
 
 
 def joined(node: Node) -> Terms | None:
     """Return the elements of all inputs, which have one dimension."""
     parts = [terms_of(t) for t in node.inputs if t is not None and len(t.shape) == 1]
-    if len(parts) < len(node):
+    if len(parts) < len(node.inputs):
         return None
     return None if None in parts else [term for part in parts for term in part or ()]
 

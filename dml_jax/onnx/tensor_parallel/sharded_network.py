@@ -17,7 +17,9 @@ from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.tensor_parallel.division import Division, divided
 from dml_jax.runtime.compiled_function import CompiledFunction
-from dml_jax.runtime.plan import Arrays
+from dml_jax.runtime.executable import Executable
+from dml_jax.runtime.plan import Arrays, keys_of
+from dml_jax.runtime.weight_store import WeightStore
 
 
 class DecoderNetwork(Protocol):
@@ -46,6 +48,9 @@ class DecoderNetwork(Protocol):
 class LocalNetwork(DecoderNetwork, Protocol):
     """The network of one device, which computes with shapes in place of weights too."""
 
+    @property
+    def executable(self) -> Executable: ...
+
     def replace(self, *, weights: Mapping[str, Any]) -> "LocalNetwork": ...
 
 
@@ -63,7 +68,7 @@ class ShardedNetwork:
         mesh: the devices.
         axis: the name of the mesh's axis that they are along.
         read: returns a weight of the whole network, by its name.
-        placed: weights that are on the devices, by name.
+        store: the arrays on the devices, by name, which networks of one file share.
 
     Attributes:
         inputs: the type of each input, by name.
@@ -80,9 +85,9 @@ class ShardedNetwork:
         mesh: Mesh,
         axis: str,
         read: Callable[[str], Any],
-        placed: Mapping[str, jax.Array] = {},
+        store: WeightStore,
     ):
-        self._division, self._axis = division, axis
+        self._division, self._axis, self._store = division, axis, store
         self.mesh = Mesh(mesh.devices, mesh.axis_names)  # whose axes are automatic
         self.note, count = division.note, mesh.shape[axis]
 
@@ -97,10 +102,11 @@ class ShardedNetwork:
         shapes = {n: jax.ShapeDtypeStruct(w.shape, w.dtype) for n, w in local.weights.items()}
         # The network of one device is traced alone: it needs the shapes of its weights, and arrays
         # would take memory of the first device beside its part of `weights`.
-        self._local = local.replace(weights=shapes)
+        self._local, known = local.replace(weights=shapes), store.named or {}
         self.weights: dict[str, jax.Array] = {
-            name: placed[name] if name in placed else self._placed(name, read) for name in shapes
+            name: known[name] if name in known else self._placed(name, read) for name in shapes
         }
+        store.named = {**self.weights, **known}
 
     def placed(self, weights: Arrays) -> dict[str, jax.Array]:
         """Return weights on the devices, of those of the whole network by name."""
@@ -200,8 +206,19 @@ class ShardedNetwork:
 
     @functools.cached_property
     def constants(self) -> Sequence[jax.Array]:
-        """Return the arrays that calls hold."""
-        return self.prepared(self.weights)
+        """Return the arrays that calls hold; what follows from weights is in the store once."""
+        names, count = self.prepared_from
+        graph, derived = self._local.executable.planned.plan.prepare_graph, self._store.derived
+        ids = {name: id(array) for name, array in self.weights.items()}
+        keys = keys_of(graph, ids) if graph is not None else {}
+        # An array of all devices is another one than that of the whole network: `self.mesh` is part
+        # of its key.
+        own = [(self.mesh, keys[source]) for source in graph.results] if graph is not None else []
+        found = [derived.get(key) for key in own]
+        if any(array is None for array in found):
+            found = self.prepared(self.weights)[len(names) :]
+            derived.update(zip(own, found, strict=True))
+        return (*(self.weights[name] for name in names), *found[:count])  # pyright: ignore
 
     @functools.cached_property
     def _program(self) -> CompiledFunction:
@@ -246,7 +263,7 @@ def sharded(
     axis: str | None = None,
     *,
     weights: Arrays | None = None,
-    placed: Mapping[str, jax.Array] = {},
+    store: WeightStore | None = None,
 ) -> ShardedNetwork:
     """Return the network of a decoder's model, as `Network.shard` does.
 
@@ -257,7 +274,7 @@ def sharded(
         mesh: the devices.
         axis: the axis of the mesh that the network is divided along.
         weights: the weights of the whole network by name; those of the file by default.
-        placed: the weights that another network of the model has on the devices.
+        store: the arrays that other networks of the model have on the devices, by name.
     """
     axis = axis_of(mesh, axis)
     proto, files = models.parsed(model)
@@ -274,4 +291,4 @@ def sharded(
     def read(name: str) -> Any:
         return files.array(tensors[name]) if weights is None else weights[name]
 
-    return ShardedNetwork(local, division, mesh, axis, read, placed)
+    return ShardedNetwork(local, division, mesh, axis, read, store or WeightStore({}))

@@ -95,7 +95,7 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     pairs = zip(node.proto.input, node.inputs, strict=True)
     feeds = {name: t.array for name, t in pairs if t is not None}
     inputs = [onnx.ValueInfoProto(name=name) for name in feeds]
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.proto.output if name]
     graph = helper.make_graph([node.proto], "node", inputs, outputs)
     imports = [helper.make_opsetid(domain, version) for domain, version in node.opsets.items()]
     model = helper.make_model(graph, opset_imports=imports)  # a node alone is of the newest version
@@ -106,7 +106,7 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     except Exception as error:  # whatever its NumPy code comes upon
         rule = Sentence(f"cannot be computed at load: {error}")
         raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
-    return [np.asarray(next(found)) if name else np.zeros(0) for name in node.outputs]
+    return [np.asarray(next(found)) if name else np.zeros(0) for name in node.proto.output]
 
 
 def _steps(node: Node) -> int:

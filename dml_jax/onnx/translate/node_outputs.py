@@ -55,7 +55,7 @@ class NodeOutputs:
         translated = functools.cache(lambda: self._translated(fold))
         builder = self.translation.builder
         origin = builder.origin
-        asked = [kind for name, kind in zip(node.outputs, node.types, strict=True) if name]
+        asked = [kind for name, kind in zip(node.proto.output, node.types, strict=True) if name]
         known = [kind for kind in node.types if kind is not None and kind.shape is not None]
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
         is_large = any(kind.size_in_bytes > _FOLDED_MAX for kind in known)
@@ -79,15 +79,15 @@ class NodeOutputs:
 
             return Tensor(name, kind, value, lambda: fold()[index], is_weight)
 
-        pairs = enumerate(zip(node.outputs, node.types, strict=True))
+        pairs = enumerate(zip(node.proto.output, node.types, strict=True))
         return [later(index, name, kind) for index, (name, kind) in pairs]
 
     def _constants(self, arrays: Sequence[np.ndarray]) -> Results:
         """Return the outputs, of which the elements are known."""
-        constant = self.translation.constant
+        constant, names = self.translation.constant, self.node.proto.output
         return [
             constant(name, array, kind.element if kind else None) if name else None
-            for name, array, kind in zip(self.node.outputs, arrays, self.node.types, strict=False)
+            for name, array, kind in zip(names, arrays, self.node.types, strict=False)
         ]
 
     def _attempted(self) -> tuple[Sequence[np.ndarray], DmlError | None]:
@@ -168,13 +168,13 @@ class NodeOutputs:
         translation.faults += DmlError(each).within(node.label).faults
         return found or [
             None if kind is None or kind.shape is None else translation.stand_in(name, kind)
-            for name, kind in zip(node.outputs, kinds, strict=True)
+            for name, kind in zip(node.proto.output, kinds, strict=True)
         ]
 
     def _by_translator(self) -> Results:
         """Return what the translator gives; nodes beyond DirectML are listed in `beyond`."""
         node, translation = self.node, self.translation
-        for name, kind in zip(node.outputs, node.types, strict=True):
+        for name, kind in zip(node.proto.output, node.types, strict=True):
             if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
                 _ = kind.inner if translation.builder.beyond else kind.directml
         has_nothing = any(node.types) and all(k is None or k.is_empty for k in node.types)
@@ -197,11 +197,11 @@ class NodeOutputs:
                 if body is None:
                     raise _no_operator(node)
                 return translation.call(body, node.proto, node.inputs)
-        pairs = zip(node.outputs, results, strict=False)
+        pairs = zip(node.proto.output, results, strict=False)
         made = [self._tensor(n, r, k) for k, (n, r) in enumerate(pairs)]
         if translation.builder.beyond:
             self._list_beyond(translation.builder.nodes[first:])
-        return [*made, *[None] * (len(node.outputs) - len(made))]
+        return [*made, *[None] * (len(node.proto.output) - len(made))]
 
     def _list_beyond(self, made: Sequence[Any]) -> None:
         """List the nodes beyond DirectML among those that were made.

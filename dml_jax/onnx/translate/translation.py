@@ -18,21 +18,13 @@ from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, bugs_within, ra
 from dml_jax.onnx.files.attributes import label_of
 from dml_jax.onnx.files.inlined_calls import CALLS_MAX, too_deep
 from dml_jax.onnx.files.local_functions import FunctionKey, Opsets, fill, key_of, without
-from dml_jax.onnx.files.slice_assignment import without_ranges
-from dml_jax.onnx.files.topology import needed, repeated
+from dml_jax.onnx.files.topology import normalise
 from dml_jax.onnx.nodes.early_versions import renewed
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.number_limits import faults_of, limits_of, origin
 from dml_jax.onnx.nodes.op_types import record_of
-from dml_jax.onnx.nodes.schemas import (
-    check_attributes,
-    check_inference,
-    check_lists,
-    check_types,
-    output_types,
-    schema_of,
-)
+from dml_jax.onnx.nodes.schemas import output_types, resolve
 from dml_jax.onnx.nodes.tensor import Count, Scope, Tensor, TensorList
 from dml_jax.onnx.sizes.bounds import Cut, SizePolicy
 from dml_jax.onnx.sizes.counts import padded_with, same_count
@@ -89,8 +81,9 @@ class Translation(GraphContext):
 
         Nodes beyond `PARTS_MAX`, those of functions and of written-out turns included, are a fault.
         """
-        self.faults += repeated(proto)
-        for node in needed(without_ranges(proto.node), outputs):
+        nodes, faults = normalise(proto, outputs)
+        self.faults += faults
+        for node in nodes:
             if next(self._numbers) >= PARTS_MAX:
                 rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
                 fault = Fault("", "the number of nodes", rule, Unquoted("more"))
@@ -151,7 +144,7 @@ class Translation(GraphContext):
         domain, has_list = domain_of(proto.domain), any(isinstance(x, TensorList) for x in inputs)
         record = record_of(domain, proto.op_type)
         if record.inlined and (has_list or not record.translators):
-            check_attributes(proto, schema_of(domain, proto.op_type, opsets)[1])
+            resolve(proto, record, (), opsets)
             return record.inlined[1](Site(self, proto, inputs, scope, opsets))
         if has_list:
             raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
@@ -160,13 +153,7 @@ class Translation(GraphContext):
             proto, inputs = renewed(proto, inputs, early, self.constant)
             opsets = {**opsets, "": early.version}
             record = record_of(domain, proto.op_type)
-        version, schema = schema_of(domain, proto.op_type, opsets)
-        check_attributes(proto, schema)
-        if schema is not None:
-            check_inference(proto)
-            check_lists(record, schema, inputs)
-            if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
-                check_types(schema, inputs)
+        version, schema = resolve(proto, record, inputs, opsets)
         inputs, none = [*inputs], [None] * len(proto.output)
         made = proto, record, version, schema, inputs, none, self.builder, opsets, self._policy
         node = Node(*made)
@@ -234,6 +221,8 @@ class Translation(GraphContext):
 
     def _function_of(self, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
         """Return the function of the model that a node calls; None where it calls none."""
+        if not (self._functions or proto.overload):
+            return None
         key = key_of(proto.domain, proto.op_type, proto.overload)
         if key not in self._functions and proto.overload:
             known = [repr(k[2]) for k in self._functions if k[:2] == key[:2]]

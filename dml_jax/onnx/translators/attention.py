@@ -39,8 +39,8 @@ def _attention(node: Node) -> Any:
         key=key,
         value=value,
         relative_position_bias=None if bias is None else spread(bias, shape),
-        past_key=node.given(4),
-        past_value=node.given(5),
+        past_key=node.get(4),
+        past_value=node.get(5),
     )
     output = reshaped(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
     if is_seen is not None:  # a query that sees nothing gives 0

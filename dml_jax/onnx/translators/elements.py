@@ -64,7 +64,7 @@ def _binary(node: Node) -> Expression:
 @translates("Sum", integers=integer_ranges.added)
 @translates("Max", "Min", "Sum", padding=padding_rules.by_element)
 def _chained(node: Node) -> Expression:
-    return functools.reduce(node.function, [node[k] for k in range(len(node))])
+    return functools.reduce(node.function, [node[k] for k in range(len(node.inputs))])
 
 
 @translates("ImageScaler")
@@ -81,14 +81,14 @@ def _scale(node: Node) -> Expression:
 
 @translates("Mean", padding=padding_rules.by_element)
 def _mean(node: Node) -> Expression:
-    if len(node) == 2:
+    if len(node.inputs) == 2:
         return dml.mean(node[0], node[1])
-    return _sum(node) / len(node) if len(node) > 1 else node[0]
+    return _sum(node) / len(node.inputs) if len(node.inputs) > 1 else node[0]
 
 
 @translates("BiasAdd", domain=MICROSOFT)
 def _sum(node: Node) -> Expression:
-    return functools.reduce(dml.add, [node[k] for k in range(len(node))])
+    return functools.reduce(dml.add, [node[k] for k in range(len(node.inputs))])
 
 
 @translates("Abs", padding=padding_rules.by_element, integers=integer_ranges.magnitude)
@@ -198,7 +198,7 @@ def _clip(node: Node) -> Expression:
 )
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
-    kind = node.made()
+    kind = node.result_type()
     if kind.name == "BOOL" and node.type().name != "BOOL":
         return dml.logical_not(dml.equals(node[0], 0))
     if kind.element == node.type().element:
@@ -242,13 +242,13 @@ def _power_of_two(node: Node, x: Expression) -> Expression:
     is_more = dml.cast(dml.greater_than_or_equal(fraction, 1 << least), "UINT32")
     power = dml.if_(dml.less_than(power, 255), dml.min(power + is_more, 254), 255)
     bytes_: Any = dml.cast(power, "UINT8")
-    return bytes_.reinterpret(x.sizes, data_type=node.made().inner)
+    return bytes_.reinterpret(x.sizes, data_type=node.result_type().inner)
 
 
 @translates("BitCast")
 def _bit_cast(node: Node) -> Expression:
     x, kind = node[0], node.output_type()
-    count, made = node.type().dtype.itemsize, node.made()
+    count, made = node.type().dtype.itemsize, node.result_type()
     rule = f"have elements of {count} bytes, as the input has"
     node.expect(made.dtype.itemsize == count, "to", rule, Unquoted(made.name))
     return dml.identity(x.reinterpret(x.sizes, x.desc.strides, kind))
@@ -259,7 +259,7 @@ def _bit_cast(node: Node) -> Expression:
 def _identity(node: Node) -> Any:
     if node.op_type == "Identity" or len(node.types) == 1:
         return node.tensor(0)
-    kind, value = node.made(1).inner, int(node.version >= 12)  # before, as ONNX Runtime
+    kind, value = node.result_type(1).inner, int(node.version >= 12)  # before, as ONNX Runtime
     mask = dml.fill_value_constant(node.shape() or (1,), kind, value, graph=node.builder)
     return node.tensor(0), mask
 

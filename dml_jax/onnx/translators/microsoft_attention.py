@@ -99,7 +99,7 @@ def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias
     query, past = parts["query"], parts.get("past_key")
     keys = parts["key"].sizes[1] + (0 if past is None else past.sizes[2])
     shape, kind = (query.sizes[0], heads, query.sizes[1], keys), query.desc.data_type
-    masks = [_mask(node, at_mask, shape, kind), node.given(at_bias)]
+    masks = [_mask(node, at_mask, shape, kind), node.get(at_bias)]
     if node.attribute("unidirectional", 0):
         masks.append(_causal(node, shape, kind))
     added = [mask for mask in masks if mask is not None]
@@ -119,7 +119,7 @@ def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias
 def _attention(node: Node) -> Any:
     _refuse(node, do_rotary=0, past_present_share_buffer=0)
     _refuse_inputs(node, 6)
-    return _from_input(node, node[0], node[1], node.given(2), (3, 4, 5))
+    return _from_input(node, node[0], node[1], node.get(2), (3, 4, 5))
 
 
 @translates("QAttention", domain=MICROSOFT)

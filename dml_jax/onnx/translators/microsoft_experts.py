@@ -17,7 +17,7 @@ from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import cut, packed, reshaped, spread, taken
-from dml_jax.onnx.translators.activations import gelu_by_tanh
+from dml_jax.onnx.translators.activation import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 
 Weight = Callable[[Callable[[Expression], Expression]], Expression | None]
@@ -43,7 +43,7 @@ def _quantized_experts(node: Node) -> Expression:
     node.expect(kind == "int", "quant_type", "be 'int'", kind)
     places = {1: (2, 3, 11), 2: (5, 6, 12), 3: (8, 9, 13)}
     weights = {k: _quantized(node, k, *indices) for k, indices in places.items()}
-    return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.given(14))
+    return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.get(14))
 
 
 def _plain(node: Node, index: int) -> Weight:

@@ -25,7 +25,7 @@ from dml_jax.onnx.nodes.reshapes import (
     with_channels_second,
 )
 from dml_jax.onnx.translators.products import Quantized, product_of_integers
-from dml_jax.onnx.translators.windows import planes, window_of
+from dml_jax.onnx.translators.windowed import planes, window_of
 from dml_jax.runtime.platform import platform
 
 _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
@@ -33,7 +33,7 @@ _SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimensio
 
 def _scalar(node: Node, index: int, rank: int) -> Any:
     """Return a parameter of all elements with `rank` dimensions; None where it is left out."""
-    x = node.given(index)
+    x = node.get(index)
     if x is None:
         return None
     node.expect(np.prod(x.sizes) == 1, node.input_name(index), "have one element", list(x.sizes))
@@ -107,7 +107,7 @@ def _gemm(node: Node) -> Expression:
 
 @translates("QLinearConcat", domain=MICROSOFT)
 def _concat(node: Node) -> Expression:
-    parts = [_real(node, k) for k in range(2, len(node), 3)]
+    parts = [_real(node, k) for k in range(2, len(node.inputs), 3)]
     axis = node.from_start(node.attribute("axis", 0), node.rank(2))
     return _quantized(node, dml.join(parts, axis) if len(parts) > 1 else parts[0], 0)
 
@@ -132,15 +132,15 @@ def _pool(node: Node) -> Expression:
 
 @translates("MatMulIntegerToFloat", domain=MICROSOFT)
 def _integers_to_float(node: Node) -> Expression:
-    a, b = (Quantized(node[k], node[k + 2], node.given(k + 4)) for k in (0, 1))
-    return product_of_integers(a, b, node.given(6))
+    a, b = (Quantized(node[k], node[k + 2], node.get(k + 4)) for k in (0, 1))
+    return product_of_integers(a, b, node.get(6))
 
 
 @translates("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_product(node: Node) -> Expression:
     a, *parameters = dml.dynamic_quantize_linear(node[0])
     a = Quantized(a, *(reshaped(p, (1,)) for p in parameters))
-    return product_of_integers(a, Quantized(node[1], node[2], node.given(3)), node.given(4))
+    return product_of_integers(a, Quantized(node[1], node[2], node.get(3)), node.get(4))
 
 
 @translates("MatMulNBits", domain=MICROSOFT)

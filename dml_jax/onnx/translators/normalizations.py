@@ -173,7 +173,7 @@ def _skip(node: Node) -> Any:
 @translates("EmbedLayerNormalization", domain=MICROSOFT)
 def _embedding(node: Node) -> Any:
     batch, sequence = node.shape()
-    places = node.given(8)
+    places = node.get(8)
     if places is None:
         places = dml.fill_value_sequence((1, sequence), "INT32", 0, 1, graph=node.builder)
     total = taken(node[2], node[0], 0) + taken(node[3], places, 0)

@@ -19,7 +19,7 @@ from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import as_type, of_rank, packed, permuted, reshaped, spread
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.translators.activations import activated
+from dml_jax.onnx.translators.activation import activated
 from dml_jax.onnx.translators.elements import narrowed
 
 _RANK_MAX = 4  # of GEMM
@@ -94,7 +94,7 @@ def _matmul(node: Node) -> Expression:
     left, right = (_dequantized(node, index) for index in (0, 1))
     if left is None or right is None:
         return product(node[0], node[1])
-    a, b = (Quantized(x[0], x[1], x.given(2)) for x in (left, right))
+    a, b = (Quantized(x[0], x[1], x.get(2)) for x in (left, right))
     return product_of_integers(a, b)
 
 
@@ -163,20 +163,23 @@ def _of_columns(x: Expression | None, rank: int) -> Any:
 @translates("MatMulInteger")
 def _integers(node: Node) -> Expression:
     a, b, sizes = matrices(node[0], node[1])
-    rows, columns = _of_rows(node.given(2), len(a.sizes)), _of_columns(node.given(3), len(b.sizes))
+    rows, columns = (
+        _of_rows(node.get(2), len(a.sizes)),
+        _of_columns(node.get(3), len(b.sizes)),
+    )
     return reshaped(dml.matrix_multiply_integer(packed(a), packed(b), rows, columns), sizes)
 
 
 @translates("QLinearMatMul")
 def _quantized(node: Node) -> Expression:
-    if node.type(0).is_small or node.type(3).is_small or node.made().is_small:
+    if node.type(0).is_small or node.type(3).is_small or node.result_type().is_small:
         return _of_small_floats(node)
     a, b, sizes = matrices(node[0], node[3])
     rank = len(a.sizes)
     scales = {1: _of_rows, 4: _of_columns, 6: _of_rows}
     a_scale, b_scale, y_scale = (as_type(of(node[k], rank), "FLOAT32") for k, of in scales.items())
     zeros = {2: _of_rows, 5: _of_columns, 7: _of_rows}
-    a_zero, b_zero, y_zero = (of(node.given(k), rank) for k, of in zeros.items())
+    a_zero, b_zero, y_zero = (of(node.get(k), rank) for k, of in zeros.items())
     result = dml.quantized_linear_matrix_multiply(
         packed(a), a_scale, packed(b), b_scale, y_scale, a_zero, b_zero, y_zero
     )
@@ -196,10 +199,10 @@ def _of_small_floats(node: Node) -> Expression:
 
     whole = product(real(0, _of_rows), real(3, _of_columns))
     scale, zero = (parameter(k, _of_rows, len(whole.sizes)) for k in (6, 7))
-    if not node.made().is_small:
+    if not node.result_type().is_small:
         zero = _of_rows(node[7], len(whole.sizes))
         return dml.quantize_linear(whole, scale, zero, node.output_type())
-    return narrowed(node, whole / scale + zero, node.made())
+    return narrowed(node, whole / scale + zero, node.result_type())
 
 
 @translates("CDist", domain=MICROSOFT)
@@ -243,7 +246,7 @@ def _inferred_einsum(
 
 @translates("Einsum", inferred_as=_inferred_einsum)
 def _einsum(node: Node) -> Expression:
-    ranks = [node.rank(k) for k in range(len(node))]
+    ranks = [node.rank(k) for k in range(len(node.inputs))]
     terms, out = labels_of(node.attribute("equation"), ranks)
     operands = [_diagonal(node[k], term) for k, term in enumerate(terms)]
     sizes = {c: n for x, term in operands for c, n in zip(term, x.sizes, strict=False) if n != 1}

@@ -86,7 +86,7 @@ def _recurrent(node: Node) -> Any:
 
     def tensor(index: int, is_turned: bool = False) -> Any:
         """Return an input with ones in front, four dimensions in all."""
-        x = node.given(index)
+        x = node.get(index)
         if x is None:
             return None
         return of_rank(unowned(permuted(x, (1, 0, 2)) if is_turned else x), 4)

@@ -22,7 +22,7 @@ _TENSORS_MAX = 1024  # of a sequence that is cut: each is an operator of the gra
 
 def _list(site: Site) -> list[Tensor]:
     """Return what the sequence that is the first input holds."""
-    value = site.given(0)
+    value = site.get(0)
     if not isinstance(value, TensorList) or isinstance(value, EmptyOptional):
         shown = "an optional without element" if isinstance(value, TensorList) else "a tensor"
         raise refused("input 0", "be a sequence", Unquoted(shown))
@@ -31,7 +31,7 @@ def _list(site: Site) -> list[Tensor]:
 
 def _tensor(site: Site, index: int, name: str) -> Tensor:
     """Return input `index`, which is no sequence."""
-    value = site.given(index)
+    value = site.get(index)
     if not isinstance(value, Tensor):
         raise refused(name, "be a tensor", Unquoted("a sequence"))
     return value
@@ -39,7 +39,7 @@ def _tensor(site: Site, index: int, name: str) -> Tensor:
 
 def _known(site: Site, index: int, name: str) -> np.ndarray | None:
     """Return the elements of input `index`; None where it is left out."""
-    value = site.given(index)
+    value = site.get(index)
     if value is None:
         return None
     if not isinstance(value, Tensor) or not value.is_known:
@@ -158,7 +158,7 @@ def _map(site: Site) -> list[Any]:
 
 @inlines("Optional")
 def _optional(site: Site) -> list[Any]:
-    return [EmptyOptional() if site.given(0) is None else site.given(0)]
+    return [EmptyOptional() if site.get(0) is None else site.get(0)]
 
 
 @inlines("Identity")
@@ -168,7 +168,7 @@ def _same(site: Site) -> list[Any]:
 
 @inlines("OptionalGetElement")
 def _element(site: Site) -> list[Any]:
-    value = site.given(0)
+    value = site.get(0)
     if value is None or isinstance(value, EmptyOptional):
         raise refused("input", "hold an element", Unquoted("none"))
     return [value]
@@ -176,5 +176,5 @@ def _element(site: Site) -> list[Any]:
 
 @inlines("OptionalHasElement")
 def _has_element(site: Site) -> list[Any]:
-    has_one = not (site.given(0) is None or isinstance(site.given(0), EmptyOptional))
+    has_one = not (site.get(0) is None or isinstance(site.get(0), EmptyOptional))
     return [site.translation.constant(site.proto.output[0], np.array(has_one))]

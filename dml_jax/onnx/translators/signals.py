@@ -83,7 +83,7 @@ def _short_transforms(node: Node) -> Any:
     if node.rank() == 3 and node.shape()[2] != 1:
         raise node.refusal("signal", "be real", list(node.shape()))
     batch, length = node.shape()[:2]
-    step, window = int(node.number(1)), node.given(2)
+    step, window = int(node.number(1)), node.get(2)
     count = int(node.number(3) if window is None else node.number(3, node.shape(2)[0]))
     node.expect(count <= _LENGTH_MAX, "frame_length", f"be at most {_LENGTH_MAX}", count)
     frames = (length - count) // step + 1

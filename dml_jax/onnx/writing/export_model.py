@@ -1,8 +1,8 @@
 """Graphs, operators and functions as ONNX models.
 
-Each operator has one record, `@exports("REDUCE")` in `dml_jax.onnx.writing.exporters`. What a
-record does not say (an attribute, or an operator without a record) is written as the program that
-JAX traces of the operator: `dml_jax.onnx.writing.jaxpr_nodes`.
+Each operator has one record, `@exports("REDUCE")` in `dml_jax.onnx.writing.operator_exporters`.
+An attribute that the record does not know, or an operator without a record, is written as the
+program that JAX traces of the operator: `dml_jax.onnx.writing.jaxpr_nodes`.
 """
 
 import functools
@@ -23,7 +23,7 @@ from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx.network import Network
-from dml_jax.onnx.writing import exporters, primitives
+from dml_jax.onnx.writing import primitives
 from dml_jax.onnx.writing.jaxpr_nodes import write_closed, write_function
 from dml_jax.onnx.writing.operator_records import EXPORTERS, Exporter, Unfit
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
@@ -33,9 +33,9 @@ from dml_jax.operator import Operator
 @functools.cache
 def _loaded() -> None:
     """Import the modules that register exporters and what writes primitives."""
-    for package in (primitives, exporters):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
+    importlib.import_module("dml_jax.onnx.writing.operator_exporters")
+    for module in pkgutil.iter_modules(primitives.__path__, f"{primitives.__name__}."):
+        importlib.import_module(module.name)
 
 
 def exporter_of(name: str) -> Exporter | None:

@@ -1,4 +1,4 @@
-"""The records that `dml_jax.onnx.writing.exporters` has: what writes an operator as nodes."""
+"""The records of functions that write an operator as nodes of ONNX."""
 
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from build import floats, refusal, runtime, single
 from onnx import helper, numpy_helper
-from onnx_models import floats, refusal, runtime, single
 
 from dml_jax import load_onnx
 

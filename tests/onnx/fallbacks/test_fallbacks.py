@@ -8,16 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
 import onnx
+import pytest
+from build import floats, model_of, node, operators_of, refusal, runtime, single
 from click.testing import CliRunner
 from onnx import TensorProto, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
-from onnx_models import floats, model_of, node, operators_of, refusal, runtime, single
 
 import dml_jax
 from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx

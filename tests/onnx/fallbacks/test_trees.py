@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from build import floats, model_of, node, refusal, runtime
 from onnx import numpy_helper
-from onnx_models import floats, model_of, node, refusal, runtime
 
 from dml_jax import load_onnx
 

@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
 import onnx
+import pytest
+from build import model_of, node, refusal, runtime
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import model_of, node, refusal, runtime
 from processes import linux
 
 from dml_jax import load_onnx

@@ -6,14 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from build import floats, model_of, node, refusal, runtime, single
 from click.testing import CliRunner
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
-from onnx_models import floats, model_of, node, refusal, runtime, single
 
 from dml_jax import DmlError, compile, load_onnx
 from dml_jax.cli import cli

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from build import floats, model_of, node
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper, parser
-from onnx_models import floats, model_of, node
 
 from dml_jax import DmlError, load_onnx
 from dml_jax.cli import cli

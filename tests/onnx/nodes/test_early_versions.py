@@ -4,16 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from build import floats, model_of, node, runtime, single
+from onnx import TensorProto, helper
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import floats, model_of, node, runtime, single  # noqa: E402
-
-from dml_jax import load_onnx  # noqa: E402
-from dml_jax.onnxruntime import InferenceSession  # noqa: E402
+from dml_jax import load_onnx
+from dml_jax.onnxruntime import InferenceSession
 
 pytestmark = pytest.mark.usefixtures("soon")
 

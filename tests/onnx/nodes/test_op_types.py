@@ -5,12 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
+from build import floats, model_of, node, refusal, runtime, single
 from onnx import helper, numpy_helper
-from onnx_models import floats, model_of, node, refusal, runtime, single
 
 from dml_jax import load_onnx
 

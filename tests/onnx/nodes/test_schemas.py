@@ -5,16 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from build import floats, refusal, runtime, single
+from onnx import defs
 
-pytest.importorskip("onnx", reason="onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx import defs  # noqa: E402
-from onnx_models import floats, refusal, runtime, single  # noqa: E402
-
-from dml_jax import facts  # noqa: E402
-from dml_jax.onnxruntime import InferenceSession  # noqa: E402
-from dml_jax.onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph  # noqa: E402
+from dml_jax import facts
+from dml_jax.onnxruntime import InferenceSession
+from dml_jax.onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 
 pytestmark = pytest.mark.usefixtures("soon")
 

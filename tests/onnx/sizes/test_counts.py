@@ -4,12 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
+from build import refusal, runtime
 from onnx import parser
-from onnx_models import refusal, runtime
 
 import dml_jax
 

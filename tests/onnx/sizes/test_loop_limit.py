@@ -5,12 +5,9 @@ import time
 import jax
 import numpy as np
 import pytest
+from onnx import parser
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-
-from onnx import parser  # noqa: E402
-
-from dml_jax import DmlError, load_onnx  # noqa: E402
+from dml_jax import DmlError, load_onnx
 
 LOOP = """<ir_version: 8, opset_import: ["": 18]>
 g (float x, float most) => (float y)

@@ -6,16 +6,13 @@ from typing import Any
 
 import jax
 import numpy as np
+import onnx
 import pytest
+from build import model_of, node, runtime
+
+from dml_jax import load_onnx
 
 pytestmark = pytest.mark.usefixtures("soon")
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx_models import model_of, node, runtime  # noqa: E402
-
-from dml_jax import load_onnx  # noqa: E402
 
 RANDOM = np.random.RandomState(0)
 MICROSOFT = "com.microsoft"

@@ -7,16 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
 import onnx
+import pytest
+from build import model_of, node, refusal, single
 from conformance import onnx_nodes
 from conformance.onnx_nodes import QUICK, NodeTest, array_of, inputs_of, network_of, wide
 from nightly import NIGHTLY
-from onnx_models import model_of, node, refusal, single
 
 from dml_jax import DmlError, load_onnx
 from dml_jax.onnx import Network

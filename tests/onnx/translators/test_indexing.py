@@ -5,18 +5,15 @@ from typing import Any
 
 import jax
 import numpy as np
+import onnxruntime as real
 import pytest
+from onnx import numpy_helper, parser
+from onnxruntime.capi import onnxruntime_pybind11_state as real_state  # pyright: ignore
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-real = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx import numpy_helper, parser  # noqa: E402
-from onnxruntime.capi import onnxruntime_pybind11_state as real_state  # noqa: E402  # pyright: ignore
-
-import dml_jax  # noqa: E402
-from dml_jax import DmlError  # noqa: E402
-from dml_jax import onnxruntime as own  # noqa: E402
-from dml_jax.onnxruntime.errors import InvalidArgument  # noqa: E402
+import dml_jax
+from dml_jax import DmlError
+from dml_jax import onnxruntime as own
+from dml_jax.onnxruntime.errors import InvalidArgument
 
 real.set_default_logger_severity(4)
 

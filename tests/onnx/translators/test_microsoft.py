@@ -5,12 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
+from build import floats, refusal, runtime, single
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import floats, refusal, runtime, single
 
 from dml_jax import DmlError, load_onnx
 
@@ -72,18 +68,31 @@ def softmax(opset: int, axis: int) -> tuple:
 NONE = np.zeros(0, np.float32)
 LEFT_OUT = {f"_{k}": NONE for k in range(5)}
 OF_BITS = {"bits": 4, "block_size": 16, "N": 5, "K": 40}
+POOLED: dict[str, Any] = {"x": U8, "s": ONE, "z": A_ZERO, "t": TWO, "w": B_ZERO}
+BLOCKS = {"block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+SUM = {"a": U8, "s": ONE, "z": A_ZERO, "b": U8[:, :1], "t": TWO, "w": B_ZERO, "u": TWO, "v": A_ZERO}
+PAIR: dict[str, Any] = {"num_heads": 2}
+WEIGHTED: dict[str, Any] = {"x": HIDDEN, "w": normal(8, 24), "b": normal(24)} | PAIR
+TURNED = {"c": TABLE, "s": TABLE[::-1].copy()}
+GROUPED = ("GroupQueryAttention", "y k2 v2", "n")
+GROUPS: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
+WINDOW: dict[str, Any] = {
+    "q": normal(1, 3, 64),
+    "k": normal(1, 3, 32),
+    "v": normal(1, 3, 32),
+    "a": normal(1, 2, 4, 16),
+    "b": normal(1, 2, 4, 16),
+    "l": np.array([6], np.int32),
+    "n": np.array(7, np.int32),
+}
 CASES = {
     "QuantizeLinear": case("QuantizeLinear", x=normal(2, 3), s=TWO, z=A_ZERO),
     "QuantizeLinear of channels": case(
         "QuantizeLinear", x=normal(2, 3), s=floats([0.1, 0.2, 0.3]), z=bytes_of(3), axis=1
     ),
     "DequantizeLinear": case("DequantizeLinear", x=U8, s=TWO, z=A_ZERO),
-    "QLinearAdd": case(
-        "QLinearAdd", a=U8, s=ONE, z=A_ZERO, b=U8[:, :1], t=TWO, w=B_ZERO, u=TWO, v=A_ZERO
-    ),
-    "QLinearMul": case(
-        "QLinearMul", a=U8, s=ONE, z=A_ZERO, b=U8[:, :1], t=TWO, w=B_ZERO, u=TWO, v=A_ZERO
-    ),
+    "QLinearAdd": case("QLinearAdd", **SUM),
+    "QLinearMul": case("QLinearMul", **SUM),
     "QLinearSigmoid": case("QLinearSigmoid", x=U8, s=TWO, z=A_ZERO, t=scalar(1 / 256), w=B_ZERO),
     "QLinearLeakyRelu": case("QLinearLeakyRelu", x=U8, s=TWO, z=A_ZERO, t=TWO, w=A_ZERO, alpha=0.2),
     "QLinearSoftmax": softmax(13, 2),
@@ -104,9 +113,7 @@ CASES = {
         alpha=0.8,
     ),
     "QGemm of transposed matrices, to FLOAT": case(
-        "QGemm",
-        "y",
-        "b bs bz",
+        *("QGemm", "y", "b bs bz"),
         a=bytes_of(4, 5),
         s=ONE,
         z=A_ZERO,
@@ -120,31 +127,14 @@ CASES = {
         "QLinearConcat", s=TWO, z=A_ZERO, a=U8, t=ONE, w=B_ZERO, b=U8, u=TWO, v=A_ZERO, axis=1
     ),
     "QLinearAveragePool": case(
-        "QLinearAveragePool",
-        x=U8,
-        s=ONE,
-        z=A_ZERO,
-        t=TWO,
-        w=B_ZERO,
-        kernel_shape=[2, 3],
-        strides=[1, 2],
-        pads=[1, 0, 0, 1],
+        "QLinearAveragePool", **POOLED, kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1]
     ),
     "QLinearAveragePool, channels last": case(
-        "QLinearAveragePool",
-        x=U8,
-        s=ONE,
-        z=A_ZERO,
-        t=TWO,
-        w=B_ZERO,
-        kernel_shape=[2, 2],
-        channels_last=1,
+        "QLinearAveragePool", **POOLED, kernel_shape=[2, 2], channels_last=1
     ),
-    "QLinearGlobalAveragePool": case(
-        "QLinearGlobalAveragePool", x=U8, s=ONE, z=A_ZERO, t=ONE, w=B_ZERO
-    ),
+    "QLinearGlobalAveragePool": case("QLinearGlobalAveragePool", **POOLED | {"t": ONE}),
     "QLinearGlobalAveragePool, channels last": case(
-        "QLinearGlobalAveragePool", x=U8, s=ONE, z=A_ZERO, t=ONE, w=B_ZERO, channels_last=1
+        "QLinearGlobalAveragePool", **POOLED | {"t": ONE}, channels_last=1
     ),
     "MatMulIntegerToFloat": case(
         "MatMulIntegerToFloat",
@@ -160,9 +150,7 @@ CASES = {
         "DynamicQuantizeMatMul", a=normal(5, 4), b=S8, t=ONE, w=scalar(3, np.int8), c=normal(3)
     ),
     "MatMulNBits": case(
-        "MatMulNBits",
-        "y",
-        "b s z",
+        *("MatMulNBits", "y", "b s z"),
         a=normal(2, 3, 64),
         b=bytes_of(5, 2, 16),
         s=normal(10),
@@ -170,18 +158,14 @@ CASES = {
         **OF_BITS | {"block_size": 32, "K": 64},
     ),
     "MatMulNBits of part of a block": case(
-        "MatMulNBits",
-        "y",
-        "b s",
+        *("MatMulNBits", "y", "b s"),
         a=normal(2, 40),
         b=bytes_of(5, 2, 16),
         s=normal(10),
         **OF_BITS | {"block_size": 32},
     ),
     "MatMulNBits of 2 bits": case(
-        "MatMulNBits",
-        "y",
-        "b s z",
+        *("MatMulNBits", "y", "b s z"),
         a=normal(2, 40),
         b=bytes_of(5, 3, 4),
         s=normal(15),
@@ -189,9 +173,7 @@ CASES = {
         **OF_BITS | {"bits": 2},
     ),
     "MatMulNBits of real zero points": case(
-        "MatMulNBits",
-        "y",
-        "b s z",
+        *("MatMulNBits", "y", "b s z"),
         a=normal(3, 32),
         b=bytes_of(5, 2, 8),
         s=normal(10),
@@ -210,29 +192,16 @@ CASES = {
         **OF_BITS,
     ),
     "GatherBlockQuantized": case(
-        "GatherBlockQuantized",
-        "y",
-        "d s z",
+        *("GatherBlockQuantized", "y", "d s z"),
         d=bytes_of(6, 20),
         i=np.array([[5, 0], [-1, 3]]),
-        s=normal(6, 3),
-        z=bytes_of(6, 2),
-        bits=4,
-        block_size=16,
-        gather_axis=0,
-        quantize_axis=1,
+        **{"s": normal(6, 3), "z": bytes_of(6, 2), "bits": 4, **BLOCKS},
     ),
     "GatherBlockQuantized of 8 bits": case(
-        "GatherBlockQuantized",
-        "y",
-        "d s",
+        *("GatherBlockQuantized", "y", "d s"),
         d=bytes_of(6, 32),
         i=np.array([5, 0], np.int32),
-        s=normal(6, 2),
-        bits=8,
-        block_size=16,
-        gather_axis=0,
-        quantize_axis=1,
+        **{"s": normal(6, 2), "bits": 8, **BLOCKS},
     ),
     "FusedMatMulActivation": case(
         "FusedMatMul", a=normal(3, 4), b=normal(5, 4), transB=1, alpha=0.5
@@ -301,50 +270,25 @@ CASES = {
         "ParametricSoftplus", x=normal(2, 3), alpha=2.0, beta=0.5, domain="", opset=9
     ),
     "ScaledTanh": case("ScaledTanh", x=normal(2, 3), alpha=2.0, beta=0.5, domain="", opset=9),
-    "Attention": case("Attention", x=HIDDEN, w=normal(8, 24), b=normal(24), num_heads=2),
+    "Attention": case("Attention", **WEIGHTED),
     "Attention of other sizes": case(
         "Attention",
         x=HIDDEN,
         w=normal(8, 22),
         b=normal(22),
         m=MASK,
-        num_heads=2,
+        **PAIR,
         qkv_hidden_sizes=[8, 8, 6],
     ),
-    "Attention of lengths": case(
-        "Attention",
-        x=HIDDEN,
-        w=normal(8, 24),
-        b=normal(24),
-        m=np.array([3, 5], np.int32),
-        num_heads=2,
-    ),
+    "Attention of lengths": case("Attention", **WEIGHTED, m=np.array([3, 5], np.int32)),
     "Attention of ends and starts": case(
-        "Attention",
-        x=HIDDEN,
-        w=normal(8, 24),
-        b=normal(24),
-        m=np.array([4, 5, 1, 0], np.int32),
-        num_heads=2,
+        "Attention", **WEIGHTED, m=np.array([4, 5, 1, 0], np.int32)
     ),
     "Attention, causal, with a past": case(
-        "Attention",
-        "y p",
-        x=HIDDEN,
-        w=normal(8, 24),
-        b=normal(24),
-        _m=NONE,
-        past=PAST,
-        num_heads=2,
-        unidirectional=1,
+        "Attention", "y p", **WEIGHTED, _m=NONE, past=PAST, unidirectional=1
     ),
     "Attention with a mask of pairs": case(
-        "Attention",
-        x=HIDDEN,
-        w=normal(8, 24),
-        b=normal(24),
-        m=np.tile(np.tril(np.ones((5, 5), np.int32))[None], (2, 1, 1)),
-        num_heads=2,
+        "Attention", **WEIGHTED, m=np.tile(np.tril(np.ones((5, 5), np.int32))[None], (2, 1, 1))
     ),
     "QAttention": case(
         "QAttention",
@@ -364,44 +308,30 @@ CASES = {
         k=normal(2, 4, 8),
         v=normal(2, 4, 8),
         b=normal(24),
-        m=MASK[:, 1:],
-        e=normal(1, 2, 5, 4),
-        num_heads=2,
+        **{"m": MASK[:, 1:], "e": normal(1, 2, 5, 4), **PAIR},
     ),
     "MultiHeadAttention with a past": case(
-        "MultiHeadAttention",
-        "y p v2",
+        *("MultiHeadAttention", "y p v2"),
         q=HIDDEN,
         k=HIDDEN[::-1].copy(),
         v=normal(2, 5, 8),
-        _b=NONE,
-        _m=NONE,
-        _e=NONE,
-        pk=PAST[0],
-        pv=PAST[1],
-        num_heads=2,
+        **{"_b": NONE, "_m": NONE, "_e": NONE, "pk": PAST[0], "pv": PAST[1], **PAIR},
     ),
     "MultiHeadAttention of caches": case(
         "MultiHeadAttention", q=HIDDEN, k=normal(2, 2, 6, 4), v=normal(2, 2, 6, 4), num_heads=2
     ),
-    "RotaryEmbedding": case(
-        "RotaryEmbedding", x=HIDDEN, p=np.array([3]), c=TABLE, s=TABLE[::-1].copy()
-    ),
+    "RotaryEmbedding": case("RotaryEmbedding", x=HIDDEN, p=np.array([3]), **TURNED),
     "RotaryEmbedding of neighbours": case(
         "RotaryEmbedding",
         x=HIDDEN,
         p=np.array([[0, 1, 2, 3, 4], [5, 4, 3, 2, 1]]),
-        c=TABLE,
-        s=TABLE[::-1].copy(),
-        interleaved=1,
+        **{**TURNED, "interleaved": 1},
     ),
     "RotaryEmbedding, heads first": case(
-        "RotaryEmbedding", x=normal(2, 3, 5, 4), p=np.array([1]), c=TABLE, s=TABLE[::-1].copy()
+        "RotaryEmbedding", x=normal(2, 3, 5, 4), p=np.array([1]), **TURNED
     ),
     "GroupQueryAttention of a prompt": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
+        *GROUPED,
         q=normal(2, 5, 32),
         k=normal(2, 5, 16),
         v=normal(2, 5, 16),
@@ -409,109 +339,31 @@ CASES = {
         _b=NONE,
         l=np.array([4, 4], np.int32),
         n=np.array(5, np.int32),
-        num_heads=4,
-        kv_num_heads=2,
+        **GROUPS,
     ),
-    "GroupQueryAttention in a window": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
-        q=normal(1, 3, 64),
-        k=normal(1, 3, 32),
-        v=normal(1, 3, 32),
-        a=normal(1, 2, 4, 16),
-        b=normal(1, 2, 4, 16),
-        l=np.array([6], np.int32),
-        n=np.array(7, np.int32),
-        num_heads=4,
-        kv_num_heads=2,
-        local_window_size=3,
-    ),
+    "GroupQueryAttention in a window": case(*GROUPED, **WINDOW, **GROUPS, local_window_size=3),
     "GroupQueryAttention of capped scores": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
-        q=normal(1, 3, 64),
-        k=normal(1, 3, 32),
-        v=normal(1, 3, 32),
-        a=normal(1, 2, 4, 16),
-        b=normal(1, 2, 4, 16),
-        l=np.array([6], np.int32),
-        n=np.array(7, np.int32),
-        num_heads=4,
-        kv_num_heads=2,
-        softcap=2.0,
-        local_window_size=3,
+        *GROUPED, **WINDOW, **GROUPS, softcap=2.0, local_window_size=3
     ),
     "GroupQueryAttention with a smooth softmax": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
-        q=normal(1, 3, 64),
-        k=normal(1, 3, 32),
-        v=normal(1, 3, 32),
-        a=normal(1, 2, 4, 16),
-        b=normal(1, 2, 4, 16),
-        l=np.array([6], np.int32),
-        n=np.array(7, np.int32),
-        num_heads=4,
-        kv_num_heads=2,
-        smooth_softmax=1,
+        *GROUPED, **WINDOW, **GROUPS, smooth_softmax=1
     ),
     "GroupQueryAttention with sinks": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
-        q=normal(1, 3, 64),
-        k=normal(1, 3, 32),
-        v=normal(1, 3, 32),
-        a=normal(1, 2, 4, 16),
-        b=normal(1, 2, 4, 16),
-        l=np.array([6], np.int32),
-        n=np.array(7, np.int32),
-        _c=NONE,
-        _d=NONE,
-        _e=NONE,
-        _f=NONE,
-        h=normal(4),
-        num_heads=4,
-        kv_num_heads=2,
+        *GROUPED, **WINDOW, _c=NONE, _d=NONE, _e=NONE, _f=NONE, h=normal(4), **GROUPS
     ),
     "GroupQueryAttention with a bias": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
-        q=normal(1, 3, 64),
-        k=normal(1, 3, 32),
-        v=normal(1, 3, 32),
-        a=normal(1, 2, 4, 16),
-        b=normal(1, 2, 4, 16),
-        l=np.array([6], np.int32),
-        n=np.array(7, np.int32),
-        _c=NONE,
-        _d=NONE,
-        _e=NONE,
-        f=normal(1, 4, 3, 7),
-        num_heads=4,
-        kv_num_heads=2,
+        *GROUPED, **WINDOW, _c=NONE, _d=NONE, _e=NONE, f=normal(1, 4, 3, 7), **GROUPS
     ),
     "GroupQueryAttention at places": case(
-        "GroupQueryAttention",
-        "y k2 v2",
-        "n",
+        *GROUPED,
         q=normal(1, 1, 64),
         k=normal(1, 1, 32),
         v=normal(1, 1, 32),
         a=normal(1, 2, 6, 16),
         b=normal(1, 2, 6, 16),
-        l=np.array([6], np.int32),
-        n=np.array(7, np.int32),
-        c=normal(16, 8),
-        d=normal(16, 8),
-        p=np.array([[6]]),
-        num_heads=4,
-        kv_num_heads=2,
-        do_rotary=1,
+        l=WINDOW["l"],
+        n=WINDOW["n"],
+        **{"c": normal(16, 8), "d": normal(16, 8), "p": np.array([[6]]), **GROUPS, "do_rotary": 1},
     ),
     "GroupQueryAttention of a token": case(
         "GroupQueryAttention",

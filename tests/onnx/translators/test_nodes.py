@@ -5,16 +5,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from build import model_of, node, runtime
+
+from dml_jax import load_onnx
 
 pytestmark = pytest.mark.usefixtures("soon")
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx_models import model_of, node, runtime  # noqa: E402
-
-from dml_jax import load_onnx  # noqa: E402
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 RANDOM = np.random.RandomState(0)

@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from build import model_of, node, runtime
+
+from dml_jax import load_onnx
 
 pytestmark = pytest.mark.usefixtures("soon")
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
-from onnx_models import model_of, node, runtime  # noqa: E402
-
-from dml_jax import load_onnx  # noqa: E402
 
 RANDOM = np.random.RandomState(0)
 HALF = Fraction(1, 2)

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
-from dml_jax.onnx.writing.primitives.elements import chosen
+from dml_jax.onnx.writing.primitives.element_wise import chosen
 from dml_jax.onnx.writing.writer import Value, Writer, places_of
 
 _REDUCTIONS = {f"scatter-{name}": name for name in ("add", "mul", "max", "min")}

@@ -1,15 +1,18 @@
-"""ONNX models for tests, and what ONNX Runtime computes of them."""
+"""Builders that tests share: networks, files, sessions of ONNX Runtime, commands."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from click.testing import CliRunner, Result
+from onnx import helper, numpy_helper, parser
 
 from dml_jax import DmlError, OperatorNode, load_onnx
+from dml_jax.cli import cli
 from dml_jax.onnx import Network
 
 Arrays = Mapping[str, np.ndarray]
@@ -34,6 +37,24 @@ def model_of(
     imports = [helper.make_opsetid("", opset)]
     imports += [helper.make_opsetid(d, 1) for d in {f.domain for f in functions}]
     return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
+
+
+def parse(text: str, opset: int = 18, **initializers: np.ndarray) -> Any:
+    """Return the model of a text; `name (inputs) => (outputs) { nodes }` alone has an opset."""
+    head = (
+        "" if text.lstrip().startswith("<") else f'<ir_version: 10, opset_import: ["": {opset}]> '
+    )
+    model = parser.parse_model(head + text)
+    weights = [numpy_helper.from_array(a, name) for name, a in initializers.items()]
+    model.graph.initializer.extend(weights)
+    return model
+
+
+def saved(model: Any, folder: Path, name: str = "n.onnx") -> Path:
+    """Write a model, or a text of one, to a file of a folder; return its path."""
+    model = parse(model) if isinstance(model, str) else model
+    (folder / name).write_bytes(model.SerializeToString())
+    return folder / name
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
@@ -67,12 +88,34 @@ def floats(values: Any) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def runtime(model: Any, inputs: Arrays) -> list[Any]:
-    """Return what ONNX Runtime computes."""
+def session(model: Any) -> Any:
+    """Return a session of ONNX Runtime on the CPU, without its warnings; of a model or a path."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return list(session.run(None, dict(inputs)))
+    source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def runtime(model: Any, inputs: Arrays) -> list[Any]:
+    """Return what ONNX Runtime computes."""
+    return list(session(model).run(None, dict(inputs)))
+
+
+def answers(
+    op_type: str, *arrays: Any, outputs: str = "y", opset: int = 21, **attributes: Any
+) -> list[Any]:
+    """Return what ONNX Runtime computes of one node; arrays of 4 bits are constants."""
+    given = {f"i{k}": array for k, array in enumerate(arrays)}
+    constants = [name for name, array in given.items() if array.dtype.name.endswith("int4")]
+    model = single(op_type, given, opset=opset, outputs=outputs, constants=constants, **attributes)
+    return runtime(model, {name: a for name, a in given.items() if name not in constants})
+
+
+def command(*words: Any, status: int = 0, **options: Any) -> Result:
+    """Return what `dml-jax WORDS` says, which ends with `status`; `options` are click's."""
+    result = CliRunner().invoke(cli, [*map(str, words)], **options)
+    assert result.exit_code == status, result.output
+    return result
 
 
 def refusal(model: Any, **arguments: Any) -> str:

@@ -8,13 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import refusal, runtime
 from click.testing import CliRunner
-
-pytest.importorskip("onnx", reason="onnx is not installed")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-
 from onnx import numpy_helper, parser
-from onnx_models import refusal, runtime
 
 from dml_jax import DmlError, Graph, load_onnx
 from dml_jax.cli import cli

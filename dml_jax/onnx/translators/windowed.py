@@ -25,7 +25,7 @@ from dml_jax.onnx.nodes.reshapes import (
 )
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.translators.activations import activated
+from dml_jax.onnx.translators.activation import activated
 
 Ints = list[int]
 

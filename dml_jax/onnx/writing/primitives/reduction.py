@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.onnx.writing.jaxpr_nodes import Equation, write_function, writes
-from dml_jax.onnx.writing.primitives.shapes import reverse, with_zeros_between
+from dml_jax.onnx.writing.primitives.arrangement import reverse, with_zeros_between
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 
 _REDUCED = {f"reduce_{name}": f"Reduce{name.title()}" for name in ("sum", "prod", "max", "min")}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
-from dml_jax.onnx.writing.primitives.elements import convert
-from dml_jax.onnx.writing.primitives.shapes import with_zeros_between
+from dml_jax.onnx.writing.primitives.arrangement import with_zeros_between
+from dml_jax.onnx.writing.primitives.element_wise import convert
 from dml_jax.onnx.writing.writer import Value, Writer
 
 

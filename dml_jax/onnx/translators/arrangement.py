@@ -31,7 +31,7 @@ def _shape(node: Node) -> np.ndarray | Expression:
     part, count = range(node.rank())[start:end], node.tensor(0).count
     if count is None or count.axis not in part:
         return np.array([node.shape()[d] for d in part], np.int64)
-    sizes = [np.array([node.shape()[d]], node.made().array_dtype) for d in part]
+    sizes = [np.array([node.shape()[d]], node.result_type().array_dtype) for d in part]
     pieces = [
         reshaped(count.number.expression, (1,)) if d == count.axis else node.builder.constant(n)
         for d, n in zip(part, sizes, strict=True)
@@ -45,7 +45,7 @@ def _size(node: Node) -> np.ndarray | Expression:
     if count is None:
         return np.array(np.prod(node.shape(), dtype=np.int64))
     rest = [n for d, n in enumerate(node.shape()) if d != count.axis]
-    others = node.builder.constant(np.array([math.prod(rest)], node.made().array_dtype))
+    others = node.builder.constant(np.array([math.prod(rest)], node.result_type().array_dtype))
     return dml.multiply(reshaped(count.number.expression, (1,)), others)
 
 
@@ -90,7 +90,7 @@ def _expand(node: Node) -> Expression | Tensor:
 
 @translates("Concat", padding=padding_rules.concat_rule, elements=symbolic_sizes.joined)
 def _concat(node: Node) -> Expression | Padded:
-    full = [k for k in range(len(node)) if not node.type(k).is_empty]
+    full = [k for k in range(len(node.inputs)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
     x = dml.join([node[k] for k in full], axis) if len(full) > 1 else node[full[0]]
     parts = [node.tensor(k) for k in full]
@@ -239,10 +239,10 @@ def _of_scalars(proto: onnx.NodeProto, kinds: dict[str, Any], inputs: list[Tenso
 def _range(node: Node) -> Expression | np.ndarray:
     start, limit, delta = map(node.number, range(3))
     node.expect(delta != 0, "delta", "be other than 0", delta)
-    known = node.made().shape  # ONNX does not infer that of 16-bit floats
+    known = node.result_type().shape  # ONNX does not infer that of 16-bit floats
     sizes = (max(0, math.ceil((limit - start) / delta)),) if known is None else known
     if not sizes[0]:
-        return np.zeros(0, node.made().dtype)
+        return np.zeros(0, node.result_type().dtype)
     return dml.fill_value_sequence(sizes, node.output_type(), start, delta, graph=node.builder)
 
 

@@ -1,0 +1,82 @@
+"""The tokens of a batch of sequences, which have one length, and where they end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Sequences:
+    """The tokens of a batch.
+
+    Args:
+        batch: the number of sequences.
+        ends: the tokens that end a sequence.
+        tokens: the first tokens, [batch, length]; None for none.
+
+    Attributes:
+        count: how many tokens a sequence has.
+        begin: how many of them are the prompt's.
+        last: the tokens that came last, [batch]; those that end sequences are here alone.
+        has_ended: which sequences have ended, [batch].
+    """
+
+    def __init__(self, batch: int, ends: Sequence[int], tokens: np.ndarray | None = None):
+        self._batch, self._ends = batch, np.array(ends, np.int32)
+        # Columns, [batch, n] each, of NumPy or JAX: a token stays on its device until it is read,
+        # and a copy of all tokens at each one would take longer than the token.
+        self._parts: list[Any] = [] if tokens is None else [tokens]
+        self.count = self.begin = 0 if tokens is None else tokens.shape[1]
+        self.last = np.zeros(batch, np.int32)
+        self.has_ended = np.zeros(batch, bool)
+        self._gaps: list[tuple[int, int, int]] = []  # (sequence, start, end) of paddings
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """Return the tokens, [batch, length]."""
+        if not self._parts:
+            return np.zeros((self._batch, 0), np.int32)
+        parts = [np.asarray(part) for part in self._parts]
+        self._parts = [np.concatenate(parts, 1)] if len(parts) > 1 else parts
+        return self._parts[0]
+
+    def append_prompt(self, tokens: np.ndarray, lengths: Sequence[int]) -> None:
+        """Append tokens, [batch, length], of which each sequence has its first `lengths`."""
+        end = self.count + tokens.shape[1]
+        self._gaps += [(row, self.count + n, end) for row, n in enumerate(lengths)]
+        self._parts.append(tokens)
+        self.count = self.begin = end
+        self.has_ended[:] = False
+
+    def append(self, column: Any) -> None:
+        """Append a token to each sequence, [batch, 1]."""
+        self._parts.append(column)
+        self.count += 1
+
+    def continue_from(self, order: np.ndarray, tokens: np.ndarray) -> None:
+        """Let each sequence go on with the tokens of another one, by `order`, and a token."""
+        self.last = tokens
+        self._parts = [np.concatenate([self.tokens[order], tokens[:, None]], 1)]
+        self.count += 1
+
+    def end_with(self, tokens: np.ndarray) -> bool:
+        """Take note of the next tokens; return whether all sequences have ended.
+
+        The tokens that end the last ones of them are no part of the sequences.
+        """
+        self.last = tokens
+        self.has_ended |= (tokens[:, None] == self._ends).any(1)
+        return bool(self.has_ended.all())
+
+    def mask(self, end: int) -> np.ndarray:
+        """Return which tokens up to a place are no paddings, [batch, end]: 1 or 0."""
+        mask = np.ones((self._batch, end), np.int64)
+        for row, first, last in self._gaps:
+            mask[row, first:last] = 0
+        return mask
+
+
+def without_padding(tokens: np.ndarray, pad: int | None) -> np.ndarray:
+    """Return tokens without the padding at their end; one token where all are padding."""
+    (places,) = np.nonzero(tokens != pad)
+    return tokens[: places[-1] + 1] if places.size else tokens[:1]

@@ -1,0 +1,95 @@
+"""Tokens that a device computes ahead of those that a generator hands out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dml_jax.genai.model_runner import ModelRunner
+from dml_jax.genai.sampling import SearchOptions, TokenSampler
+from dml_jax.genai.sequences import Sequences
+from dml_jax.genai.token_blocks import Block, Numbers, State
+
+
+class TokensAhead:
+    """Blocks of tokens that a device computes, while a generator hands them out one by one.
+
+    Args:
+        runner: runs the model.
+        options: the options of the search.
+    """
+
+    def __init__(self, runner: ModelRunner, options: SearchOptions):
+        self._runner, self._options = runner, options
+        self._clear()
+
+    def _clear(self) -> None:
+        self._blocks: list[Block] = []  # two at most: one is handed out, and the device has one
+        self._state: State | None = None  # after the last one of them
+        self._used = 0  # tokens of the first one that were handed out
+        self._keys: jax.Array | None = None  # of the last one that was handed out as a whole
+
+    def _width(self) -> int | None:
+        """Return the width of the next block's program; None where it is not one for all steps."""
+        steps, filled = self._runner.steps, max(self._runner.filled)
+        start = filled + steps * len(self._blocks) - self._used
+        end = min(start + steps, self._options.max_length)
+        decoder, rows = self._runner.model.decoder, self._runner.rows
+        widths = {decoder.width(rows, total) for total in (start + 1, end)}
+        return widths.pop() if len(widths) == 1 else None
+
+    @property
+    def is_next(self) -> bool:
+        """Return whether the next token is one of several that a program computes."""
+        if self._blocks:
+            return True
+        is_read = all(len(tokens) == 1 for tokens in self._runner.waiting)
+        return self._runner.steps > 1 and is_read and self._width() is not None
+
+    def next(self, sequences: Sequences, sampler: TokenSampler) -> np.ndarray:
+        """Return the next token of each sequence, [batch].
+
+        A device computes the block after it at the same time.
+        """
+        while len(self._blocks) < 2:
+            width, ahead = self._width(), self._runner.steps * len(self._blocks) - self._used
+            if width is None or sequences.count + ahead >= self._options.max_length:
+                break
+            self._launch(width, sequences, sampler)
+        block = self._blocks[0]
+        if not self._used:  # the host waits here for the device, once a block
+            self._blocks[0] = block = Block(np.asarray(block.tokens), block.keys)
+        self._used += 1
+        return block.tokens[self._used - 1]
+
+    def take(self, tokens: np.ndarray) -> None:
+        """Take note that the tokens of `next` are part of the sequences."""
+        runner, block = self._runner, self._blocks[0]
+        runner.filled = [count + 1 for count in runner.filled]
+        runner.waiting = [*tokens[:, None]]
+        if self._used == runner.steps:
+            self._blocks, self._used, self._keys = self._blocks[1:], 0, block.keys
+
+    def _launch(self, width: int, sequences: Sequences, sampler: TokenSampler) -> None:
+        """Let the device compute the next block."""
+        runner, options = self._runner, self._options
+        if self._state is None:
+            tokens, ended = jnp.asarray(np.stack(runner.waiting)), jnp.array(sequences.has_ended)
+            count = jnp.asarray(np.int32(sequences.count))
+            self._state = State(tokens, count, ended, sampler.key, sampler.seen)
+            runner.logits = runner.best = None
+        numbers, static = Numbers.of(options), options.of_programs
+        results = runner.model.programs.steps(runner.cache, self._state, numbers, width, **static)
+        block, runner.cache, self._state = results
+        block.tokens.copy_to_host_async()
+        self._blocks.append(block)
+
+    def forget(self, sequences: Sequences, sampler: TokenSampler) -> None:
+        """Leave out tokens that are computed and not handed out: the last one waits again."""
+        if self._state is None:
+            return
+        keys = self._blocks[0].keys if self._used else self._keys
+        if keys is not None:  # the draws go on as if nothing had been computed ahead
+            sampler.key = keys[self._used - 1]
+        self._clear()
+        self._runner.go_back(self._runner.filled)
+        sampler.restart(sequences.tokens)

@@ -1,0 +1,119 @@
+"""Translates a model: its initializers and inputs, then its nodes, then its outputs."""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from dml_jax.errors import Expect, Sentence, Unquoted, bugs_within, collecting, moving
+from dml_jax.onnx import fallbacks, translators
+from dml_jax.onnx.array_checks import bounds_of
+from dml_jax.onnx.files.model import Model
+from dml_jax.onnx.files.types import COUNT, Type
+from dml_jax.onnx.nodes.number_limits import turns_of
+from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
+from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.signature import Signature
+from dml_jax.onnx.sizes.bounds import Bounded
+from dml_jax.onnx.translate.translation import Translation
+from dml_jax.onnx.translated import Translated
+
+FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
+
+
+@functools.cache
+def load_translators() -> None:
+    """Import the modules that register the translators and the fallbacks."""
+    for package in (translators, fallbacks):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, bool]:
+    """Return what becomes of a model, and whether its weights are all as initializers have them."""
+    load_translators()
+    graph, arrays = read.proto.graph, dict[str, np.ndarray]()
+    bounds, ir = Bounded(options.bounds, graph), read.proto.ir_version
+    files = read.opsets, read.functions, ir, options.fallback
+    translation = Translation(*files, policy=bounds)
+    translation.asked = set(read.inputs)
+    translation.turns, translation.looks = turns_of(options.turns), options.looks
+    scope: Scope = {}
+
+    def array_of(tensor: onnx.TensorProto) -> np.ndarray:
+        arrays[tensor.name] = read.array(tensor)
+        return arrays[tensor.name]
+
+    translation.fixed |= {*read.defaults} - {*read.replaceable}
+    names = [output.name for output in graph.output]
+    with collecting(translation.faults):
+        translation.initializers(graph, scope, array_of, read.replaceable)
+    for name, kind in read.inputs.items():
+        scope[name] = None
+        with collecting(translation.faults), moving("", f"the input '{name}'"):
+            scope[name] = translation.input(name, kind, bounds_of(name, kind))
+    results, expect = translation.graph(graph, scope, names, read.opsets), Expect("")
+    expect.faults += translation.faults
+    for name, tensor in zip(names, results, strict=True):
+        if expect(name in scope, "the output", "be an output of a node", name):
+            where, is_list = f"the output '{name}'", isinstance(tensor, TensorList)
+            rule = "be a tensor (SequenceAt and ConcatFromSequence make tensors of a sequence)"
+            expect(not is_list, where, rule, Unquoted("a sequence"))
+            is_given = tensor is not None or bool(expect.faults)  # another fault says why
+            expect(is_given, where, "be given by its node", Unquoted("nothing"))
+    if not expect.faults:
+        expect.faults += bounds.faults()
+    if translation.curable:
+        shown = Unquoted(", ".join(translation.curable))
+        expect(not expect.faults, "", Sentence(f"{FALLBACK} {shown}"), "")
+    expect.check()
+    outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
+    for name, size, limit in bounds.limits():
+        outputs[name] = size
+        translation.limits.append((name, limit))
+    defaults = {name: scope[name] for name in read.defaults}
+    given = {n: bounds.given[n] for n in bounds.met}
+    found = translated_of(translation, read.inputs, outputs, defaults, read.free, given)
+    return found, all(found.weights[n] is arrays.get(n) for n in found.weights)
+
+
+def translated_of(
+    translation: Translation,
+    inputs: Mapping[str, Type],
+    outputs: Mapping[str, Tensor],
+    defaults: Mapping[str, Tensor] = {},
+    free: Mapping[str, Sequence[str | None]] = {},
+    bounds: Mapping[str, int] = {},
+) -> Translated:
+    """Return what became of nodes, of the tensors of inputs, outputs and defaults by name.
+
+    Args:
+        translation: the translation of the nodes.
+        inputs: the types of the inputs.
+        outputs: the tensors of the outputs.
+        defaults: the tensors of inputs that may be left out.
+        free: the names of dimensions, as `Signature` has them.
+        bounds: the bounds of sizes, by name.
+    """
+    with bugs_within("the outputs"):  # nodes of known inputs are translated where they are read
+        graph, checked = translation.build([*outputs.items()])
+    results = {name: tensor.type for name, tensor in outputs.items()}
+    results |= dict.fromkeys((graph.output_names or ())[len(outputs) :], COUNT)
+    names = dict(zip(graph.output_names or (), results, strict=True))
+    signature = Signature(
+        dict(inputs),
+        results,
+        {name: tensor.type for name, tensor in defaults.items()},
+        {n: t.array for n, t in defaults.items() if n in translation.fixed},
+        free,
+        {names[name]: counted for name, counted in graph.counted.items()},
+        *(bounds, translation.limits, translation.every_limit),
+    )
+    nodes = (id(node) for _, node in graph.all_nodes)
+    beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
+    read = [name for name in graph.input_names or () if name in translation.weights]
+    weights = {name: translation.weights[name] for name in read}
+    return Translated(signature, graph, checked, beyond, weights)
