@@ -14,7 +14,6 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted
 from dml_jax.graph.parts import Edge
 from dml_jax.operator import Operator, operator_type
-from dml_jax.operator.samples import sized
 
 # The table where the user names no operator: one or two operators of each family.
 # fmt: off
@@ -154,11 +153,10 @@ def _sized(use: Operator, data_type: str, sizes: Mapping[str, Sequence[int]]) ->
     inputs = {f.name: getattr(use, f.name) for f in cls.fields if f.tensor and not f.tensor.output}
     if "" in sizes:
         first = tuple(sizes[""])
-        with sized(first):
-            for op in cls.typical(math.prod(first), data_type):
-                is_like = all(getattr(op, name) == value for name, value in attributes.items())
-                if is_like and op.inputs and tuple(op.inputs[0].sizes) == first:
-                    return op
+        for op in cls.typical(math.prod(first), data_type, first):
+            is_like = all(getattr(op, name) == value for name, value in attributes.items())
+            if is_like and op.inputs and tuple(op.inputs[0].sizes) == first:
+                return op
         sizes = {next(iter(inputs)): first}
     for name, one in sizes.items():
         key = name if name in inputs else f"{name}_tensor"

@@ -17,6 +17,7 @@ A record is a dictionary; its first key says what it demands:
 - `{"holds": EXPRESSION, "each": "i", "let": {...}}`: the expression is true, for every i; where it
   is more than a comparison of one path, `"fault": [PATH, RULE, EXPRESSION]` says what is wrong: the
   path and the rule have expressions in `{}`, and the last one is the value;
+  `sum(T[*].Sizes[F])` is the sum of a size of all tensors of a list;
 - `{"given": T, "with": U}`, `{"at_least_one": [T, ...]}`: which tensors may be left out.
 
 `"where": {PATH: value, list, "given" or "absent"}` limits a record to such descriptions, and

@@ -30,6 +30,25 @@ class TensorView:
         self.Flags = tensor.flags.name
 
 
+class _Each(tuple[Any, ...]):
+    """The sizes of each of several tensors; an index picks one dimension of all."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return tuple(sizes[index] for sizes in self)
+
+
+class TensorViews(tuple[TensorView, ...]):
+    """A list of tensors as expressions read it: `Inputs[*].Sizes[Axis]` has a size of each."""
+
+    @property
+    def Sizes(self) -> _Each:  # noqa: N802  (DirectML's name)
+        return _Each(tensor.Sizes for tensor in self)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return TensorViews(found) if isinstance(index, slice) else found
+
+
 def _readable(value: Any) -> Any:
     """Return a field's value as expressions read it."""
     if isinstance(value, TensorDesc):
@@ -37,7 +56,10 @@ def _readable(value: Any) -> Any:
     if isinstance(value, Enumeration):
         return value.suffix
     if isinstance(value, tuple):
-        return value if {*map(type, value)} <= {int, float} else tuple(map(_readable, value))
+        types = {*map(type, value)}
+        if types == {TensorDesc}:
+            return TensorViews(map(TensorView, value))
+        return value if types <= {int, float} else tuple(map(_readable, value))
     if isinstance(value, Size2D):
         return SimpleNamespace(Width=value.width, Height=value.height)
     return value
@@ -54,6 +76,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
     "product": math.prod,
+    "sum": sum,
     "stripped": _stripped,
     "given": lambda value: value is not None,
 }

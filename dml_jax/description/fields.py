@@ -337,6 +337,13 @@ class Array(Kind):
 
 
 @dataclass(frozen=True)
+class OutputList(Array):
+    """Several tensors that the operator writes, whose number and sizes its caller chooses."""
+
+    element: Kind = Tensor(output=True)
+
+
+@dataclass(frozen=True)
 class Structure(Kind):
     """Another descriptor, such as DML_SCALE_BIAS."""
 
@@ -399,5 +406,5 @@ Float = Annotated[float, Real()]
 Input = Annotated[TensorDesc, Tensor()]
 Inputs = Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")]
 Output = Annotated[TensorDesc, Tensor(output=True)]
-Outputs = Annotated[Sequence[TensorDesc], Array(Tensor(output=True)), Count("OutputCount")]
+Outputs = Annotated[Sequence[TensorDesc], OutputList(), Count("OutputCount")]
 Axes = Annotated[Sequence[int], Array(UINT), Count("AxisCount")]

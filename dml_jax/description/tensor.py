@@ -260,6 +260,11 @@ class TensorDesc:
     def dimension_count(self) -> int:
         return len(self.sizes)
 
+    def packed(self, axis: int, size: int) -> "TensorDesc":
+        """Return a packed tensor of the same type, with another size along an axis."""
+        sizes = *self.sizes[:axis], size, *self.sizes[axis + 1 :]
+        return TensorDesc(self.data_type, sizes, beyond=self.is_beyond)
+
     @property
     def is_beyond(self) -> bool:
         """Return whether the tensor has more dimensions than DirectML takes."""

@@ -1187,7 +1187,7 @@ def clip_grad(
 
     Args:
         input: What was clipped.
-        input_gradient: The gradient of what came out; of the same type and sizes.
+        input_gradient: The gradient of the clipped tensor; of the same type and sizes.
         min: The bounds, FLOAT whatever the tensor's type; cast to it first.
         max: The bounds, FLOAT whatever the tensor's type; cast to it first.
 
@@ -3108,7 +3108,8 @@ def tile(
 
     Args:
         input: The tile.
-        repeats: How often the whole is repeated in each dimension; at least 1.
+        repeats: How often the whole is repeated in each dimension; at least 1. The output has
+            at most 2^32 - 1 elements, as every tensor.
 
     Makes DML_OPERATOR_TILE.
     """

@@ -10,13 +10,14 @@ from jax import lax
 from dml_jax.lowering.dtypes import is_float, where
 
 
-def clip(x: jax.Array, low: float | int, high: float | int) -> jax.Array:
-    """`max(low, min(x, high))`; NaN stays. The derivative is 0 at and beyond the bounds.
+def clip(x: jax.Array, min: float | int, max: float | int) -> jax.Array:  # noqa: A002
+    """`max(min, min(x, max))`; NaN stays. The derivative is 0 at and beyond the bounds.
 
     Two selects and not `lax.max`, `lax.min`: those share the derivative at a tie, and `lax.clamp`
-    lets `high` win where low > high.
+    lets `max` win where min > max. The arguments have the names of DirectML's fields, by which a
+    fused activation calls the function.
     """
-    low_, high_ = (lax.full_like(x, limit) for limit in (low, max(low, high)))
+    low_, high_ = (lax.full_like(x, limit) for limit in (min, min if min > max else max))
     below_high = lax.select(x >= high_, high_, x)
     return lax.select(x <= low_, low_, below_high)
 
@@ -39,7 +40,7 @@ def cast_bound(bound: float, dtype: np.dtype) -> float | int:
     if is_float(dtype):
         with np.errstate(over="ignore"):
             return float(dtype.type(bound))
-    if dtype.kind == "c":
+    if dtype.kind == "c":  # of ONNX's complex numbers, beyond DirectML
         return bound
     limits = jnp.iinfo(dtype)
     if math.isnan(bound):

@@ -2,10 +2,9 @@
 
 float16 accumulates in float32 and is rounded once, at the end; integers wrap modulo 2^n.
 
-A function here calls `bind_reduction(kind, x, axes=axes)`. `reduce/reductions.py` has them: `plain`
-is the meaning of one, `on` its form on one CPU or GPU, `each` its form on each of several devices.
-On one CPU or GPU the program has `on`. Exports and reductions over nothing have `plain`; for these
-and for several devices `_form` in `reduce/primitive.py` chooses.
+A function here calls `along_axes(kind, x, axes=axes)`. `reduce/reductions.py` has the kinds:
+`plain` is the meaning of one, `tuned` its form on one CPU or GPU, and `per_shard` its form on each
+of several devices. `_form` in `reduce/primitive.py` chooses among them.
 """
 
 import functools
@@ -20,7 +19,7 @@ from jax import lax
 from dml_jax.lowering.axes import Axes
 from dml_jax.lowering.dtypes import where, wide
 from dml_jax.lowering.reduce import derivatives  # noqa: F401  (registers the derivatives)
-from dml_jax.lowering.reduce.primitive import Kind, bind_reduction
+from dml_jax.lowering.reduce.primitive import Kind, along_axes
 from dml_jax.lowering.reduce.reductions import Arg, Extreme, LogSumExp, Norm, Product, Sum
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
@@ -43,7 +42,7 @@ def _floating(x: jax.Array) -> jax.Array:
 
 
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return bind_reduction(Sum(), x, axes=axes)[0]
+    return along_axes(Sum(), x, axes=axes)[0]
 
 
 @_rounded
@@ -81,17 +80,17 @@ def log_sum(x: jax.Array, axes: Axes) -> jax.Array:
 @_rounded
 def multiply(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the product."""
-    return bind_reduction(Product(), x, axes=axes)[0]
+    return along_axes(Product(), x, axes=axes)[0]
 
 
 def max_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the largest element, or NaN where there is one."""
-    return bind_reduction(Extreme(True), x, axes=axes)[0]
+    return along_axes(Extreme(True), x, axes=axes)[0]
 
 
 def min_(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the smallest element, or NaN where there is one."""
-    return bind_reduction(Extreme(False), x, axes=axes)[0]
+    return along_axes(Extreme(False), x, axes=axes)[0]
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
@@ -106,7 +105,7 @@ def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
 
 def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:
     """Reduce by a kind that widens each piece of `x` where it is read."""
-    return lax.convert_element_type(bind_reduction(kind, x, axes=axes)[0], x.dtype)
+    return lax.convert_element_type(along_axes(kind, x, axes=axes)[0], x.dtype)
 
 
 def argmax(x: jax.Array, axes: Axes, dtype: np.dtype, last: bool = False) -> jax.Array:
@@ -124,5 +123,5 @@ def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: np.dtype, last: bool) -
 
     That is of the first of equal elements, or the `last`; of the first (last) NaN, if there is one.
     """
-    (index,) = bind_reduction(Arg(largest, last), lax.stop_gradient(x), axes=axes)
+    (index,) = along_axes(Arg(largest, last), lax.stop_gradient(x), axes=axes)
     return lax.convert_element_type(index, dtype)

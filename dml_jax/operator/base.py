@@ -198,8 +198,7 @@ class Operator(Declared):
             beyond: whether the operator may lie beyond DirectML, as for the constructor.
             fields: all fields but the outputs.
 
-        Raises `DmlError` as the constructor does. Not for operators whose outputs are a list, such
-        as SPLIT.
+        Raises `DmlError` as the constructor does, and for operators whose outputs are a list.
         """
         made, faults = cls.outputs_of(), list[Fault]()
         if positional:
@@ -209,9 +208,9 @@ class Operator(Declared):
             if f.name in fields:
                 left_out = f"be left out: {cls.__name__}.infer makes it"
                 faults.append(Fault(cls.c_name, f.name, left_out, fields.pop(f.name)))
-            if f.is_array:
-                given = f"be given to {cls.__name__}(...): they choose their own sizes"
-                faults.append(Fault(cls.c_name, f.c_name, given, NOTHING))
+        if listed := cls.output_list():
+            given = f"be given to {cls.__name__}(...): they choose their own sizes"
+            faults.append(Fault(cls.c_name, listed.c_name, given, NOTHING))
         cls._fill(fields, faults, cls._convert(fields, faults, beyond), made)
         types = cls.contract.types_by_output(output_data_type, faults)
         partial = object.__new__(cls)
@@ -238,7 +237,9 @@ class Operator(Declared):
         return FusedActivation(cls, **attributes)
 
     @classmethod
-    def typical(cls, elements: int, data_type: str) -> "list[Operator]":
+    def typical(
+        cls, elements: int, data_type: str, sizes: Sequence[int] | None = None
+    ) -> "list[Operator]":
         """Describe typical uses of the operator: one a variant, the most telling first.
 
         `facts/samples.json` has the uses; an operator of your own may override this.
@@ -246,15 +247,15 @@ class Operator(Declared):
         Args:
             elements: about how many elements the largest tensor has.
             data_type: the type of that tensor.
+            sizes: its sizes; None takes those of a feature map.
 
         Returns:
             The descriptors; an empty list if the operator does not take the type.
         """
         accepted: list[Operator] = []
-        # The outputs of SPLIT are a list, which `infer` cannot make.
-        make = cls if any(f.is_array for f in cls.outputs_of()) else cls.infer
+        make = cls.infer if cls.output_list() is None else cls
         with suppress(UnknownError):
-            for fields in typical_fields(cls, elements, data_type):
+            for fields in typical_fields(cls, elements, data_type, sizes):
                 with suppress(DmlError):
                     accepted.append(make(**fields))
         return accepted
@@ -301,7 +302,7 @@ class Operator(Declared):
         """Return the results of the outputs that are described, of all that `lower` makes."""
         results = list(made) if isinstance(made, (tuple, list)) else [made]
         outputs = self.outputs_of()
-        if len(results) == len(outputs) and not any(f.is_array for f in outputs):
+        if len(results) == len(outputs) and self.output_list() is None:
             pairs = zip(outputs, results, strict=True)
             return [r for f, r in pairs if getattr(self, f.name) is not None]
         return [result for result in results if result is not None]

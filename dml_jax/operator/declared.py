@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from dml_jax import facts
 from dml_jax.constraints import Record, View, records_of, solve_types
 from dml_jax.description.descriptor import Descriptor
-from dml_jax.description.fields import Field
+from dml_jax.description.fields import Field, OutputList
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType
@@ -115,6 +115,11 @@ class Declared(Descriptor, Bindable):
             return records_of(cls.constraints)
         alike = [f.c_name + "[*]" * f.is_array for f in cls.fields if f.tensor]
         return records_of([{"equal": alike, "of": ["DataType"]}])
+
+    @classmethod
+    def output_list(cls) -> Field | None:
+        """Return the field of outputs that are a list, None where each output has a field."""
+        return next((f for f in cls.fields if isinstance(f.kind, OutputList)), None)
 
     @classmethod
     def outputs_of(cls) -> list[Field]:

@@ -15,6 +15,7 @@ from dml_jax.description.fields import (
     Choice,
     Field,
     Kind,
+    OutputList,
     Real,
     Scalar,
     Structure,
@@ -61,7 +62,8 @@ def fields_of_facts(lines: Sequence[str]) -> tuple[Field, ...]:
         elif isinstance(kind, Structure):
             shown = kind.descriptor
         if count:
-            kind, shown = Array(kind), Sequence[shown]
+            kind = OutputList() if kind == Tensor(output=True) else Array(kind)
+            shown = Sequence[shown]
         default = None if optional else MISSING
         shown = shown | None if optional else shown
         fields.append(

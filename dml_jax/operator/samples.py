@@ -1,10 +1,8 @@
 """Typical uses of operators, by which they are shown and measured: `facts/samples.json`."""
 
-import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import MISSING
 from typing import Any
 
@@ -17,23 +15,10 @@ from dml_jax.operator.declared import Declared
 from dml_jax.operator.fused import Fused
 
 _OF_OUTPUTS = dict.fromkeys(("output_data_type", "output_sizes", "outputs"))
-_SIZES: ContextVar[Any] = ContextVar("the sizes that typical uses have", default=None)
-
-
-@contextlib.contextmanager
-def sized(sizes: Sequence[int]) -> Iterator[None]:
-    """Let `typical_sizes` return `sizes` in the body of the `with` statement."""
-    token = _SIZES.set(tuple(sizes))
-    try:
-        yield
-    finally:
-        _SIZES.reset(token)
 
 
 def typical_sizes(elements: int) -> tuple[int, int, int, int]:
     """Return the sizes [N, C, H, W] of a feature map of about `elements` elements."""
-    if _SIZES.get() is not None:
-        return _SIZES.get()
     side = 2 ** min((max(elements, 1).bit_length() - 1) // 3, 8)
     channels = min(max(elements // side**2, 1), 64)
     return max(elements // (side**2 * channels), 1), channels, side, side
@@ -55,18 +40,19 @@ def smallest(kind: Kind, tensor: TensorDesc) -> Any:
 
 
 def typical_fields(
-    operator: type[Declared], elements: int, data_type: str
+    operator: type[Declared], elements: int, data_type: str, sizes: Sequence[int] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the fields of each typical use, and what `Operator.infer` takes beside them.
 
-    The largest tensor has about so many `elements`, of `data_type`. Without a sample, all inputs
-    have the sizes of `typical_sizes` and attributes are small. The scale of another tensor is one
-    FLOAT32. Without inputs, the output has the sizes.
+    The largest tensor has about so many `elements`, of `data_type`, or has `sizes`. Without a
+    sample, all inputs have the sizes of `typical_sizes` and attributes are small. The scale of
+    another tensor is one FLOAT32. Without inputs, the output has the sizes.
     """
     sample = facts.samples().get(operator.short_name, {})
     kinds = {f.name: f.kind for f in operator.fields} | _OF_OUTPUTS
     each = {name: some for name, some in sample.get("each", {}).items() if name in kinds}
-    sizes, scope = typical_sizes(elements // sample.get("part", 1)), View({}, {})
+    sizes = tuple(sizes or typical_sizes(elements // sample.get("part", 1)))
+    scope = View({}, {})
     scope |= {"E": elements, "T": data_type, "root": math.isqrt}
     scope |= zip("NCHW", sizes, strict=True) if len(sizes) == 4 else ()
     for name, text in sample.get("let", {}).items():

@@ -1,16 +1,16 @@
 """Operators that move elements: SPLIT, JOIN, TILE, depth to space and back."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
+import jax
 from jax import lax
 
-from dml_jax.description.fields import Integer
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import DepthSpaceOrder
-from dml_jax.errors import DmlError, Expect, collecting, items_of, moving, raise_if
+from dml_jax.errors import Fault, collecting, items_of, moving, raise_if
 from dml_jax.lowering import arrangement
-from dml_jax.operator import Operator, rule
+from dml_jax.operator import Operator
+from dml_jax.operator.axis import axis_of
 
 
 class Split(Operator, op="SPLIT"):
@@ -36,31 +36,24 @@ class Split(Operator, op="SPLIT"):
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
         """Return the SPLIT whose outputs have these sizes along the axis."""
-        whole, axis = fields["input_tensor"], fields["axis"]
+        tensor = fields["input_tensor"]
         with moving(cls.c_name, "OutputTensors"):
-            pieces = items_of(fields.pop("output_axis_sizes"), " of sizes along the axis")
-        try:
-            axis = Integer(0, whole.dimension_count - 1).convert(axis)
-        except DmlError:
-            return cls(**{**fields, "output_tensors": [whole]})  # the axis is refused
-        outputs, faults = [], []
-        for index, piece in enumerate(pieces):
+            sizes = items_of(fields.pop("output_axis_sizes"), " of sizes along the axis")
+        axis = axis_of(cls, fields["axis"], tensor.dimension_count)
+        pieces, faults = list[TensorDesc](), list[Fault]()
+        for index, size in enumerate(sizes):
             with collecting(faults), moving(cls.c_name, f"OutputTensors[{index}]"):
-                shape = (*whole.sizes[:axis], piece, *whole.sizes[axis + 1 :])
-                outputs.append(TensorDesc(whole.data_type, shape))
+                pieces.append(tensor.packed(axis, size))
         raise_if(faults)
-        return cls(**{**fields, "output_tensors": outputs})
+        return cls(**{**fields, "axis": axis, "output_tensors": pieces})
 
-    @rule("input_tensor", "output_tensors", "axis")
-    def pieces_make_the_whole(self, expect: Expect) -> None:
-        axis, whole = self.axis, self.input_tensor.sizes[self.axis]
-        total = sum(piece.sizes[axis] for piece in self.output_tensors)
-        text = f"add up to {whole} (InputTensor.Sizes[{axis}])"
-        expect(total == whole, f"OutputTensors[*].Sizes[{axis}]", text, total)
+    @property
+    def sizes_along_axis(self) -> list[int]:
+        """Return the size of each piece along the axis."""
+        return [piece.sizes[self.axis] for piece in self.output_tensors]
 
-    def lower(self, x):
-        sizes = [t.sizes[self.axis] for t in self.output_tensors]
-        return tuple(lax.split(x, sizes, self.axis))
+    def lower(self, x: jax.Array) -> tuple[jax.Array, ...]:
+        return tuple(lax.split(x, self.sizes_along_axis, self.axis))
 
 
 class Join(Operator, op="JOIN"):
@@ -83,17 +76,7 @@ class Join(Operator, op="JOIN"):
 
     takes_any_axes = True
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        sizes = list(self.input_tensors[0].sizes)
-        sizes[self.axis] = sum(tensor.sizes[self.axis] for tensor in self.input_tensors)
-        return {"output_tensor": sizes}
-
-    def because(self, field: str, dimension: int) -> str:
-        if dimension == self.axis:
-            return f"(the sum of InputTensors[*].Sizes[{dimension}])"
-        return f"(InputTensors[0].Sizes[{dimension}])"
-
-    def lower(self, *xs):
+    def lower(self, *xs: jax.Array) -> jax.Array:
         return lax.concatenate(xs, self.axis)
 
 
@@ -107,26 +90,17 @@ class Tile(Operator, op="TILE"):
     Fields:
         input_tensor: the tile.
         output_tensor: `sizes[d] * repeats[d]` in each dimension.
-        repeats: how often the whole is repeated in each dimension; at least 1.
+        repeats: how often the whole is repeated in each dimension; at least 1. The output has at
+            most 2^32 - 1 elements, as every tensor.
 
     Source: DML_TILE_OPERATOR_DESC.
     """
 
-    def lower(self, x):
+    def lower(self, x: jax.Array) -> jax.Array:
         return arrangement.tile(x, self.repeats)
 
 
-class _Blocks(Operator):
-    """What depth to space and its inverse share: a block of pixels is a pixel's channels."""
-
-    @property
-    def depth_first(self) -> bool:
-        """Return whether channels are [block, block, channel], else [channel, block, block]."""
-        only = DepthSpaceOrder.DEPTH_COLUMN_ROW
-        return getattr(self, "order", only) == only
-
-
-class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
+class DepthToSpace(Operator, op="DEPTH_TO_SPACE"):
     """Moves channels into blocks of pixels; the inverse of SPACE_TO_DEPTH.
 
     With B = `block_size` and C output channels,
@@ -143,11 +117,13 @@ class DepthToSpace(_Blocks, op="DEPTH_TO_SPACE"):
     Source: DML_DEPTH_TO_SPACE_OPERATOR_DESC.
     """
 
-    def lower(self, x):
-        return arrangement.depth_to_space(x, self.block_size, self.depth_first)
+    order = DepthSpaceOrder.DEPTH_COLUMN_ROW  # a field of version 1, which replaces it
+
+    def lower(self, x: jax.Array) -> jax.Array:
+        return arrangement.depth_to_space(x, self.block_size, self.order)
 
 
-class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
+class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
     """Moves blocks of pixels into channels; the inverse of DEPTH_TO_SPACE.
 
     With B = `block_size` and C input channels,
@@ -165,8 +141,10 @@ class SpaceToDepth(_Blocks, op="SPACE_TO_DEPTH"):
     Source: DML_SPACE_TO_DEPTH_OPERATOR_DESC.
     """
 
-    def lower(self, x):
-        return arrangement.space_to_depth(x, self.block_size, self.depth_first)
+    order = DepthSpaceOrder.DEPTH_COLUMN_ROW  # a field of version 1, which replaces it
+
+    def lower(self, x: jax.Array) -> jax.Array:
+        return arrangement.space_to_depth(x, self.block_size, self.order)
 
 
 class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):

@@ -1,5 +1,6 @@
 """Operators that map each element of one tensor by itself."""
 
+import jax
 from jax import lax
 
 from dml_jax.lowering import clamp, element_wise
@@ -254,7 +255,7 @@ class ValueScale2d(Operator, op="VALUE_SCALE_2D"):
         return mapped(element_wise.value_scale_2d, x, None, scale=self.scale, bias=self.bias)
 
 
-class _Clipping(Operator):
+class _Bounds(Operator):
     """Bounds, which are cast to the type of the tensors.
 
     Fields:
@@ -278,7 +279,7 @@ class _Clipping(Operator):
         return [clamp.cast_bound(bound, dtype) for bound in (self.min, self.max)]
 
 
-class _ExactClipping(_Clipping):
+class _TypedBounds(_Bounds):
     """Bounds in the tensors' own type.
 
     Fields:
@@ -288,7 +289,21 @@ class _ExactClipping(_Clipping):
     """
 
 
-class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
+class _Clip(_Bounds):
+    """Clips what it is given, scaled first."""
+
+    def lower(self, x: jax.Array) -> jax.Array:
+        return clamp.clip(mapped(element_wise.identity, x, self.scale_bias), *self.bounds())
+
+
+class _ClipGrad(_Bounds):
+    """Lets the gradient through where an element lies within the bounds."""
+
+    def lower(self, x: jax.Array, gradient: jax.Array) -> jax.Array:
+        return clamp.clip_grad(x, gradient, *self.bounds())
+
+
+class ElementWiseClip(_Clip, op="ELEMENT_WISE_CLIP", function=clamp.clip):
     """Clamps each element to [min, max].
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
@@ -309,13 +324,8 @@ class ElementWiseClip(_Clipping, op="ELEMENT_WISE_CLIP"):
     Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
 
-    function = staticmethod(lambda x, min, max: clamp.clip(x, min, max))  # noqa: A006
 
-    def lower(self, x):
-        return clamp.clip(mapped(element_wise.identity, x, self.scale_bias), *self.bounds())
-
-
-class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
+class ElementWiseClip1(_TypedBounds, _Clip, op="ELEMENT_WISE_CLIP1"):
     """ELEMENT_WISE_CLIP with bounds in the tensor's own type, so that 64-bit ones are exact.
 
     `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
@@ -335,10 +345,8 @@ class ElementWiseClip1(_ExactClipping, op="ELEMENT_WISE_CLIP1"):
     Source: DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC.
     """
 
-    lower = ElementWiseClip.lower
 
-
-class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
+class ElementWiseClipGrad(_ClipGrad, op="ELEMENT_WISE_CLIP_GRAD"):
     """The gradient of ELEMENT_WISE_CLIP, given that of its output.
 
     `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. With
@@ -364,17 +372,14 @@ class ElementWiseClipGrad(_Clipping, op="ELEMENT_WISE_CLIP_GRAD"):
 
     Fields:
         input_tensor: what was clipped.
-        input_gradient_tensor: the gradient of what came out; of the same type and sizes.
+        input_gradient_tensor: the gradient of the clipped tensor; of the same type and sizes.
         output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
     """
 
-    def lower(self, x, gradient):
-        return clamp.clip_grad(x, gradient, *self.bounds())
 
-
-class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
+class ElementWiseClipGrad1(_TypedBounds, _ClipGrad, op="ELEMENT_WISE_CLIP_GRAD1"):
     """The gradient of ELEMENT_WISE_CLIP1, given that of its output.
 
     `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
@@ -397,10 +402,8 @@ class ElementWiseClipGrad1(_ExactClipping, op="ELEMENT_WISE_CLIP_GRAD1"):
 
     Fields:
         input_tensor: what was clipped.
-        input_gradient_tensor: the gradient of what came out; of the same type and sizes.
+        input_gradient_tensor: the gradient of the clipped tensor; of the same type and sizes.
         output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
 
     Source: DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC.
     """
-
-    lower = ElementWiseClipGrad.lower

@@ -6,10 +6,11 @@ for each platform.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 
+from dml_jax.description.descriptor import UnknownFieldError
 from dml_jax.enums import AxisDirection, ReduceFunction, TensorDataType
 from dml_jax.errors import Expect
 from dml_jax.lowering import reduction
@@ -17,24 +18,44 @@ from dml_jax.operator import Operator, rule
 
 F = ReduceFunction
 
-FUNCTIONS: dict[ReduceFunction, Callable[..., jax.Array]] = {
-    F.ARGMAX: reduction.argmax,
-    F.ARGMIN: reduction.argmin,
-    F.AVERAGE: reduction.average,
-    F.L1: reduction.l1,
-    F.L2: reduction.l2,
-    F.LOG_SUM: reduction.log_sum,
-    F.LOG_SUM_EXP: reduction.log_sum_exp,
-    F.MAX: reduction.max_,
-    F.MIN: reduction.min_,
-    F.MULTIPLY: reduction.multiply,
-    F.SUM: reduction.sum_,
-    F.SUM_SQUARE: reduction.sum_square,
+
+class Reduction(NamedTuple):
+    """How a function reduces.
+
+    Attributes:
+        compute: the function of an array and axes; of an index type too, where it gives indices.
+        gives_index: whether it gives the places of elements, else what they make together.
+    """
+
+    compute: Callable[..., jax.Array]
+    gives_index: bool = False
+
+
+REDUCTIONS: dict[ReduceFunction, Reduction] = {
+    F.ARGMAX: Reduction(reduction.argmax, gives_index=True),
+    F.ARGMIN: Reduction(reduction.argmin, gives_index=True),
+    F.AVERAGE: Reduction(reduction.average),
+    F.L1: Reduction(reduction.l1),
+    F.L2: Reduction(reduction.l2),
+    F.LOG_SUM: Reduction(reduction.log_sum),
+    F.LOG_SUM_EXP: Reduction(reduction.log_sum_exp),
+    F.MAX: Reduction(reduction.max_),
+    F.MIN: Reduction(reduction.min_),
+    F.MULTIPLY: Reduction(reduction.multiply),
+    F.SUM: Reduction(reduction.sum_),
+    F.SUM_SQUARE: Reduction(reduction.sum_square),
 }
 
 
 class _OverAxes(Operator):
     """A reduction keeps the rank; what is reduced has size 1."""
+
+    reduce_function: ClassVar[ReduceFunction]  # of ARGMAX and ARGMIN; REDUCE has a field of it
+
+    @property
+    def reduction(self) -> Reduction:
+        """Return how the operator reduces."""
+        return REDUCTIONS[self.reduce_function]
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -45,7 +66,7 @@ class _OverAxes(Operator):
 
     @rule("input_tensor", "output_tensor", "axes")
     def indices_fit_their_type(self, expect: Expect) -> None:
-        if not self._gives_indices:
+        if not self.reduction.gives_index:
             return
         data_type, sizes = self.output_tensor.data_type, self.input_tensor.sizes
         count = math.prod(sizes[axis] for axis in {*self.axes} if axis < len(sizes))
@@ -64,20 +85,7 @@ class _OverAxes(Operator):
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return UINT32 for indices, as in DirectMLX."""
-        return {"output_tensor": TensorDataType.UINT32} if self._gives_indices else {}
-
-    @property
-    def _which(self) -> ReduceFunction:
-        return F.of(self.short_name)
-
-    @property
-    def _reduces(self) -> Callable[..., jax.Array]:
-        """Return the function that reduces an array over axes."""
-        return FUNCTIONS[self._which]
-
-    @property
-    def _gives_indices(self) -> bool:
-        return self._which in (F.ARGMAX, F.ARGMIN)
+        return {"output_tensor": TensorDataType.UINT32} if self.reduction.gives_index else {}
 
 
 class Reduce(_OverAxes, op="REDUCE"):
@@ -117,12 +125,15 @@ class Reduce(_OverAxes, op="REDUCE"):
     takes_any_axes = True
 
     @property
-    def _which(self):
+    def reduce_function(self) -> ReduceFunction:
+        """Return the field `function`; of an operator without it, rules have nothing to check."""
+        if self.function is None:  # the class has an attribute of this name, for activations
+            raise UnknownFieldError("function")
         return self.function
 
-    def lower(self, x):
-        indices = (self.output_tensor.dtype,) if self._gives_indices else ()
-        return self._reduces(x, self.axes, *indices)
+    def lower(self, x: jax.Array) -> jax.Array:
+        compute, gives_index = self.reduction
+        return compute(x, self.axes, *([self.output_tensor.dtype] if gives_index else []))
 
 
 class _Arg(_OverAxes):
@@ -136,9 +147,9 @@ class _Arg(_OverAxes):
         axis_direction: among equals, INCREASING takes the smallest index, DECREASING the largest.
     """
 
-    def lower(self, x):
-        last = self.axis_direction == AxisDirection.DECREASING
-        return self._reduces(x, self.axes, self.output_tensor.dtype, last)
+    def lower(self, x: jax.Array) -> jax.Array:
+        is_last = self.axis_direction == AxisDirection.DECREASING
+        return self.reduction.compute(x, self.axes, self.output_tensor.dtype, is_last)
 
 
 class Argmax(_Arg, op="ARGMAX"):
@@ -156,6 +167,8 @@ class Argmax(_Arg, op="ARGMAX"):
     Source: DML_ARGMAX_OPERATOR_DESC.
     """
 
+    reduce_function = F.ARGMAX
+
 
 class Argmin(_Arg, op="ARGMIN"):
     """The index of the smallest element along `axes`; otherwise as ARGMAX.
@@ -169,3 +182,5 @@ class Argmin(_Arg, op="ARGMIN"):
 
     Source: DML_ARGMIN_OPERATOR_DESC.
     """
+
+    reduce_function = F.ARGMIN

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.enums import AxisDirection, ReduceFunction
+from dml_jax.enums import AxisDirection, DepthSpaceOrder, ReduceFunction
 
 Expression = Callable[..., Any]
 
@@ -45,7 +45,7 @@ def depth_to_space_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
     """The shape, the transposition of it, and the shape of that."""
     (n, depth, h, w), b = op.inputs[0].sizes, op.block_size
     c = depth // b**2
-    if op.depth_first:
+    if op.order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return [n, b, b, c, h, w], [0, 3, 4, 1, 5, 2], [n, c, h * b, w * b]
     return [n, c, b, b, h, w], [0, 1, 4, 2, 5, 3], [n, c, h * b, w * b]
 
@@ -54,7 +54,8 @@ def space_to_depth_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
     """The shape, the transposition of it, and the shape of that."""
     (n, c, height, width), b = op.inputs[0].sizes, op.block_size
     h, w = height // b, width // b
-    order = [0, 3, 5, 1, 2, 4] if op.depth_first else [0, 1, 3, 5, 2, 4]
+    is_depth_first = op.order == DepthSpaceOrder.DEPTH_COLUMN_ROW
+    order = [0, 3, 5, 1, 2, 4] if is_depth_first else [0, 1, 3, 5, 2, 4]
     return [n, c, h, b, w, b], order, [n, c * b * b, h, w]
 
 

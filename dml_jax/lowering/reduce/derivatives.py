@@ -23,7 +23,7 @@ from dml_jax.lowering.dtypes import finite, is_infinite, where, wide
 from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.parallel_cpu import written_by_all_cores
 from dml_jax.lowering.platform_forms import by_platform, stored
-from dml_jax.lowering.reduce.primitive import Kind, bind_reduction, derivative
+from dml_jax.lowering.reduce.primitive import Kind, along_axes, derivative
 from dml_jax.lowering.reduce.reductions import (
     Counted,
     ExpSum,
@@ -52,22 +52,22 @@ _by_all_cores = by_platform(
 
 
 def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return bind_reduction(Sum(), x, axes=axes)[0]
+    return along_axes(Sum(), x, axes=axes)[0]
 
 
 @derivative(Extreme)
 def _of_extreme(primals: Any, tangents: Any, kind: Any, axes: Axes) -> tuple[Parts, Parts]:
     """1 shared by the extreme elements; beside NaN 0."""
     (x,), (dx,), largest = primals, tangents, kind.largest
-    y = bind_reduction(kind, x, axes=axes)
+    y = along_axes(kind, x, axes=axes)
     constant = lax.stop_gradient(x)
     if _are_rows(x, axes):
-        (value,) = map(stored, bind_reduction(Extreme(largest), constant, axes=axes))
+        (value,) = map(stored, along_axes(Extreme(largest), constant, axes=axes))
         chosen = lax.convert_element_type(constant == value, wide(x).dtype)
         share = chosen / lax.max(stored(_sum(chosen, axes)), chosen.dtype.type(1))
         dy = _sum(share * wide(dx), axes)
     else:
-        value, count = map(stored, bind_reduction(Counted(largest), constant, axes=axes))
+        value, count = map(stored, along_axes(Counted(largest), constant, axes=axes))
         chosen = lax.convert_element_type(wide(_by_all_cores(constant)) == value, value.dtype)
         dy = _sum(chosen * wide(dx), axes) / lax.max(count, count.dtype.type(1))
     return y, (lax.convert_element_type(dy, x.dtype),)
@@ -77,14 +77,14 @@ def _of_extreme(primals: Any, tangents: Any, kind: Any, axes: Axes) -> tuple[Par
 def _of_log_sum_exp(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     """The softmax; 0 where the sum of exponentials is infinite, or 0."""
     (x,), (dx,) = primals, tangents
-    y = bind_reduction(kind, x, axes=axes)
+    y = along_axes(kind, x, axes=axes)
     if _are_rows(x, axes):
-        top = stored(wide(bind_reduction(Extreme(True), lax.stop_gradient(x), axes=axes)[0]))
+        top = stored(wide(along_axes(Extreme(True), lax.stop_gradient(x), axes=axes)[0]))
         power = _power(x, top)
         # The sum is at least 1, but 0 where the top is infinite.
         total = lax.max(stored(_sum(power, axes)), power.dtype.type(0.5))
         return y, (_sum(power / total * wide(dx), axes),)
-    top, total = map(stored, bind_reduction(ExpSum(), x, axes=axes))
+    top, total = map(stored, along_axes(ExpSum(), x, axes=axes))
     total = where(is_infinite(top), 1, total)
     return y, (_sum(_power(_by_all_cores(x), top) * wide(dx), axes) / total,)
 
@@ -99,7 +99,7 @@ def _power(x: jax.Array, top: jax.Array) -> jax.Array:
 def _of_exp_sum(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     """The maximum is a constant shift, whose derivative is 0."""
     (x,), (dx,) = primals, tangents
-    top, total = bind_reduction(kind, x, axes=axes)
+    top, total = along_axes(kind, x, axes=axes)
     power = lax.exp(wide(x) - stored(finite(top)))
     return (top, total), (lax.full_like(top, 0), _sum(power * wide(dx), axes))
 
@@ -108,7 +108,7 @@ def _of_exp_sum(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Pa
 def _of_norm(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     """The vector of length 1; 0 where the norm is 0 or infinite."""
     (x,), (dx,) = primals, tangents
-    (norm,) = bind_reduction(kind, x, axes=axes)
+    (norm,) = along_axes(kind, x, axes=axes)
     # A constant scale keeps the derivatives in range; where the norm is 0 it leaves 0 of them.
     size = lax.max(norm, np.finfo(norm.dtype).tiny)
     scale = lax.stop_gradient(where(norm == 0, 0, 1 / size))
@@ -129,7 +129,7 @@ class ProductTangent(Kind):
         return (jax.jvp(functools.partial(Product().by_halves, axes=axes), (x,), (dx,))[1],)
 
     def transposed(self, cotangent: jax.Array, x: Any, dx: Any, axes: Axes) -> jax.Array:
-        return bind_reduction(ProductCotangent(), x, cotangent, axes=axes)[0]
+        return along_axes(ProductCotangent(), x, cotangent, axes=axes)[0]
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class ProductCotangent(Kind):
     def plain(self, x: jax.Array, y: jax.Array, axes: Axes) -> Parts:
         return jax.vjp(lambda x: Product().by_halves(x, axes), x)[1](y)
 
-    def on(self, platform: str, x: jax.Array, y: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, y: jax.Array, axes: Axes) -> Parts:
         """By division where no product is zero, denormal, infinite or NaN."""
-        (whole,) = bind_reduction(Product(), x, axes=axes)
+        (whole,) = along_axes(Product(), x, axes=axes)
         size = lax.abs(whole)
         divides = jnp.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf))
         if platform == "cpu":
@@ -161,10 +161,10 @@ class ProductCotangent(Kind):
         return (lax.while_loop(lambda state: ~state[0], multiplied, state)[1],)
 
     def transposed(self, cotangent: jax.Array, x: Any, y: Any, axes: Axes) -> jax.Array:
-        return bind_reduction(ProductTangent(), x, cotangent, axes=axes)[0]
+        return along_axes(ProductTangent(), x, cotangent, axes=axes)[0]
 
 
 @derivative(Product)
 def _of_product(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts, Parts]:
     x, dx = alike((*primals, *tangents))
-    return bind_reduction(kind, x, axes=axes), bind_reduction(ProductTangent(), x, dx, axes=axes)
+    return along_axes(kind, x, axes=axes), along_axes(ProductTangent(), x, dx, axes=axes)

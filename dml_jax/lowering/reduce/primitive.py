@@ -1,7 +1,7 @@
 """The primitive of all reductions, and how devices, platform and layout choose its form.
 
-- On one device, or inside shard_map: the form of the platform, `Kind.on`.
-- Where XLA partitions it over several devices: `Kind.each`, which is the same form on each
+- On one device, or inside shard_map: the form of the platform, `Kind.tuned`.
+- Where XLA partitions it over several devices: `Kind.per_shard`, which is the same form on each
   device's part and then collectives of the reduced size, by which the devices agree.
 - Else `Kind.plain`, which XLA partitions well: in an export, in a shard_map over some axes only, on
   a TPU (whose compiler has no custom_partitioning), and where nothing is reduced.
@@ -56,7 +56,7 @@ class Layout:
 class Kind:
     """A computation along axes. Kinds that are equal compute the same.
 
-    A subclass gives `plain`, and what differs from the rest.
+    A subclass gives `plain`, the meaning, and the other methods where it has better forms.
 
     Attributes:
         linear: the number of the operand that it is linear in; None if it is not linear.
@@ -76,11 +76,11 @@ class Kind:
         """Compute in `jax.lax`, in a form that XLA partitions well. This is the meaning."""
         raise NotImplementedError
 
-    def on(self, platform: str, *xs: Any, **axes: Any) -> Parts:
+    def tuned(self, platform: str, *xs: Any, **axes: Any) -> Parts:
         """Compute on one device of a platform; most kinds compute few elements by `plain`."""
         return self.plain(*xs, **axes)
 
-    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+    def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         """Compute one device's part, where several devices share `x`; mesh axes have names here.
 
         XLA partitions the plain form of a kind that does not override this method.
@@ -92,7 +92,7 @@ class Kind:
         raise NotImplementedError
 
 
-def bind_reduction(kind: Kind, *xs: jax.Array, axes: Axes) -> Parts:
+def along_axes(kind: Kind, *xs: jax.Array, axes: Axes) -> Parts:
     """Compute a kind of reduction of `xs` along `axes`, which have size 1 in the results."""
     return tuple(
         REDUCE.bind(*xs, kind=kind, axes=tuple(sorted(axes)), devices=custom_partitioning_jaxpr())
@@ -126,15 +126,22 @@ def _lower(ctx: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> Any:
 
 def _form(ctx: Any, kind: Kind, axes: Axes) -> Callable[..., Parts]:
     """Return the form of a kind that a program gets, from the context of its lowering."""
+    # The program                                   its form   because
+    # an export, unknown sizes, nothing to reduce   plain      it has to run anywhere, or is short
+    # one device, or whole arrays in a shard_map    tuned      it may merge and cut axes
+    # several devices that XLA partitions           per_shard  XLA would move data to merge axes
+    # a shard_map over some axes only               plain      custom_partitioning has no mesh there
+    # several TPUs                                  plain      they have no custom_partitioning
+    # a kind without `per_shard`                    plain      XLA partitions it well
     x, platform = ctx.avals_in[0], platform_of(ctx)
     plain = functools.partial(kind.plain, axes=axes)
     is_small = 0 in x.shape or all(x.shape[a] == 1 for a in axes)
     if platform is None or not are_known(x.shape) or is_small:
         return plain
     if is_on_one_device(ctx):
-        return functools.partial(kind.on, platform, axes=axes)
+        return functools.partial(kind.tuned, platform, axes=axes)
     is_manual = isinstance(ctx.module_context.axis_context, mlir.SPMDAxisContext)
-    if is_manual or platform == "tpu" or type(kind).each is Kind.each:
+    if is_manual or platform == "tpu" or type(kind).per_shard is Kind.per_shard:
         return plain
     return functools.partial(_partitioned, kind, platform, axes=axes)
 
@@ -149,7 +156,7 @@ def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
 
     def partition(mesh: Any, arguments: Any, results: Any) -> Any:
         (argument,) = arguments
-        count, on_one = len(results), functools.partial(kind.on, platform, axes=axes)
+        count, on_one = len(results), functools.partial(kind.tuned, platform, axes=axes)
         if not isinstance(argument.sharding, NamedSharding):
             # Devices without a mesh: JAX replicates over them what it does not shard.
             devices = np.array(sorted(argument.sharding.device_set, key=lambda d: d.id))
@@ -167,8 +174,8 @@ def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
         into = NamedSharding(mesh, PartitionSpec(*names))
         left = [() if a in axes else ns for a, ns in enumerate(names)]
         out = NamedSharding(mesh, PartitionSpec(*left))
-        each = functools.partial(kind.each, axes=axes, layout=layout)
-        form = each if layout.over(axes) else on_one
+        per_shard = functools.partial(kind.per_shard, axes=axes, layout=layout)
+        form = per_shard if layout.over(axes) else on_one
         return mesh, without_mesh(form), (out,) * count, (into,)
 
     def rule(mesh: Any, values: Any, results: Any) -> str:
@@ -177,9 +184,9 @@ def _partitioned(kind: Kind, platform: str, x: jax.Array, axes: Axes) -> Parts:
         return f"{read} -> {', '.join([left] * len(results))}"
 
     whole.def_partition(partition=partition, sharding_rule=rule)
-    # What is lowered names this by the address of an object alone, by which JAX's compilation cache
-    # would take a later one at that address for it.
-    with set_xla_metadata(dml_reduce=_digest(plain, x, platform)):
+    # The lowered text holds an object's address. Two functions that had the same address, one after
+    # the other, would share an entry of JAX's compilation cache. The digest tells them apart.
+    with set_xla_metadata(dml_along_axes=_digest(plain, x, platform)):
         return whole(x)
 
 
@@ -192,12 +199,12 @@ def _digest(function: Callable[..., Any], x: jax.Array, platform: str) -> str:
 def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -> Any:
     is_real = all(np.issubdtype(t, np.inexact) for t in kind.types(primals[0].dtype))
     if all(type(dx) is ad.Zero for dx in tangents) or not is_real:
-        results = bind_reduction(kind, *primals, axes=axes)
+        results = along_axes(kind, *primals, axes=axes)
         return results, [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
     at = kind.linear
     if at is not None and [i for i, dx in enumerate(tangents) if type(dx) is not ad.Zero] == [at]:
         operands = [*primals[:at], tangents[at], *primals[at + 1 :]]
-        return bind_reduction(kind, *primals, axes=axes), bind_reduction(kind, *operands, axes=axes)
+        return along_axes(kind, *primals, axes=axes), along_axes(kind, *operands, axes=axes)
     tangents = tuple(map(ad.instantiate_zeros, tangents))
     rule = RULES.get(type(kind), _derivative_of_plain)
     return rule(primals, tangents, kind, axes)
@@ -205,7 +212,7 @@ def _jvp(primals: Any, tangents: Any, *, kind: Kind, axes: Axes, devices: Any) -
 
 def _derivative_of_plain(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> Any:
     _, slopes = jax.jvp(functools.partial(kind.plain, axes=axes), primals, tangents)
-    return bind_reduction(kind, *primals, axes=axes), slopes
+    return along_axes(kind, *primals, axes=axes), slopes
 
 
 def _transpose(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) -> list[Any]:
@@ -222,7 +229,7 @@ def _transpose(cotangents: Any, *xs: Any, kind: Kind, axes: Axes, devices: Any) 
 def _batch(xs: Any, dims: Any, *, kind: Kind, axes: Axes, devices: Any) -> tuple[Any, Any]:
     at = dims[0] if len(xs) == 1 else 0
     xs = xs if len(xs) == 1 else batched_first(xs, dims)
-    results = bind_reduction(kind, *xs, axes=[a + (a >= at) for a in axes])
+    results = along_axes(kind, *xs, axes=[a + (a >= at) for a in axes])
     return results, [at] * len(results)
 
 
@@ -231,7 +238,7 @@ def _plain(*xs: Any, kind: Kind, axes: Axes, devices: Any) -> Parts:
 
 
 REDUCE = register(
-    "dml_reduce",
+    "dml_along_axes",
     _plain,
     types=_types,
     jvp=_jvp,

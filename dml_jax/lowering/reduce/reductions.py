@@ -40,7 +40,7 @@ from dml_jax.lowering.dtypes import (
 )
 from dml_jax.lowering.platform_forms import in_memory
 from dml_jax.lowering.reduce import cpu, gpu, packed
-from dml_jax.lowering.reduce.primitive import Kind, Layout, bind_reduction
+from dml_jax.lowering.reduce.primitive import Kind, Layout, along_axes
 
 
 def _zero(dtype: np.dtype) -> Any:
@@ -70,7 +70,7 @@ class Sum(Kind):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         return (summed(x, axes),)
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
             return (cpu.fold(_SUM, x, axes),)
         if platform == "cuda":
@@ -78,8 +78,8 @@ class Sum(Kind):
             return (gpu.by_xla(own, lax.add, [_zero(wide_type(x.dtype))], x, axes),)
         return self.plain(x, axes)
 
-    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        return (lax.psum(self.on(layout.platform, x, axes)[0], layout.over(axes)),)
+    def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        return (lax.psum(self.tuned(layout.platform, x, axes)[0], layout.over(axes)),)
 
     def transposed(self, cotangent: jax.Array, x: Any, axes: Axes) -> jax.Array:
         shape, sharding = x.aval.shape, x.aval.sharding
@@ -105,7 +105,7 @@ class Repeat(Kind):
         return (lax.broadcast_in_dim(x, shape, range(x.ndim)),)
 
     def transposed(self, cotangent: jax.Array, x: Any, axes: Axes) -> jax.Array:
-        (total,) = bind_reduction(Sum(), wide(cotangent), axes=axes)
+        (total,) = along_axes(Sum(), wide(cotangent), axes=axes)
         return lax.convert_element_type(total, cotangent.dtype)
 
 
@@ -124,7 +124,7 @@ class Product(Kind):
                 x = lax.concatenate([first * second, rest], a)
         return x
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
             return (cpu.fold(_PRODUCT, x, axes),)
         if platform == "cuda":
@@ -150,12 +150,12 @@ class Norm(Kind):
         total = restored(lax.reduce_sum(lax.square(x / scale), axes), axes)
         return (scale * lax.sqrt(total),)
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform not in ("cpu", "cuda") or x.dtype.itemsize == 8:  # no wider type
             return self.plain(x, axes)
         return (self._root(self._squares(platform, x, axes), x),)
 
-    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+    def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         with jax.enable_x64(True):
             total = lax.psum(self._squares(layout.platform, x, axes), layout.over(axes))
         return (self._root(total, x),)
@@ -169,7 +169,7 @@ class Norm(Kind):
         with jax.enable_x64(True):
             if platform == "cpu" and x.size > LITTLE:
                 return cpu.fold(replace(_SUM, start=squared), x, axes)
-            return Sum().on(platform, squared(x), axes)[0]
+            return Sum().tuned(platform, squared(x), axes)[0]
 
     def _root(self, total: jax.Array, x: jax.Array) -> jax.Array:
         with jax.enable_x64(True):
@@ -193,7 +193,7 @@ class Extreme(Kind):
         own = lax.reduce_max if self.largest else lax.reduce_min
         return (restored(_nan_by_integers(lambda x: own(x, axes), x, self.largest), axes),)
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
             return (cpu.fold(_EXTREMES[self.largest], x, axes),)
         if platform == "cuda":
@@ -209,8 +209,8 @@ class Extreme(Kind):
             return gpu.by_xla(own, op, [lowest(wide_type(x.dtype), self.largest)], x, axes)
         return restored(gpu.by_bits(own, is_ordered=True)(x, axes), axes)
 
-    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        (y,) = self.on(layout.platform, x, axes)
+    def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        (y,) = self.tuned(layout.platform, x, axes)
         return (extreme_across(y, layout.over(axes), self.largest),)
 
 
@@ -295,7 +295,7 @@ class Arg(Kind):
         own, none = (lax.reduce_max, 0) if self.last else (lax.reduce_min, 2**32 - 1)
         return restored(own(where(is_it, index, none), axes), axes)
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform not in ("cpu", "cuda"):
             return self.plain(x, axes)
         shape = reduced_shape(x.shape, axes)
@@ -314,7 +314,7 @@ class Arg(Kind):
             (index,) = self.plain(x, axes)
         return (index.reshape(shape),)
 
-    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+    def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         places = [lax.axis_index(names) if names else 0 for names in layout.names]
         starts = [place * n for place, n in zip(places, x.shape, strict=True)]
         names = layout.over(axes)
@@ -337,7 +337,7 @@ class Arg(Kind):
         kind = Extreme(self.last)
 
         def extreme(integers: jax.Array, axes: Axes) -> jax.Array:
-            return kind.on(platform, integers, axes)[0]
+            return kind.tuned(platform, integers, axes)[0]
 
         def agreed(integers: jax.Array, axes: Axes) -> jax.Array:
             best = extreme(integers, axes)
@@ -382,16 +382,16 @@ class LogSumExp(Kind):
         total = restored(lax.reduce_sum(lax.exp(x - finite(top)), axes), axes)
         return (_logarithm(top, total),)
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu" and x.size > LITTLE:
             return (cpu.fold(_LOGARITHM, x, axes),)
         if platform == "cuda":
-            top, total = ExpSum().on(platform, x, axes)
+            top, total = ExpSum().tuned(platform, x, axes)
             return (lax.log(total) + top,)
         return self.plain(x, axes)
 
-    def each(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
-        (part,), names = self.on(layout.platform, x, axes), layout.over(axes)
+    def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
+        (part,), names = self.tuned(layout.platform, x, axes), layout.over(axes)
         top = extreme_across(part, names, True)
         return (_logarithm(top, lax.psum(lax.exp(part - finite(top)), names)),)
 
@@ -425,14 +425,14 @@ class ExpSum(Kind):
         return (wide_type(dtype),) * 2
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        (top,) = bind_reduction(Extreme(True), x, axes=axes)
+        (top,) = along_axes(Extreme(True), x, axes=axes)
         top = wide(top)
-        return top, bind_reduction(Sum(), lax.exp(wide(x) - finite(top)), axes=axes)[0]
+        return top, along_axes(Sum(), lax.exp(wide(x) - finite(top)), axes=axes)[0]
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu":
-            (top,) = map(wide, in_memory(Extreme(True).on(platform, x, axes)))
-            return top, *Sum().on(platform, lax.exp(wide(x) - finite(top)), axes)
+            (top,) = map(wide, in_memory(Extreme(True).tuned(platform, x, axes)))
+            return top, *Sum().tuned(platform, lax.exp(wide(x) - finite(top)), axes)
         if platform != "cuda":
             return self.plain(x, axes)
         ones = lax.full_like(x, 1, wide_type(x.dtype))
@@ -464,11 +464,11 @@ class Counted(Kind):
         return (wide_type(dtype),) * 2
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
-        (value,) = bind_reduction(Extreme(self.largest), x, axes=axes)
+        (value,) = along_axes(Extreme(self.largest), x, axes=axes)
         equal = lax.convert_element_type(x == value, wide_type(x.dtype))
-        return wide(value), bind_reduction(Sum(), equal, axes=axes)[0]
+        return wide(value), along_axes(Sum(), equal, axes=axes)[0]
 
-    def on(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
+    def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform != "cuda":
             return self.plain(x, axes)
         ones = lax.full_like(x, 1, wide_type(x.dtype))

@@ -350,8 +350,8 @@ def tile(w: Writer, op: Any, x: Value) -> Value:
 
 @exports("DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH", "SPACE_TO_DEPTH1")
 def blocks(w: Writer, op: Any, x: Value) -> Value:
-    op_type, order = op_type_of(op), getattr(op, "order", None)
-    mode = "CRD" if order is not None and order.name == "COLUMN_ROW_DEPTH" else "DCR"
+    op_type = op_type_of(op)
+    mode = "CRD" if op.order.name == "COLUMN_ROW_DEPTH" else "DCR"
     only(x.rank == 4 and x.dtype == np.float32)
     if op_type == "SpaceToDepth":  # which has this order alone
         only(mode == "DCR")
