@@ -114,8 +114,8 @@ def attend(parts: Parts, scale: float, mask: Mask, dtype: Any) -> jax.Array:
         return _attend(q, k, v, scale, mask)
 
     def fused(*arrays: jax.Array) -> jax.Array:
-        missing = missing_cudnn(arrays[0].shape[3], arrays[2].shape[3])
-        return plain(*arrays) if missing else _by_cudnn(scale, dtype, *arrays)
+        is_missing = missing_cudnn(arrays[0].shape[3]) != ""
+        return plain(*arrays) if is_missing else _by_cudnn(scale, dtype, *arrays)
 
     def gradients(*arrays: jax.Array) -> Sequence[jax.Array]:
         return jax.vjp(fused, *arrays[:-1])[1](arrays[-1])
@@ -213,27 +213,29 @@ def cudnn_refusal(parts: Parts, dtype: Any) -> str:
     """Return why cuDNN's attention takes no arrays of these sizes and type; "" if it may."""
     if dtype not in (np.float16, jnp.bfloat16):
         return f"its elements have 16 bits, and {dtype} has others"
-    sizes = sorted({x.shape[3] for x in parts})
-    if any(size % HEAD_MULTIPLE for size in sizes):
-        return f"the elements of a head are a multiple of {HEAD_MULTIPLE}, and {sizes} are not"
+    size, value_size = parts[0].shape[3], parts[2].shape[3]
+    if size != value_size:
+        return f"keys and values have heads of equal sizes, not {size} and {value_size}"
+    if size % HEAD_MULTIPLE:
+        return f"the elements of a head are a multiple of {HEAD_MULTIPLE}, and {size} is none"
     return ""
 
 
 @functools.cache
-def missing_cudnn(key_size: int = HEAD_MULTIPLE, value_size: int = HEAD_MULTIPLE) -> str:
-    """Return why the GPU's cuDNN has no attention of such heads; "" if it has.
+def missing_cudnn(head_size: int = HEAD_MULTIPLE) -> str:
+    """Return why the GPU's cuDNN has no attention of heads of a size; "" if it has.
 
     JAX has no public question for the library, its version and its largest heads. So a process
     compiles one small attention of such heads, and keeps the answer.
     """
-    q = jax.ShapeDtypeStruct((1, 8, 1, key_size), np.float16)
-    k, v = (jax.ShapeDtypeStruct((1, 1, 8, n), np.float16) for n in (key_size, value_size))
+    x = jax.ShapeDtypeStruct((1, 8, 1, head_size), np.float16)
+    keys = jax.ShapeDtypeStruct((1, 1, 8, head_size), np.float16)
 
     def trial() -> str:
         try:
             with jax.default_device(jax.devices("gpu")[0]):
-                fused = functools.partial(_by_cudnn, 1.0, q.dtype)
-                jax.jit(fused).lower(q, k, v).compile()
+                fused = functools.partial(_by_cudnn, 1.0, x.dtype)
+                jax.jit(fused).lower(x, keys, keys).compile()
         except RuntimeError as error:  # JAX's, where there is no GPU, or no library that has it
             return str(error).partition("\n")[0]
         return ""
