@@ -12,7 +12,7 @@ from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, raise_if
 from dml_jax.onnx.array_checks import fitted, type_of
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.nodes.number_limits import WORST, Limit, faults_of, kind_of, poisoned
+from dml_jax.onnx.nodes.number_limits import WORST, Limit, faults_of, kind_of, without_answer
 from dml_jax.onnx.nodes.values import outer
 from dml_jax.operator.call import Bindable, BindPoint
 
@@ -149,7 +149,7 @@ class Signature:
         outputs = {name: results[name] for name in self.results}  # jax.jit sorts the names
         if looked and any(isinstance(x, Tracer) for x in outputs.values()):
             counts = (count for _, count in self.counted.values())
-            return poisoned(outputs, looked, [*(name for name, _ in self.limits), *counts])
+            return without_answer(outputs, looked, [*(name for name, _ in self.limits), *counts])
         raise_if(faults_of(looked))
         return outputs
 

@@ -15,9 +15,9 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.files.types import Type, expect_no_more
 from dml_jax.onnx.nodes.node import Node
-from dml_jax.onnx.nodes.op_types import listed
+from dml_jax.onnx.nodes.op_types import as_list
 from dml_jax.onnx.nodes.tensor import Padded
-from dml_jax.onnx.sizes.integer_ranges import checked
+from dml_jax.onnx.sizes.integer_ranges import output_bounds
 
 
 def curing_types(node: Node) -> list[Type | None] | None:
@@ -30,13 +30,13 @@ def curing_types(node: Node) -> list[Type | None] | None:
     try:
         kinds, _ = fallback_types(node)
         for index, kind in enumerate(kinds):
-            _ = kind and checked(node, index, kind)
+            _ = kind and output_bounds(node, index, kind)
     except DmlError:
         return None
     return kinds
 
 
-def computed(node: Node, arrays: Sequence[Any]) -> list[Any]:
+def results_of(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the results of a fallback, which broadcasts arrays of different ranks.
 
     A result whose size depends on data is `Padded`.
@@ -44,7 +44,7 @@ def computed(node: Node, arrays: Sequence[Any]) -> list[Any]:
     if node.fallback is None:
         raise node.refusal("op type", "have a fallback", node.op_type)
     with jax.numpy_rank_promotion("allow"):
-        return [*listed(node.fallback(node, *arrays))]
+        return [*as_list(node.fallback(node, *arrays))]
 
 
 def known_results(node: Node) -> list[np.ndarray]:
@@ -56,7 +56,7 @@ def known_results(node: Node) -> list[np.ndarray]:
     kinds, _ = fallback_types(node)
     given = [t and t.array.astype(t.type.array_dtype) for t in node.inputs]
     found = []
-    for made, kind in zip(jax.jit(partial(computed, node))(given), kinds, strict=False):
+    for made, kind in zip(jax.jit(partial(results_of, node))(given), kinds, strict=False):
         array = np.asarray(_value(made))
         if isinstance(made, Padded):
             array = array.take(range(int(made.count)), made.axis)
@@ -70,7 +70,7 @@ def _value(result: Any) -> Any:
 
 def in_order(node: Node, arrays: Sequence[Any]) -> list[Any]:
     """Return the arrays that a node's outputs are, then the counts of its padded outputs."""
-    pairs = zip(computed(node, arrays), node.proto.output, strict=False)
+    pairs = zip(results_of(node, arrays), node.proto.output, strict=False)
     asked = [result for result, name in pairs if name]
     return [*map(_value, asked), *(r.count for r in asked if isinstance(r, Padded))]
 
@@ -84,7 +84,7 @@ def fallback_types(node: Node) -> tuple[list[Type | None], list[int | None]]:
     """
     given = [t and jax.ShapeDtypeStruct(t.shape, t.type.array_dtype) for t in node.inputs]
     try:
-        results = jax.eval_shape(partial(computed, node), given)
+        results = jax.eval_shape(partial(results_of, node), given)
     except DmlError:
         raise
     except (TypeError, ValueError, IndexError) as error:

@@ -51,14 +51,14 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     of_bytes = functools.partial(integer_product, dtype=np.float32)
 
     def of_inputs(x: jax.Array) -> jax.Array:
-        steps, scale, zero = _quantized(x.reshape(-1, x.shape[-1]), (0, 1))
+        steps, scale, zero = _round_to_bytes(x.reshape(-1, x.shape[-1]), (0, 1))
         left = steps.astype(np.uint8), zero.astype(np.uint8).reshape(1)
         weights = zip(w, w_zero.reshape(len(w), -1), w_scale, strict=True)
         parts = [of_bytes(*left, *right) * (scale * own) for *right, own in weights]
         return jnp.stack([part.reshape(*x.shape[:2], -1) for part in parts], 1)
 
     def of_states(h: jax.Array) -> jax.Array:
-        steps, scale, zero = _quantized(h, (1, 2))
+        steps, scale, zero = _round_to_bytes(h, (1, 2))
         if r.shape[1] > EXACT_PRODUCTS:
             left = steps.astype(np.uint8), zero.astype(np.uint8).reshape(-1, 1)
             total = jax.vmap(of_bytes)(*left, r, r_zero.reshape(len(r), -1))
@@ -78,7 +78,7 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     return _run(node, cell, x, lambda _: parts, bias, lengths, [h, c], r.shape[1])
 
 
-def _quantized(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _round_to_bytes(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return `x` as DynamicQuantizeLinear rounds what lies along `axes`, all in FLOAT32.
 
     These are the integers from 0 to 255, then the scale and the zero point, which have one element

@@ -25,7 +25,7 @@ def _cubic_weights(part: jax.Array) -> list[jax.Array]:
     return [far[0], near[0], near[1], far[1]]
 
 
-def _reflected(place: jax.Array, low: float, high: float) -> jax.Array:
+def _reflect(place: jax.Array, low: float, high: float) -> jax.Array:
     """Return places reflected into [low, high]."""
     span = high - low
     if span <= 0:
@@ -55,7 +55,7 @@ def _read(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
     return jnp.where(is_inside[:, None], found, 0)
 
 
-def _sampled(
+def _sample(
     x: jax.Array, places: Sequence[jax.Array], mode: str, padding: str, ends: Sequence[Any]
 ) -> jax.Array:
     """Return [batch, channel, ...] sampled at places, a list of each dimension's, [batch, ...]."""
@@ -64,12 +64,12 @@ def _sampled(
         if padding == "border" and mode != "cubic":
             place = jnp.clip(place, 0, size - 1)
         elif padding == "reflection" and mode != "cubic":
-            place = jnp.clip(_reflected(place, low, high), 0, size - 1)
+            place = jnp.clip(_reflect(place, low, high), 0, size - 1)
         at, weights = _taps(mode, place)
         if padding == "border":
             at = [jnp.clip(a, 0, size - 1) for a in at]
         elif padding == "reflection":
-            at = [jnp.clip(_reflected(a, low, high), 0, size - 1) for a in at]
+            at = [jnp.clip(_reflect(a, low, high), 0, size - 1) for a in at]
         lines.append(list(zip(at, weights, strict=True)))
     total = None
     for taps in itertools.product(*lines):
@@ -89,11 +89,11 @@ def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
         own = grid[..., len(sizes) - 1 - k].astype(x.dtype)  # the last dimension comes first
         places.append((own + 1) / 2 * (size - 1) if is_aligned else ((own + 1) * size - 1) / 2)
         ends.append((0, size - 1) if is_aligned else (-0.5, size - 0.5))
-    return _sampled(x, places, mode, node.attribute("padding_mode"), ends).astype(x.dtype)
+    return _sample(x, places, mode, node.attribute("padding_mode"), ends).astype(x.dtype)
 
 
 @fallback("DeformConv")
-def _deformed(
+def _deform_conv(
     node: Node,
     x: jax.Array,
     weights: jax.Array,
@@ -114,7 +114,7 @@ def _deformed(
         step = np.indices(kernel)[d].reshape(taps, *[1] * spatial) * dilations[d]
         places.append(moves[:, :, d] + jnp.asarray(start + step, x.dtype)[None])
     parts = x.reshape(batch * sets, channels // sets, *x.shape[2:])
-    found = _sampled(parts, places, "linear", "zeros", [(0, 0)] * spatial)
+    found = _sample(parts, places, "linear", "zeros", [(0, 0)] * spatial)
     if mask is not None:
         found = found * mask.reshape(batch * sets, 1, taps, *out)
     rows = found.reshape(batch, groups, channels // groups, taps, -1)

@@ -18,7 +18,7 @@ def _places(indices: jax.Array, axis: int, shape: tuple[int, ...]) -> tuple[jax.
     return tuple(found)
 
 
-def _scattered(node: Node, x: jax.Array, places: Any, updates: jax.Array) -> jax.Array:
+def _scatter(node: Node, x: jax.Array, places: Any, updates: jax.Array) -> jax.Array:
     """Return `x` with updates at places, as the reduction says."""
     at, reduction = x.at[places], node.attribute("reduction", "none")
     functions = {"none": at.set, "add": at.add, "mul": at.mul, "max": at.max, "min": at.min}
@@ -30,12 +30,12 @@ def _scatter_elements(
     node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
     check_places(node)
-    return _scattered(node, x, _places(indices, node.axis(), x.shape), updates)
+    return _scatter(node, x, _places(indices, node.axis(), x.shape), updates)
 
 
 @fallback("ScatterND")
 def _scatter_nd(node: Node, x: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-    return _scattered(node, x, tuple(jnp.moveaxis(indices, -1, 0)), updates)
+    return _scatter(node, x, tuple(jnp.moveaxis(indices, -1, 0)), updates)
 
 
 @fallback("TensorScatter")

@@ -147,13 +147,13 @@ def _scores(node: Node, trees: Trees, x: jax.Array, aggregate: str) -> jax.Array
     return trees.scores(x, aggregate)
 
 
-def _transformed(node: Node, scores: jax.Array, name: str) -> jax.Array:
+def _post_transform(node: Node, scores: jax.Array, name: str) -> jax.Array:
     """Return scores behind the `post_transform` called `name`; they may be FLOAT64."""
     if name == "NONE":
         return scores
     builder = GraphBuilder(beyond=True)
     x = builder.input_tensor("scores", TensorDesc.of(scores))
-    return builder.build(tabular.transformed(node, x, name)).compute(scores)[0]
+    return builder.build(tabular.post_transform(node, x, name)).compute(scores)[0]
 
 
 @fallback("TreeEnsembleRegressor", domain=DOMAIN)
@@ -163,7 +163,7 @@ def _regressor(node: Node, x: jax.Array) -> jax.Array:
     scores = _scores(node, trees, x, node.attribute("aggregate_function"))
     added = _numbers(node, "base_values")
     scores = scores + jnp.asarray(added.astype(x.dtype))[None] if added.size else scores
-    return _transformed(node, scores, node.attribute("post_transform")).astype(np.float32)
+    return _post_transform(node, scores, node.attribute("post_transform")).astype(np.float32)
 
 
 @fallback("TreeEnsembleClassifier", domain=DOMAIN)
@@ -188,10 +188,10 @@ def _classifier(node: Node, x: jax.Array) -> Sequence[Any]:
         best = (one > (0.5 if is_positive else 0)).astype(np.int32)
         other = 1 - one if is_positive and name != "LOGISTIC" else -one
         scores = jnp.stack([other, one], 1)
-        scores = _transformed(node, scores, name) if name == "LOGISTIC" else scores
+        scores = _post_transform(node, scores, name) if name == "LOGISTIC" else scores
     else:
         scores = scores + jnp.asarray(added)[None] if added.size else scores
-        best, scores = scores.argmax(1), _transformed(node, scores, name)
+        best, scores = scores.argmax(1), _post_transform(node, scores, name)
     if not labels:
         return [None, scores.astype(np.float32)]
     kind = node.types[0].array_dtype if node.types[0] else np.dtype(np.int64)
@@ -212,23 +212,23 @@ def _ensemble(node: Node, x: jax.Array) -> jax.Array:
     weights[inner + np.arange(len(leaves)), node.attribute("leaf_targetids")] = leaves
     missing = np.array(node.attribute("nodes_missing_value_tracks_true") or [0] * inner, bool)
 
-    def padded(array: Any, fill: Any = 0) -> np.ndarray:
+    def with_zeros(array: Any, fill: Any = 0) -> np.ndarray:
         array = np.asarray(array)
         rest = np.full((len(leaves), *array.shape[1:]), fill, array.dtype)
         return np.concatenate([array, rest])
 
     trees = Trees(
-        feature=padded(node.attribute("nodes_featureids")),
-        value=padded(splits),
-        mode=padded(modes.astype(np.int32)),
+        feature=with_zeros(node.attribute("nodes_featureids")),
+        value=with_zeros(splits),
+        mode=with_zeros(modes.astype(np.int32)),
         children=children,
-        nan_is_true=padded(missing),
-        sets=padded(_sets(node, modes), np.nan),
+        nan_is_true=with_zeros(missing),
+        sets=with_zeros(_sets(node, modes), np.nan),
         roots=np.array(node.attribute("tree_roots")),
         weights=weights,
     )
     scores = _scores(node, trees, x, _AGGREGATES[node.attribute("aggregate_function")])
-    return _transformed(node, scores, _TRANSFORMS[node.attribute("post_transform")])
+    return _post_transform(node, scores, _TRANSFORMS[node.attribute("post_transform")])
 
 
 def _sets(node: Node, modes: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ class Early(NamedTuple):
     op_type: str = ""
 
 
-def renewed(
+def in_later_version(
     proto: onnx.NodeProto, inputs: Sequence[Any], early: Early, constant: Constant
 ) -> tuple[onnx.NodeProto, Sequence[Any]]:
     """Return a node and its inputs in a version that is inferred.

@@ -105,7 +105,7 @@ def faults_of(looked: Sequence[tuple[Any, Sequence[Limit]]]) -> list[Fault]:
     return faults
 
 
-def poisoned(results: Mapping[str, Any], looked: Any, kept: Sequence[str]) -> dict[str, Any]:
+def without_answer(results: Mapping[str, Any], looked: Any, kept: Sequence[str]) -> dict[str, Any]:
     """Return results that hold no answer where `faults_of` would have faults; `kept` stay.
 
     A float is NaN then, an integer the least one of its type, or the largest one if it has no sign.
@@ -115,9 +115,9 @@ def poisoned(results: Mapping[str, Any], looked: Any, kept: Sequence[str]) -> di
         ends, number = np.array([limit[3:] for limit in limits]).T, worst(array, limits)
         is_beyond |= ((number < ends[0]) | (number > ends[1])).any()
 
-    def guarded(x: Any) -> Any:
+    def guard(x: Any) -> Any:
         is_integer = jnp.issubdtype(x.dtype, jnp.integer)
         value = jnp.iinfo(x.dtype).min or jnp.iinfo(x.dtype).max if is_integer else math.nan
         return jnp.where(is_beyond, np.array(value, x.dtype), x)
 
-    return {n: x if n in kept or x.dtype == bool else guarded(x) for n, x in results.items()}
+    return {n: x if n in kept or x.dtype == bool else guard(x) for n, x in results.items()}

@@ -143,7 +143,7 @@ inlines = partial(_register, lambda record: record.inlined)
 fallback = partial(_register, lambda record: record.fallbacks)
 
 
-def listed(results: Any) -> Sequence[Any]:
+def as_list(results: Any) -> Sequence[Any]:
     """Return what a translator or a fallback returns as a sequence of outputs."""
     if isinstance(results, Padded):
         return [results]

@@ -193,7 +193,7 @@ def output_types(
     if schema.since_version < record.versions.inferred_since:
         schema = defs.get_schema(proto.op_type, record.versions.inferred_since, schema.domain)
 
-    def inferred(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
+    def infer(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
         known = {}
         for name, tensor in tensors.items():
             try:
@@ -209,10 +209,10 @@ def output_types(
             rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error}")
             raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
 
-    found = inferred(data)
+    found = infer(data)
     made = [Type.of(kind) for kind in found.values()]
     if weights and not all(kind and kind.shape is not None for kind in made):
-        found = inferred({**data, **weights})  # their elements stay as they are from here on
+        found = infer({**data, **weights})  # their elements stay as they are from here on
     return [_tensor_type(name, found.get(name)) for name in proto.output]
 
 

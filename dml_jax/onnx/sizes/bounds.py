@@ -210,4 +210,4 @@ def _key(term: Term) -> Any:
 
 
 def _largest(numbers: Sequence[Tensor]) -> Expression:
-    return functools.reduce(dml.max, [reshapes.reshaped(n.expression, (1,)) for n in numbers])
+    return functools.reduce(dml.max, [reshapes.reshape(n.expression, (1,)) for n in numbers])

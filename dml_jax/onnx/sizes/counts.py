@@ -11,7 +11,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes.node import Node
-from dml_jax.onnx.nodes.reshapes import on_axis, reshaped
+from dml_jax.onnx.nodes.reshapes import on_axis, reshape
 from dml_jax.onnx.nodes.tensor import Count, Tensor
 from dml_jax.onnx.sizes.symbolic_sizes import number, same_terms, terms_of
 
@@ -29,7 +29,7 @@ def same_count(one: Count, other: Count) -> bool:
     return one.axis == other.axis and same_number(one, other)
 
 
-def scaled(count: Tensor, factor: int, more: int, divisor: int) -> Tensor:
+def linear_count(count: Tensor, factor: int, more: int, divisor: int) -> Tensor:
     """Return the number (count * factor + more) / divisor, rounded down, and at least 0."""
     if (factor, more, divisor) == (1, 0, 1):
         return count
@@ -55,7 +55,7 @@ def mask(tensor: Tensor) -> Expression:
     assert count is not None
     end, rank = count.number.expression, len(tensor.shape)
     places = builder.constant(np.arange(tensor.shape[count.axis]).astype(end.dtype))
-    return on_axis(dml.less_than(places, reshaped(end, (1,))), count.axis, rank)
+    return on_axis(dml.less_than(places, reshape(end, (1,))), count.axis, rank)
 
 
 def padded_with(tensor: Tensor, fill: Fill) -> Tensor:
@@ -74,7 +74,7 @@ def from_the_start(node: Node, axis: int) -> Expression:
     if known is not None and bool((known >= 0).all()):
         return index
     end = dml.cast(count.number.expression, index.desc.data_type)
-    back = index + reshaped(end, (1,) * len(index.sizes))
+    back = index + reshape(end, (1,) * len(index.sizes))
     return dml.if_(dml.less_than(index, 0), back, index)
 
 

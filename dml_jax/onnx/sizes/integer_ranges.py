@@ -40,7 +40,7 @@ def _of(corners: Iterable[int]) -> Bounds:
     return min(found), max(found)
 
 
-def folded(pair: Callable[[Bounds, Bounds], Bounds]) -> Range:
+def fold_pairs(pair: Callable[[Bounds, Bounds], Bounds]) -> Range:
     """Return the rule of an op type that joins its inputs one after the other by `pair`."""
 
     def of_all(node: Node, index: int) -> Bounds:
@@ -54,14 +54,14 @@ def _power(a: Bounds, b: Bounds) -> Bounds:
     return -most, most
 
 
-added = folded(lambda a, b: (a[0] + b[0], a[1] + b[1]))
-_difference = folded(lambda a, b: (a[0] - b[1], a[1] - b[0]))
-multiplied, power = folded(lambda a, b: _of(x * y for x in a for y in b)), folded(_power)
+added = fold_pairs(lambda a, b: (a[0] + b[0], a[1] + b[1]))
+_any_difference = fold_pairs(lambda a, b: (a[0] - b[1], a[1] - b[0]))
+multiplied, power = fold_pairs(lambda a, b: _of(x * y for x in a for y in b)), fold_pairs(_power)
 
 
-def subtracted(node: Node, index: int) -> Bounds | None:
+def difference(node: Node, index: int) -> Bounds | None:
     """Return the bounds of differences: a tensor less itself is 0, which ONNX's losses read."""
-    return (0, 0) if node.inputs[0] is node.inputs[1] else _difference(node, index)
+    return (0, 0) if node.inputs[0] is node.inputs[1] else _any_difference(node, index)
 
 
 def _given(node: Node) -> list[Tensor]:
@@ -83,7 +83,7 @@ def first(node: Node, index: int) -> Bounds | None:
     return _union([node.tensor(0)])
 
 
-def ranked(node: Node, index: int) -> Bounds | None:
+def top_k(node: Node, index: int) -> Bounds | None:
     """Return the bounds of elements of the first input, and of the places that are output 1."""
     if index == 1 and node.op_type == "TopK":
         return along(node, index)
@@ -112,7 +112,7 @@ def product(node: Node, index: int) -> Bounds:
     return (-_many(node), _many(node)) if most <= 1 else (-(2**64), 2**64)
 
 
-def negated(node: Node, index: int) -> Bounds:
+def negative(node: Node, index: int) -> Bounds:
     """Return the bounds of the negative of the first input."""
     low, high = bounds_of(node.tensor(0))
     return -high, -low
@@ -124,14 +124,14 @@ def magnitude(node: Node, index: int) -> Bounds:
     return 0, max(-low, high)
 
 
-def contracted(node: Node, index: int) -> Bounds:
+def sum_of_products(node: Node, index: int) -> Bounds:
     """Return the bounds of sums of products of the inputs, of as many terms as the first has."""
     most = math.prod(max(map(abs, bounds_of(t))) for t in _given(node)[:2]) * _many(node)
     most += sum(max(map(abs, bounds_of(t))) for t in _given(node)[2:])
     return -most, most
 
 
-def checked(node: Node, index: int, kind: Type) -> Bounds | None:
+def output_bounds(node: Node, index: int, kind: Type) -> Bounds | None:
     """Return the bounds of an output of 64-bit integers; None where they are not known.
 
     Raises `DmlError` where it is computed in 32 bits, and may not fit.

@@ -18,7 +18,7 @@ from dml_jax.onnx.nodes import reshapes
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.tensor import Count, Tensor
 from dml_jax.onnx.sizes.bounds import UnknownSize
-from dml_jax.onnx.sizes.counts import scaled
+from dml_jax.onnx.sizes.counts import linear_count
 from dml_jax.onnx.sizes.symbolic_sizes import Term, number, terms_of
 
 
@@ -41,7 +41,7 @@ class LargestSizes:
 
 def _size_of(x: Expression) -> Expression:
     """Return a number of one element as a size: of INT64, or of INT32 without x64; at least 0."""
-    return dml.max(reshapes.as_type(reshapes.reshaped(x, (1,)), index_type()), 0)
+    return dml.max(reshapes.as_type(reshapes.reshape(x, (1,)), index_type()), 0)
 
 
 def constant_rule(node: Node) -> LargestSizes | None:
@@ -128,7 +128,7 @@ def reshape_rule(node: Node) -> LargestSizes | None:
         if not rest or behind % rest:
             continue
         factor = behind // rest
-        scaled_number = scaled(count.number, factor, 0, 1)
+        scaled_number = linear_count(count.number, factor, 0, 1)
         is_kept = size == 0 and is_zero_kept and axis == count.axis and factor == 1
         is_same = size is None and node.policy.is_size(terms[axis], scaled_number)
         if is_kept or is_same or size == -1:

@@ -16,7 +16,7 @@ from dml_jax.onnx.files.types import Type, dimension_in
 from dml_jax.onnx.nodes.node import Node, refused
 from dml_jax.onnx.nodes.op_types import Place
 from dml_jax.onnx.nodes.tensor import Count, Tensor
-from dml_jax.onnx.sizes.counts import Fill, last, least, padded_with, same_number, scaled
+from dml_jax.onnx.sizes.counts import Fill, last, least, linear_count, padded_with, same_number
 from dml_jax.onnx.sizes.symbolic_sizes import Term, same_terms, terms_of
 
 
@@ -73,7 +73,7 @@ def output_count(node: Node) -> Count | None:
     if output.axis is None:
         return None
     count = (output.place or first).count
-    return replace(count, axis=output.axis, number=scaled(count.number, *output.change))
+    return replace(count, axis=output.axis, number=linear_count(count.number, *output.change))
 
 
 def refusal(op_type: str, tensor: Tensor, count: Count) -> DmlError:

@@ -104,7 +104,7 @@ def cast(node: Node) -> Terms | None:
     return same(node) if is_exact else None
 
 
-def joined(node: Node) -> Terms | None:
+def concat(node: Node) -> Terms | None:
     """Return the elements of all inputs, which have one dimension."""
     parts = [terms_of(t) for t in node.inputs if t is not None and len(t.shape) == 1]
     if len(parts) < len(node.inputs):
@@ -112,7 +112,7 @@ def joined(node: Node) -> Terms | None:
     return None if None in parts else [term for part in parts for term in part or ()]
 
 
-def sized(node: Node) -> Terms | None:
+def shape(node: Node) -> Terms | None:
     """Return the sizes of the first input, of which its count may be one."""
     padding, terms = node.tensor(0).count, [number(n) for n in node.shape()]
     if padding is not None:
@@ -123,7 +123,7 @@ def sized(node: Node) -> Terms | None:
     return terms[node.attribute("start", 0) : node.attribute("end")]
 
 
-def picked(node: Node) -> Terms | None:
+def gather(node: Node) -> Terms | None:
     """Return elements of a list at places that are known."""
     terms, places = terms_of(node.tensor(0)), node.known(1)
     if terms is None or places is None or node.rank() != 1:
@@ -131,7 +131,7 @@ def picked(node: Node) -> Terms | None:
     return [terms[int(place)] for place in places.reshape(-1)]
 
 
-def part(node: Node) -> Terms | None:
+def slice_between(node: Node) -> Terms | None:
     """Return elements of a list between places that are known."""
     terms = same(node)
     given = [node.known(k) if node.has(k) else None for k in (1, 2, 4)]
@@ -151,13 +151,13 @@ def constant(node: Node) -> Terms | None:
     return [number(int(value.reshape(-1)[0]))] * min(int(length.reshape(-1)[0]), _MOST + 1)
 
 
-def compared(node: Node) -> Terms | None:
+def equal(node: Node) -> Terms | None:
     """Return 1 where two integers are equal, 0 where they never are; None where data decides."""
-    found = [_is_equal(*pair) for pair in _paired(node, (0, 1)) or ()]
+    found = [_is_equal(*pair) for pair in _pairs(node, (0, 1)) or ()]
     return None if None in found or not found else [number(int(bool(x))) for x in found]
 
 
-def _paired(node: Node, indices: tuple[int, int], size: int = 1) -> list[tuple[Term, Term]] | None:
+def _pairs(node: Node, indices: tuple[int, int], size: int = 1) -> list[tuple[Term, Term]] | None:
     """Return the pairs of elements of two lists or numbers; None where there are none."""
     one, other = (terms_of(node.tensor(k)) for k in indices)
     if not one or not other or max(len(t.shape) for t in node.inputs if t) > 1:
@@ -178,19 +178,19 @@ def _is_equal(one: Term, other: Term) -> bool | None:
 def chosen(node: Node) -> Terms | None:
     """Return elements of the second or third input, as a condition that is known says."""
     condition = node.known(0)
-    pairs = None if condition is None else _paired(node, (1, 2), condition.size)
+    pairs = None if condition is None else _pairs(node, (1, 2), condition.size)
     if condition is None or pairs is None:
         return None
     flags = np.broadcast_to(condition.reshape(-1), (len(pairs),))
     return [a if flag else b for flag, (a, b) in zip(flags, pairs, strict=True)]
 
 
-def negated(node: Node) -> Terms | None:
+def negative(node: Node) -> Terms | None:
     """Return the negative of the first input."""
     return _each(same(node), lambda term: term.times(-1))
 
 
-def scaled(node: Node) -> Terms | None:
+def product(node: Node) -> Terms | None:
     """Return the product of the first two inputs, of which one is known."""
     for number, other in ((0, 1), (1, 0)):
         factor = node.known(number)
@@ -200,11 +200,11 @@ def scaled(node: Node) -> Terms | None:
     return None
 
 
-def summed(sign: int) -> Rule:
+def sums(sign: int) -> Rule:
     """Return the rule of the sum of two inputs, or of their difference where `sign` is -1."""
 
     def of_both(node: Node) -> Terms | None:
-        pairs = _paired(node, (0, 1))
+        pairs = _pairs(node, (0, 1))
         return None if pairs is None else [a.plus(b, sign) for a, b in pairs]
 
     return of_both

@@ -18,12 +18,12 @@ from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known
 from dml_jax.onnx.files.types import COUNT, Type, fitting
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results
 from dml_jax.onnx.nodes.node import Node
-from dml_jax.onnx.nodes.op_types import listed
-from dml_jax.onnx.nodes.reshapes import reshaped
+from dml_jax.onnx.nodes.op_types import as_list
+from dml_jax.onnx.nodes.reshapes import reshape
 from dml_jax.onnx.nodes.tensor import Count, Padded, Tensor
 from dml_jax.onnx.nodes.values import computed
 from dml_jax.onnx.sizes import padding_rules
-from dml_jax.onnx.sizes.integer_ranges import checked
+from dml_jax.onnx.sizes.integer_ranges import output_bounds
 from dml_jax.onnx.translate import zero_size_inputs
 from dml_jax.onnx.translate.known_values import body_of, folded
 
@@ -187,7 +187,7 @@ class NodeOutputs:
             raise _no_operator(node)
         else:
             try:
-                results = listed(node.translator(node))
+                results = as_list(node.translator(node))
             except DmlError:
                 if node.schema is not None or not zero_size_inputs.has_empty_inputs(node):
                     raise
@@ -233,7 +233,7 @@ class NodeOutputs:
         """Return the outputs of a node that its fallback computes."""
         node = self.node
         kinds, axes = fallback_types(node)
-        bounds = [k and checked(node, index, k) for index, k in enumerate(kinds)]
+        bounds = [k and output_bounds(node, index, k) for index, k in enumerate(kinds)]
         paddings = [None if axis is None else (axis, node.label) for axis in axes[: len(kinds)]]
 
         def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
@@ -282,7 +282,7 @@ class NodeOutputs:
         if kind.inner != result.desc.data_type:
             shown = result.desc.data_type.shown()
             raise node.refusal(where, f"be {kind.inner.suffix}", shown)
-        expression, bounds = reshaped(result, shape), checked(node, index, kind)
+        expression, bounds = reshape(result, shape), output_bounds(node, index, kind)
         return Tensor(name, kind, lambda: expression, bounds=bounds)
 
     def _count(self, axis: int, number: Tensor) -> Count:

@@ -19,7 +19,7 @@ from dml_jax.onnx.files.attributes import label_of
 from dml_jax.onnx.files.inlined_calls import CALLS_MAX, too_deep
 from dml_jax.onnx.files.local_functions import FunctionKey, Opsets, fill, key_of, without
 from dml_jax.onnx.files.topology import normalise
-from dml_jax.onnx.nodes.early_versions import renewed
+from dml_jax.onnx.nodes.early_versions import in_later_version
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.number_limits import faults_of, limits_of, origin
@@ -150,7 +150,7 @@ class Translation(GraphContext):
             raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
         early = record.versions.written_as
         if early and opsets.get("", 0) < early.version:
-            proto, inputs = renewed(proto, inputs, early, self.constant)
+            proto, inputs = in_later_version(proto, inputs, early, self.constant)
             opsets = {**opsets, "": early.version}
             record = record_of(domain, proto.op_type)
         version, schema = resolve(proto, record, inputs, opsets)

@@ -15,7 +15,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression, GraphBuilder
 from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.nodes.node import Node
-from dml_jax.onnx.nodes.op_types import listed
+from dml_jax.onnx.nodes.op_types import as_list
 from dml_jax.onnx.nodes.tensor import Tensor
 
 
@@ -40,7 +40,7 @@ def translated(node: Node) -> Sequence[Any]:
 
 def _results(node: Node) -> Sequence[Any]:
     assert node.translator is not None
-    return listed(node.translator(node))
+    return as_list(node.translator(node))
 
 
 def _of_size(node: Node, size: int) -> Sequence[Any]:

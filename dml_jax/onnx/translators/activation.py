@@ -33,7 +33,7 @@ def _activation(node: Node) -> Expression:
     return node.function(x, *values)
 
 
-def activated(node: Node, x: Expression, given: Sequence[float] | None = None) -> Expression:
+def with_activation(node: Node, x: Expression, given: Sequence[float] | None = None) -> Expression:
     """Return `x` behind the activation that an attribute of ONNX Runtime's node names, if one does.
 
     Its parameters are those `given`, or else attributes of the node.

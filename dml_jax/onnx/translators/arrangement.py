@@ -17,7 +17,7 @@ from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.graph_context import Site
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import inlines, translates
-from dml_jax.onnx.nodes.reshapes import on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.nodes.reshapes import on_axis, reshape, spread, taken, transpose
 from dml_jax.onnx.nodes.tensor import Padded, Tensor
 from dml_jax.onnx.sizes import integer_ranges, output_rules, padding_rules, symbolic_sizes
 
@@ -25,7 +25,7 @@ MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap"
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-@translates("Shape", reads_sizes=True, elements=symbolic_sizes.sized)
+@translates("Shape", reads_sizes=True, elements=symbolic_sizes.shape)
 def _shape(node: Node) -> np.ndarray | Expression:
     start, end = node.attribute("start", 0), node.attribute("end")
     part, count = range(node.rank())[start:end], node.tensor(0).count
@@ -33,7 +33,7 @@ def _shape(node: Node) -> np.ndarray | Expression:
         return np.array([node.shape()[d] for d in part], np.int64)
     sizes = [np.array([node.shape()[d]], node.result_type().array_dtype) for d in part]
     pieces = [
-        reshaped(count.number.expression, (1,)) if d == count.axis else node.builder.constant(n)
+        reshape(count.number.expression, (1,)) if d == count.axis else node.builder.constant(n)
         for d, n in zip(part, sizes, strict=True)
     ]
     return dml.join(pieces, 0) if len(pieces) > 1 else pieces[0]
@@ -46,7 +46,7 @@ def _size(node: Node) -> np.ndarray | Expression:
         return np.array(np.prod(node.shape(), dtype=np.int64))
     rest = [n for d, n in enumerate(node.shape()) if d != count.axis]
     others = node.builder.constant(np.array([math.prod(rest)], node.result_type().array_dtype))
-    return dml.multiply(reshaped(count.number.expression, (1,)), others)
+    return dml.multiply(reshape(count.number.expression, (1,)), others)
 
 
 @translates("Reshape", written_as=early_versions.RESHAPE, output=output_rules.reshape_rule)
@@ -61,13 +61,13 @@ def _size(node: Node) -> np.ndarray | Expression:
 )
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
-    return reshaped(node[0], node.output_shape())
+    return reshape(node[0], node.output_shape())
 
 
 @translates("ExpandDims", domain=MICROSOFT)
 def _expand_dims(node: Node) -> Expression:
     axis = node.from_start(node.number(1), node.rank() + 1)
-    return reshaped(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
+    return reshape(node[0], (*node.shape()[:axis], 1, *node.shape()[axis:]))
 
 
 @translates("Transpose", padding=padding_rules.transpose_rule)
@@ -77,7 +77,7 @@ def _transpose(node: Node) -> Expression:
     node.expect(sorted(order) == [*range(node.rank())], "perm", rule, order)
     if not order:
         return node[0]
-    return dml.identity(transposed(node[0], order))
+    return dml.identity(transpose(node[0], order))
 
 
 @translates("Expand", integers=integer_ranges.first, output=output_rules.expand_rule)
@@ -88,7 +88,7 @@ def _expand(node: Node) -> Expression | Tensor:
     return dml.identity(spread(node[0], node.output_shape() or (1,)))
 
 
-@translates("Concat", padding=padding_rules.concat_rule, elements=symbolic_sizes.joined)
+@translates("Concat", padding=padding_rules.concat_rule, elements=symbolic_sizes.concat)
 def _concat(node: Node) -> Expression | Padded:
     full = [k for k in range(len(node.inputs)) if not node.type(k).is_empty]
     axis = node.from_start(node.attribute("axis"), node.rank())
@@ -101,7 +101,7 @@ def _concat(node: Node) -> Expression | Padded:
     index, total = places, node.builder.constant(np.zeros(1, kind.dtype))
     for part in parts:  # what comes behind a part stands where its padding begins
         size, count = part.shape[axis], part.count
-        number = dml.cast(reshaped(count.number.expression, (1,)), kind) if count else size
+        number = dml.cast(reshape(count.number.expression, (1,)), kind) if count else size
         total = total + number
         if count:
             index = index + dml.if_(dml.greater_than_or_equal(places, total), size - number, 0)
@@ -132,7 +132,7 @@ def _crop(node: Node) -> Expression:
 @translates("Pad", integers=integer_ranges.first, padding=padding_rules.pad_rule)
 def _pad_by_attributes(node: Node) -> Expression:
     pads = node.attribute("pads") or node.attribute("paddings")
-    return padded(node, pads, float(node.attribute("value")))
+    return pad(node, pads, float(node.attribute("value")))
 
 
 @translates("Pad", domain=MICROSOFT, integers=integer_ranges.first)
@@ -147,13 +147,13 @@ def _pad(node: Node) -> Expression:
     value = node.known(2)
     if value is None and node.has(2):
         ones = dml.fill_value_constant(node.shape(), "UINT8", 1, graph=node.builder)
-        is_inside = padded(node, pads, 0, ones)
-        return dml.if_(is_inside, padded(node, pads, 0), node[2])
+        is_inside = pad(node, pads, 0, ones)
+        return dml.if_(is_inside, pad(node, pads, 0), node[2])
     value = 0 if value is None or not value.size else value.reshape(-1)[0].item()
-    return padded(node, pads, value)
+    return pad(node, pads, value)
 
 
-def padded(node: Node, pads: Any, value: float, x: Expression | None = None) -> Expression:
+def pad(node: Node, pads: Any, value: float, x: Expression | None = None) -> Expression:
     """Return `x`, by default the first input, cut where pads are negative, then padded."""
     rank, shape, x = node.rank(), node.shape(), node[0] if x is None else x
     low, high = pads[:rank], pads[rank:]
@@ -219,10 +219,10 @@ def _constant_of_shape(node: Node) -> Expression:
     node.constant(0)
     value = node.attribute("value")
     value = 0.0 if value is None else value.reshape(-1)[0].item()
-    return _filled(node, value)
+    return _constant_fill(node, value)
 
 
-def _filled(node: Node, value: float) -> Expression:
+def _constant_fill(node: Node, value: float) -> Expression:
     sizes: Shape = node.output_shape() or (1,)
     return dml.fill_value_constant(sizes, node.output_type(), value, graph=node.builder)
 
@@ -267,9 +267,9 @@ def _trilu(node: Node) -> Expression:
     begin, end = (int(_INT32.min), k) if is_upper else (k + 1, int(_INT32.max))
     *leading, rows, columns = node.shape()
     sizes = (int(np.prod(leading)), rows, columns)
-    x = reshaped(node[0], sizes)
+    x = reshape(node[0], sizes)
     made = dml.diagonal_matrix(sizes, x.desc.data_type, 0.0, begin, end, input=x)
-    return reshaped(made, node.shape())
+    return reshape(made, node.shape())
 
 
 def _trilu_by_input(node: Node, is_upper: bool) -> Expression:
@@ -278,5 +278,5 @@ def _trilu_by_input(node: Node, is_upper: bool) -> Expression:
     places = np.arange(columns)[None] - np.arange(rows)[:, None]
     distance = node.builder.constant(places.astype(node[1].dtype))
     compare = dml.greater_than_or_equal if is_upper else dml.less_than_or_equal
-    is_kept = compare(distance, reshaped(node[1], (1, 1)))
+    is_kept = compare(distance, reshape(node[1], (1, 1)))
     return dml.if_(is_kept, node[0], 0)

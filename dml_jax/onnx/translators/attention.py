@@ -9,7 +9,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import lengthened, of_rank, permuted, reshaped, spread, transposed
+from dml_jax.onnx.nodes.reshapes import lengthen, of_rank, permute, reshape, spread, transpose
 
 _SCORES = 3  # an output that the operator lacks
 
@@ -42,11 +42,11 @@ def _attention(node: Node) -> Any:
         past_key=node.get(4),
         past_value=node.get(5),
     )
-    output = reshaped(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
+    output = reshape(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
     if is_seen is not None:  # a query that sees nothing gives 0
-        output = dml.if_(transposed(is_seen, (0, 2, 1, 3)), output, 0)
+        output = dml.if_(transpose(is_seen, (0, 2, 1, 3)), output, 0)
     if not is_flat:
-        output = permuted(output, (0, 2, 1, 3))
+        output = permute(output, (0, 2, 1, 3))
     return (output, made[1], made[2])[: len(node.types)]
 
 
@@ -55,7 +55,7 @@ def flat(x: Expression) -> Expression:
     if len(x.sizes) == 3:
         return x
     batch, heads, sequence, size = x.sizes
-    return reshaped(permuted(x, (0, 2, 1, 3)), (batch, sequence, heads * size))
+    return reshape(permute(x, (0, 2, 1, 3)), (batch, sequence, heads * size))
 
 
 def _bias(
@@ -89,7 +89,7 @@ def _mask(node: Node, keys: int, lowest: float) -> Expression | None:
     if mask.sizes[3] == 1:
         return mask
     value = 0.0 if mask.dtype == np.uint8 else lowest  # keys that the mask leaves out are not seen
-    return lengthened(mask, (*mask.sizes[:3], keys), value)
+    return lengthen(mask, (*mask.sizes[:3], keys), value)
 
 
 def _seen(node: Node, past: int, shape: tuple[int, ...]) -> list[Expression]:
@@ -101,7 +101,7 @@ def _seen(node: Node, past: int, shape: tuple[int, ...]) -> list[Expression]:
     key, query = places(node, queries, keys, past)
     seen: list[Expression] = []
     if node.has(6):
-        lengths = reshaped(dml.cast(node[6], "INT32"), (shape[0], 1, 1, 1))
+        lengths = reshape(dml.cast(node[6], "INT32"), (shape[0], 1, 1, 1))
         seen.append(dml.less_than(key, lengths))
         query = query + (lengths - (queries + past))
     if right >= 0 and (node.has(6) or past + right < keys - 1):

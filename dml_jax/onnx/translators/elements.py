@@ -15,7 +15,7 @@ from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import as_type, on_axis, packed, reshaped
+from dml_jax.onnx.nodes.reshapes import as_type, on_axis, pack, reshape
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
@@ -36,11 +36,11 @@ def operands(node: Node) -> tuple[Expression, Expression]:
     axis = node.attribute("axis")
     if axis is not None:
         trailing = node.rank(0) - node.from_start(axis, node.rank(0)) - node.rank(1)
-        b = reshaped(b, (*node.shape(1), *[1] * trailing))
+        b = reshape(b, (*node.shape(1), *[1] * trailing))
     return a, b
 
 
-@translates("Neg", integers=integer_ranges.negated, elements=symbolic_sizes.negated)
+@translates("Neg", integers=integer_ranges.negative, elements=symbolic_sizes.negative)
 @translates(*UNARY, padding=padding_rules.by_element)
 def _unary(node: Node) -> Expression:
     return node.function(node[0])
@@ -52,10 +52,10 @@ def _sign(node: Node) -> Expression:
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
-@translates("Add", integers=integer_ranges.added, elements=symbolic_sizes.summed(1))
-@translates("Sub", integers=integer_ranges.subtracted, elements=symbolic_sizes.summed(-1))
-@translates("Mul", integers=integer_ranges.multiplied, elements=symbolic_sizes.scaled)
-@translates("Equal", elements=symbolic_sizes.compared)
+@translates("Add", integers=integer_ranges.added, elements=symbolic_sizes.sums(1))
+@translates("Sub", integers=integer_ranges.difference, elements=symbolic_sizes.sums(-1))
+@translates("Mul", integers=integer_ranges.multiplied, elements=symbolic_sizes.product)
+@translates("Equal", elements=symbolic_sizes.equal)
 @translates(*BINARY, padding=padding_rules.by_element, misread_before=7)  # along `axis`
 def _binary(node: Node) -> Expression:
     return node.function(*operands(node))
@@ -63,7 +63,7 @@ def _binary(node: Node) -> Expression:
 
 @translates("Sum", integers=integer_ranges.added)
 @translates("Max", "Min", "Sum", padding=padding_rules.by_element)
-def _chained(node: Node) -> Expression:
+def _chain(node: Node) -> Expression:
     return functools.reduce(node.function, [node[k] for k in range(len(node.inputs))])
 
 
@@ -111,7 +111,7 @@ def _pow(node: Node) -> Expression:
     known, is_floating = node.known(1), node.type().is_floating
     if known is not None and known.size == 1 and is_floating:
         power = dml.pow(x, float(known.reshape(-1)[0]))
-        return reshaped(power, node.output_shape())
+        return reshape(power, node.output_shape())
     return dml.pow(x, as_type(exponent, node.output_type()) if is_floating else exponent)
 
 
@@ -205,12 +205,12 @@ def _cast(node: Node) -> Expression | Tensor:
         return node.tensor(0)
     x = node[0]
     if kind.is_small:
-        return narrowed(node, x, kind)
+        return narrow(node, x, kind)
     is_widened = node.type().name == "BFLOAT16" and kind.name == "FLOAT"
     return dml.cast(x, kind.inner) if is_widened or x.desc.data_type != kind.inner else x
 
 
-def narrowed(node: Node, x: Expression, kind: Type) -> Expression:
+def narrow(node: Node, x: Expression, kind: Type) -> Expression:
     """Return `x` as floats of 8 bits or less, or as integers of less than 8 bits.
 
     A float is rounded to the nearest one; beyond the largest one it is that, where ONNX says so.
@@ -233,7 +233,7 @@ def _power_of_two(node: Node, x: Expression) -> Expression:
     """Return the powers of two that FLOAT8E8M0 holds, which has no sign, in place of `x`."""
     wide, x = x, as_type(x, "FLOAT32")
     least = {"down": 23, "nearest": 22, "up": 0}[node.attribute("round_mode", "up")]
-    bits = packed(x).reinterpret(x.sizes, data_type="UINT32")
+    bits = pack(x).reinterpret(x.sizes, data_type="UINT32")
     if wide.dtype == np.float64:  # rounded to odd: toward 0, with the last bit set where digits go
         back = dml.cast(x, "FLOAT64")
         bits = bits - dml.cast(dml.greater_than(dml.abs(back), dml.abs(wide)), "UINT32")

@@ -13,7 +13,7 @@ from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.files.types import Type, index_type
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import cut, of_rank, on_axis, reshaped, spread, taken, transposed
+from dml_jax.onnx.nodes.reshapes import cut, of_rank, on_axis, reshape, spread, taken, transpose
 from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import counts, integer_ranges, padding_rules, symbolic_sizes
 
@@ -22,7 +22,7 @@ from dml_jax.onnx.sizes import counts, integer_ranges, padding_rules, symbolic_s
     "Gather",
     padding=padding_rules.gather_rule,
     integers=integer_ranges.first,
-    elements=symbolic_sizes.picked,
+    elements=symbolic_sizes.gather,
 )
 def _gather(node: Node) -> Expression:
     axis = node.axis()
@@ -68,7 +68,7 @@ def _gather_nd(node: Node) -> Expression:
     if not made and node.types[0]:  # inference leaves out that it is a scalar
         node.types = [Type(node.types[0].element, ())]
     found = dml.gather_nd(data, indices, *ranks, batch)
-    return reshaped(found, (*node.shape(1)[:-1], *node.shape()[batch + node.shape(1)[-1] :]))
+    return reshape(found, (*node.shape(1)[:-1], *node.shape()[batch + node.shape(1)[-1] :]))
 
 
 def _places(node: Node, batch: int = 0) -> Expression:
@@ -103,12 +103,12 @@ def _scatter_elements(node: Node) -> Any:
     places = []
     for d, size in enumerate(wanted):
         own = dml.fill_value_sequence((size,), kind, 0, 1, graph=node.builder)
-        own = reshaped(own, [size if k == d else 1 for k in range(len(wanted))])
+        own = reshape(own, [size if k == d else 1 for k in range(len(wanted))])
         place = node[1] if d == axis else dml.identity(spread(own, wanted))
-        places.append(reshaped(place, (math.prod(wanted), 1)))
+        places.append(reshape(place, (math.prod(wanted), 1)))
     rank = max(len(shape), 2)
     indices = of_rank(dml.join(places, 1) if len(places) > 1 else places[0], rank)
-    updates = of_rank(reshaped(node[2], (math.prod(wanted),)), rank)
+    updates = of_rank(reshape(node[2], (math.prod(wanted),)), rank)
     return dml.scatter_nd(of_rank(node[0], rank), indices, updates, len(shape), 2)
 
 
@@ -128,24 +128,26 @@ def _scatter_nd(node: Node) -> Any:
     made = dml.scatter_nd(data, indices, updates, *ranks)
     if count is None:
         return made
-    made = reshaped(made, (node.shape()[0] + 1, *node.shape()[1:]))
+    made = reshape(made, (node.shape()[0] + 1, *node.shape()[1:]))
     return dml.slice(made, [0] * ranks[0], node.shape(), [1] * ranks[0])
 
 
-@translates("TopK", padding=padding_rules.top_k_rule, integers=integer_ranges.ranked)
+@translates("TopK", padding=padding_rules.top_k_rule, integers=integer_ranges.top_k)
 def _top_k(node: Node) -> Any:
     count = None if node.version < 10 or node.tensor(1).is_known else node[1]
     if count is not None:  # all are ranked, of which the first ones are there
         node.expect(math.prod(count.sizes) == 1, "K", "have one element", count.sizes)
         k = node.shape()[node.axis()]
-        return [None if x is None else Padded(x, node.axis(), count) for x in _ranked(node, k)]
+        return [
+            None if x is None else Padded(x, node.axis(), count) for x in _first_elements(node, k)
+        ]
     k = node.attribute("k") if node.version < 10 else node.number(1)
     most = node.shape()[node.axis()]
     node.expect(0 <= k <= most, "K", f"be in [0, {most}]", k)
-    return _ranked(node, k)
+    return _first_elements(node, k)
 
 
-def _ranked(node: Node, k: int) -> list[Expression | None]:
+def _first_elements(node: Node, k: int) -> list[Expression | None]:
     """Return the `k` first elements, and their places if the node asks for these."""
     is_largest, axis, x = node.attribute("largest", 1), node.axis(), node[0]
     if is_largest or not node.type().is_floating:
@@ -174,7 +176,7 @@ def _one_hot(node: Node) -> Expression:
     shape, indices = [*node.shape()[:axis], 1, *node.shape()[axis:]], node[0]
     if indices.dtype not in (np.int32, np.int64):
         indices = dml.cast(indices, "INT32")
-    indices = reshaped(indices, shape)
+    indices = reshape(indices, shape)
     return dml.one_hot(indices, of_rank(node[2], rank), depth, axis)
 
 
@@ -186,7 +188,7 @@ def _cumulative(node: Node) -> Expression:
     if node.tensor(1).is_known:
         along = node.from_start(node.number(1), node.rank())
         return node.function(node[0], along, direction, is_exclusive)
-    given = reshaped(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
+    given = reshape(node[1], (1,) * node.rank())  # it comes at run time: of all axes, its own
     made = node.function(node[0], 0, direction, is_exclusive)
     for d in range(1, node.rank()):
         is_own = dml.logical_or(dml.equals(given, d), dml.equals(given, d - node.rank()))
@@ -204,5 +206,5 @@ def _non_zero(node: Node) -> Any:
     x, kind = node[0], index_type()
     x = dml.logical_not(dml.equals(x, 0)) if node.type().dtype.itemsize == 8 else x
     count, places = dml.non_zero_coordinates(x)
-    places = dml.cast(dml.identity(transposed(places, (1, 0))), kind)
+    places = dml.cast(dml.identity(transpose(places, (1, 0))), kind)
     return Padded(places, 1, dml.cast(count, kind))

@@ -21,7 +21,7 @@ from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
 from dml_jax.onnx.nodes.node import expect, refused
 from dml_jax.onnx.nodes.number_limits import TURNS_MAX, limit_of, worst
 from dml_jax.onnx.nodes.op_types import inlines
-from dml_jax.onnx.nodes.reshapes import reshaped
+from dml_jax.onnx.nodes.reshapes import reshape
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.translators.subgraphs import (
     REASON,
@@ -167,7 +167,7 @@ def _stack(translation: GraphContext, turns: Sequence[Tensor]) -> Tensor | None:
     if all(tensor.is_known and not tensor.is_weight for tensor in turns):
         array = np.stack([tensor.array for tensor in turns])
         return translation.constant(first.name, array, first.type.element)
-    rows = [reshaped(tensor.expression, (1, *first.shape)) for tensor in turns]
+    rows = [reshape(tensor.expression, (1, *first.shape)) for tensor in turns]
     x = dml.join(rows, 0) if len(rows) > 1 else rows[0]
     stack = Tensor(first.name, kind, lambda: x)
     if first.count is not None:

@@ -17,15 +17,15 @@ from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
     cut,
-    lengthened,
+    lengthen,
     of_rank,
-    packed,
-    permuted,
-    reshaped,
-    resized,
+    pack,
+    permute,
+    reshape,
+    resize,
     spread,
     taken,
-    transposed,
+    transpose,
 )
 from dml_jax.onnx.translators.attention import flat, places
 from dml_jax.onnx.translators.products import product
@@ -68,12 +68,12 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
         rule = f"have {batch} or {2 * batch} elements, or more dimensions"
         node.expect(sizes[0] in (batch, 2 * batch), "the mask", rule, list(sizes))
         ranks = np.arange(keys, dtype=mask.dtype)
-        places = reshaped(node.builder.constant(ranks), (1, 1, 1, keys))
-        ends = reshaped(mask, (sizes[0] // batch, batch, 1, 1, 1))
+        places = reshape(node.builder.constant(ranks), (1, 1, 1, keys))
+        ends = reshape(mask, (sizes[0] // batch, batch, 1, 1, 1))
         parts = dml.split(ends, 0, (1, 1)) if sizes[0] > batch else [ends]
-        is_seen = dml.less_than(places, reshaped(parts[0], (batch, 1, 1, 1)))
+        is_seen = dml.less_than(places, reshape(parts[0], (batch, 1, 1, 1)))
         if len(parts) > 1:
-            start = reshaped(parts[1], (batch, 1, 1, 1))
+            start = reshape(parts[1], (batch, 1, 1, 1))
             is_seen = dml.logical_and(is_seen, dml.greater_than_or_equal(places, start))
         return _hidden(node, is_seen, kind)
     if len(sizes) == 4:  # [batch, 1, most, most]: the queries come last
@@ -81,7 +81,7 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
         window = ([0, 0, keys - queries if first else 0, 0], (batch, 1, queries, keys))
         mask = dml.slice(mask, *window, [1] * 4) if mask.sizes != window[1] else mask
     else:
-        mask = reshaped(mask, (batch, 1, *((1,) if len(sizes) == 2 else ()), *sizes[1:]))
+        mask = reshape(mask, (batch, 1, *((1,) if len(sizes) == 2 else ()), *sizes[1:]))
     return _hidden(node, dml.greater_than(mask, 0), kind)
 
 
@@ -145,18 +145,18 @@ def _from_input(
     at_mask, at_past, at_bias = places
     widths = node.attribute("qkv_hidden_sizes") or [weights.sizes[1] // 3] * 3
     made = product(x, weights)
-    made = made if bias is None else made + reshaped(bias, (1, 1, *bias.sizes))
+    made = made if bias is None else made + reshape(bias, (1, 1, *bias.sizes))
     parts: dict[str, Any] = dict(
         zip(("query", "key", "value"), dml.split(made, 2, widths), strict=True)
     )
     if node.has(at_past):
         pair = dml.split(node[at_past], 0, (1, 1))  # [keys and values, batch, heads, keys, size]
-        parts["past_key"], parts["past_value"] = (reshaped(p, p.sizes[1:]) for p in pair)
+        parts["past_key"], parts["past_value"] = (reshape(p, p.sizes[1:]) for p in pair)
     heads = node.attribute("num_heads")
     output, key, value = _attend(node, heads, parts, at_mask, at_bias)
     if len(node.types) == 1:
         return output
-    stacked = [reshaped(packed(p), (1, *p.sizes)) for p in (key, value)]
+    stacked = [reshape(pack(p), (1, *p.sizes)) for p in (key, value)]
     return output, dml.join(stacked, 0)
 
 
@@ -165,9 +165,9 @@ def _multi_head(node: Node) -> Any:
     _refuse_inputs(node, 8, 9)
     heads, x = node.attribute("num_heads"), node[0]
     if node.rank() == 5:
-        query, key, value = _interleaved(x)
+        query, key, value = _parts_of_heads(x)
     elif node.rank(1) == 5:
-        query, (key, value) = x, _interleaved(node[1])
+        query, (key, value) = x, _parts_of_heads(node[1])
     else:
         query, key, value = x, flat(node[1]), flat(node[2])
     parts: dict[str, Any] = {"query": query, "key": key, "value": value}
@@ -180,14 +180,14 @@ def _multi_head(node: Node) -> Any:
     return (*_attend(node, heads, parts, 4, 5), None)[: len(node.types)]
 
 
-def _interleaved(x: Expression) -> list[Expression]:
+def _parts_of_heads(x: Expression) -> list[Expression]:
     """Return the parts of [batch, sequence, heads, parts, size], as `flat` returns each."""
     batch, sequence, heads, count, size = x.sizes
     parts = dml.split(x, 3, [1] * count)
-    return [reshaped(part, (batch, sequence, heads * size)) for part in parts]
+    return [reshape(part, (batch, sequence, heads * size)) for part in parts]
 
 
-def rotated(
+def rotate(
     x: Expression, cosines: Expression, sines: Expression, is_interleaved: bool
 ) -> Expression:
     """Return [batch, sequence, heads, size] with pairs of elements turned by an angle.
@@ -198,21 +198,21 @@ def rotated(
     batch, sequence, heads, size = x.sizes
     half = cosines.sizes[3]
     if 2 * half < size:
-        turned, rest = dml.split(x, 3, (2 * half, size - 2 * half))
-        return dml.join([rotated(turned, cosines, sines, is_interleaved), rest], 3)
+        turning, rest = dml.split(x, 3, (2 * half, size - 2 * half))
+        return dml.join([rotate(turning, cosines, sines, is_interleaved), rest], 3)
     pair = (half, 2) if is_interleaved else (2, half)
     axis = 4 if is_interleaved else 3
-    halves = dml.split(reshaped(x, (batch, sequence, heads, *pair)), axis, (1, 1))
-    a, b = (reshaped(part, (batch, sequence, heads, half)) for part in halves)
+    halves = dml.split(reshape(x, (batch, sequence, heads, *pair)), axis, (1, 1))
+    a, b = (reshape(part, (batch, sequence, heads, half)) for part in halves)
     made = [a * cosines - b * sines, b * cosines + a * sines]
     shape = (half, 1) if is_interleaved else (1, half)
-    made = [reshaped(part, (batch, sequence, heads, *shape)) for part in made]
-    return reshaped(dml.join(made, axis), x.sizes)
+    made = [reshape(part, (batch, sequence, heads, *shape)) for part in made]
+    return reshape(dml.join(made, axis), x.sizes)
 
 
 def angles(node: Node, index: int, places: Expression) -> Expression:
     """Return the rows of a table of cosines or sines, [batch, sequence, 1, half]."""
-    return reshaped(taken(node[index], places, 0), (*places.sizes, 1, node.shape(index)[1]))
+    return reshape(taken(node[index], places, 0), (*places.sizes, 1, node.shape(index)[1]))
 
 
 def sequence_of(node: Node, count: int, kind: Any) -> Expression:
@@ -230,19 +230,19 @@ def _rotary(node: Node) -> Expression:
     size = shape[3] if is_split else shape[2] // heads if heads else 2 * half
     places = node[1]
     if node.rank(1) < 2:  # the first position, from which the others count
-        steps = sequence_of(node, sequence, places.desc.data_type) + reshaped(places, (1, 1))
-        places = packed(spread(steps, (shape[0], sequence)))
+        steps = sequence_of(node, sequence, places.desc.data_type) + reshape(places, (1, 1))
+        places = pack(spread(steps, (shape[0], sequence)))
     cosines, sines = (angles(node, k, places) for k in (2, 3))
     rows = flat(x)
-    made = rotated(of_heads(rows, size), cosines, sines, bool(node.attribute("interleaved", 0)))
+    made = rotate(of_heads(rows, size), cosines, sines, bool(node.attribute("interleaved", 0)))
     scale = node.attribute("scale", 1.0)
     made = made if scale == 1 else made * scale
-    return permuted(made, (0, 2, 1, 3)) if is_split else reshaped(made, shape)
+    return permute(made, (0, 2, 1, 3)) if is_split else reshape(made, shape)
 
 
 def of_heads(x: Expression, size: int) -> Expression:
     """Return [batch, sequence, heads * size] as [batch, sequence, heads, size]."""
-    return reshaped(x, (*x.sizes[:2], x.sizes[2] // size, size))
+    return reshape(x, (*x.sizes[:2], x.sizes[2] // size, size))
 
 
 def past_lengths(node: Node, past: Expression, at_total: int) -> Expression:
@@ -257,25 +257,25 @@ def past_lengths(node: Node, past: Expression, at_total: int) -> Expression:
         kind = past.desc.data_type
         none = dml.fill_value_constant(past.sizes, kind, 0, graph=node.builder)
         return none if is_prompt else past
-    is_prompt = dml.equals(reshaped(node[at_total], (1,)), sequence)
-    return dml.if_(packed(spread(is_prompt, past.sizes)), 0, past)
+    is_prompt = dml.equals(reshape(node[at_total], (1,)), sequence)
+    return dml.if_(pack(spread(is_prompt, past.sizes)), 0, past)
 
 
-def turned(
+def rotate_heads(
     node: Node, parts: Sequence[Expression], size: int, places: Expression, at_cosines: int
 ) -> list[Expression]:
-    """Return queries and keys [batch, sequence, heads * size], whose heads are `rotated`.
+    """Return queries and keys [batch, sequence, heads * size], whose heads `rotate` turns.
 
     Tokens stand at `places`, [batch, sequence]. Input `at_cosines` is the table of cosines, and the
     next one that of sines.
     """
     cosines, sines = (angles(node, at_cosines + k, places) for k in (0, 1))
     pairs = bool(node.attribute("rotary_interleaved", 0))
-    rows = (rotated(of_heads(x, size), cosines, sines, pairs) for x in parts)
-    return [reshaped(made, x.sizes) for made, x in zip(rows, parts, strict=True)]
+    rows = (rotate(of_heads(x, size), cosines, sines, pairs) for x in parts)
+    return [reshape(made, x.sizes) for made, x in zip(rows, parts, strict=True)]
 
 
-def cached(
+def attend_with_cache(
     node: Node,
     parts: Sequence[Expression],
     buffers: Sequence[Expression],
@@ -316,14 +316,14 @@ def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
 
 
 @translates("GroupQueryAttention", domain=MICROSOFT)
-def _grouped(node: Node) -> Any:
+def _group_query_attention(node: Node) -> Any:
     _refuse(node, causal=1, qk_output=0)
     _refuse_inputs(node, 16)
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
     batch, sequence, _ = node.shape()
     query, key, value = of_queries(node, heads, groups)
     size = query.sizes[2] // heads
-    query, key = (_normed(node, x, size, k) for k, x in enumerate((query, key)))
+    query, key = (_normalize_heads(node, x, size, k) for k, x in enumerate((query, key)))
     kind = node[5].desc.data_type
     before, is_known = (node.shape(3)[2] if node.has(3) else 0), node.tensor(6).is_known
     keys = before or sequence  # without a past, the queries are all that is there
@@ -332,46 +332,46 @@ def _grouped(node: Node) -> Any:
         rule = f"have {keys} keys or more, all that there are (sliding_window_cache is 1)"
         raise node.refusal("the past", rule, before)
     if before:
-        past = past_lengths(node, reshaped(node[5], (batch,)) + (1 - sequence), 6)
+        past = past_lengths(node, reshape(node[5], (batch,)) + (1 - sequence), 6)
     else:
         past = dml.fill_value_constant((batch,), kind, 0, graph=node.builder)
     if node.attribute("do_rotary", 0):
-        counted = sequence_of(node, sequence, kind) + reshaped(past, (batch, 1))
+        counted = sequence_of(node, sequence, kind) + reshape(past, (batch, 1))
         places = node[9] if node.has(9) else counted
-        query, key = turned(node, (query, key), size, places, 7)
+        query, key = rotate_heads(node, (query, key), size, places, 7)
     full = (batch, groups, keys, size)
     scales = [_cache_scale(node, k, groups, size) for k in (0, 1)]
-    key, value = (_rounded(x, scale) for x, scale in zip((key, value), scales, strict=True))
+    key, value = (_as_cached(x, scale) for x, scale in zip((key, value), scales, strict=True))
     if before:
         held = [_real_cache(node[k], scale, query) for k, scale in zip((3, 4), scales, strict=True)]
-        buffers = [lengthened(x, full) for x in held]
+        buffers = [lengthen(x, full) for x in held]
     else:
         empty = dml.fill_value_constant(full, query.desc.data_type, 0.0, graph=node.builder)
         buffers = [empty, empty]
     shape, window = (batch, heads, sequence, keys), node.attribute("local_window_size", -1)
-    starts = reshaped(past, (batch, 1, 1, 1))
+    starts = reshape(past, (batch, 1, 1, 1))
     in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
     has_sink = node.has(11) or node.attribute("smooth_softmax", 0) == 1
     bias, mask = None, None
     if node.has(10):  # no query sees keys without one
-        bias = packed(spread(resized(node[10], (*node.shape(10)[:3], keys)), shape))
+        bias = pack(spread(resize(node[10], (*node.shape(10)[:3], keys)), shape))
     if in_window is not None:
-        mask = dml.cast(packed(spread(in_window, shape)), "INT32")
+        mask = dml.cast(pack(spread(in_window, shape)), "INT32")
     is_composed = has_sink or bool(node.attribute("softcap", 0.0))
     added = (None, None) if is_composed else (mask, bias)
-    output, key, value = cached(node, (query, key, value), buffers, past, *added)
+    output, key, value = attend_with_cache(node, (query, key, value), buffers, past, *added)
     if is_composed:  # scores go through more than DirectML's attention has
         scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
-        output = _composed(node, (query, key, value), scale, seen, bias)
+        output = _attention_with_sink(node, (query, key, value), scale, seen, bias)
     if before and not is_known:  # more tokens than the buffer holds have no answer
-        is_beyond = dml.greater_than(reshaped(node[6], (1, 1, 1)), keys)
-        output = dml.if_(packed(spread(is_beyond, output.sizes)), math.nan, output)
+        is_beyond = dml.greater_than(reshape(node[6], (1, 1, 1)), keys)
+        output = dml.if_(pack(spread(is_beyond, output.sizes)), math.nan, output)
     key, value = (_whole_cache(x, scale) for x, scale in zip((key, value), scales, strict=True))
     return (output, key, value)[: len(node.types)]
 
 
-def _normed(node: Node, x: Expression, size: int, k: int) -> Expression:
+def _normalize_heads(node: Node, x: Expression, size: int, k: int) -> Expression:
     """Return queries (`k` is 0) or keys (1) over the root of their mean square, head by head."""
     if not node.has(14 + k):
         return x
@@ -379,8 +379,8 @@ def _normed(node: Node, x: Expression, size: int, k: int) -> Expression:
     epsilon = node.attribute("qk_norm_epsilon", 1e-6) if own is None else own
     parts = of_heads(as_type(x, "FLOAT32"), size)
     mean = dml.reduce(parts * parts, "AVERAGE", [3]) + epsilon
-    weight = reshaped(as_type(node[14 + k], "FLOAT32"), (1, 1, 1, size))
-    return as_type(reshaped(parts / dml.sqrt(mean) * weight, x.sizes), x.desc.data_type)
+    weight = reshape(as_type(node[14 + k], "FLOAT32"), (1, 1, 1, size))
+    return as_type(reshape(parts / dml.sqrt(mean) * weight, x.sizes), x.desc.data_type)
 
 
 def _cache_scale(node: Node, k: int, groups: int, size: int) -> Expression | None:
@@ -396,14 +396,14 @@ def _cache_scale(node: Node, k: int, groups: int, size: int) -> Expression | Non
     scale, whole = node[12 + k], groups * size
     count, rule = math.prod(scale.sizes), f"have one element, or {whole}"
     node.expect(count in (1, whole), node.input_name(12 + k), rule, list(scale.sizes))
-    return reshaped(scale, (1, 1, 1, 1) if count == 1 else (1, groups, 1, size))
+    return reshape(scale, (1, 1, 1, 1) if count == 1 else (1, groups, 1, size))
 
 
 def _whole_cache(x: Expression, scale: Expression | None) -> Expression:
     """Return a cache as INT8, where it has a scale."""
     if scale is None:
         return x
-    scale = packed(spread(scale, x.sizes))
+    scale = pack(spread(scale, x.sizes))
     return dml.quantize_linear(as_type(x, "FLOAT32"), scale, None, "INT8")
 
 
@@ -411,15 +411,15 @@ def _real_cache(x: Expression, scale: Expression | None, like: Expression) -> Ex
     """Return a cache as real numbers of the type of `like`."""
     if scale is None:
         return x
-    real = dml.dequantize_linear(x, packed(spread(scale, x.sizes)), None)
+    real = dml.dequantize_linear(x, pack(spread(scale, x.sizes)), None)
     return as_type(real, like.desc.data_type)
 
 
-def _rounded(x: Expression, scale: Expression | None) -> Expression:
+def _as_cached(x: Expression, scale: Expression | None) -> Expression:
     """Return new keys or values [batch, keys, groups * size] as their cache will have them."""
     if scale is None:
         return x
-    flat = reshaped(scale, (1, 1, math.prod(scale.sizes)))
+    flat = reshape(scale, (1, 1, math.prod(scale.sizes)))
     return _real_cache(_whole_cache(x, flat), flat, x)
 
 
@@ -434,7 +434,7 @@ def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: i
     return dml.logical_and(is_before, dml.greater_than(key, query - window))
 
 
-def _composed(
+def _attention_with_sink(
     node: Node,
     parts: tuple[Expression, Expression, Expression],
     scale: float,
@@ -450,11 +450,11 @@ def _composed(
     batch, queries, width = query.sizes
     groups, keys, size = key.sizes[1:]
     heads, rows = width // size, width // size // groups * queries
-    by_head = permuted(of_heads(query, size), (0, 2, 1, 3))
+    by_head = permute(of_heads(query, size), (0, 2, 1, 3))
     scores = dml.gemm(
-        reshaped(by_head, (batch, groups, rows, size)), key, None, "NONE", "TRANSPOSE", scale
+        reshape(by_head, (batch, groups, rows, size)), key, None, "NONE", "TRANSPOSE", scale
     )
-    scores = reshaped(scores, (batch, heads, queries, keys))
+    scores = reshape(scores, (batch, heads, queries, keys))
     cap = node.attribute("softcap", 0.0)
     scores = dml.tanh(scores / cap) * cap if cap else scores
     if bias is not None:
@@ -463,13 +463,13 @@ def _composed(
     if node.has(11) or node.attribute("smooth_softmax", 0) == 1:  # a sum that has one term more
         zeros = node.builder.constant(np.zeros(heads, np.float32))
         sink = as_type(node[11], "FLOAT32") if node.has(11) else zeros
-        sink = packed(spread(reshaped(sink, (1, heads, 1, 1)), (batch, heads, queries, 1)))
+        sink = pack(spread(reshape(sink, (1, heads, 1, 1)), (batch, heads, queries, 1)))
         weights = cut(dml.activation_softmax(dml.join([scores, sink], 3), [3]), scores.sizes)
     else:
         weights = dml.activation_softmax(scores, [3])
-    output = dml.gemm(reshaped(weights, (batch, groups, rows, keys)), value)
-    output = transposed(reshaped(output, (batch, heads, queries, size)), (0, 2, 1, 3))
-    output = reshaped(packed(output), (batch, queries, width))
+    output = dml.gemm(reshape(weights, (batch, groups, rows, keys)), value)
+    output = transpose(reshape(output, (batch, heads, queries, size)), (0, 2, 1, 3))
+    output = reshape(pack(output), (batch, queries, width))
     return as_type(output, parts[0].desc.data_type)
 
 

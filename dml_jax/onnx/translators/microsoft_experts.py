@@ -16,7 +16,7 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import cut, packed, reshaped, spread, taken
+from dml_jax.onnx.nodes.reshapes import cut, pack, reshape, spread, taken
 from dml_jax.onnx.translators.activation import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 
@@ -34,7 +34,7 @@ _ACTIVATIONS: dict[str, Callable[[Expression], Expression]] = {
 @translates("MoE", domain=MICROSOFT)
 def _experts(node: Node) -> Expression:
     weights = {k: _plain(node, index) for k, index in ((1, 2), (2, 4), (3, 6))}
-    return _mixed(node, weights, {1: 3, 2: 5, 3: 7}, None)
+    return _mix(node, weights, {1: 3, 2: 5, 3: 7}, None)
 
 
 @translates("QMoE", domain=MICROSOFT)
@@ -42,15 +42,15 @@ def _quantized_experts(node: Node) -> Expression:
     kind = node.attribute("quant_type", "int")
     node.expect(kind == "int", "quant_type", "be 'int'", kind)
     places = {1: (2, 3, 11), 2: (5, 6, 12), 3: (8, 9, 13)}
-    weights = {k: _quantized(node, k, *indices) for k, indices in places.items()}
-    return _mixed(node, weights, {1: 4, 2: 7, 3: 10}, node.get(14))
+    weights = {k: _dequantize_layer(node, k, *indices) for k, indices in places.items()}
+    return _mix(node, weights, {1: 4, 2: 7, 3: 10}, node.get(14))
 
 
 def _plain(node: Node, index: int) -> Weight:
     return lambda own: own(node[index]) if node.has(index) else None
 
 
-def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> Weight:
+def _dequantize_layer(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> Weight:
     """Return the weight of layer `k` of all experts, whose numbers have a few bits."""
     bits = node.attribute(f"fc{k}_expert_weight_bits") or node.attribute("expert_weight_bits", 4)
     node.expect(bits in (2, 4, 8), "expert_weight_bits", "be 2, 4 or 8", bits)
@@ -65,11 +65,11 @@ def _quantized(node: Node, k: int, index: int, at_scale: int, at_zero: int) -> W
         if node.has(at_zero):
             zero = unpacked_bits(own(node[at_zero]), bits)
             last = blocks if len(scale.sizes) == 3 else rows
-            zero = reshaped(cut(zero, (*zero.sizes[:-1], last)), sizes)
+            zero = reshape(cut(zero, (*zero.sizes[:-1], last)), sizes)
         else:
             zero = node.builder.constant(np.full((1, 1, 1, 1), 1 << (bits - 1), np.uint8))
-        whole = reshaped(whole, (count, rows, blocks, width // blocks))
-        return reshaped(real_of(whole, reshaped(scale, sizes), zero), (count, rows, width))
+        whole = reshape(whole, (count, rows, blocks, width // blocks))
+        return reshape(real_of(whole, reshape(scale, sizes), zero), (count, rows, width))
 
     return weight
 
@@ -87,7 +87,7 @@ def _shares(node: Node, weights: Expression | None) -> tuple[Expression, Express
     return dml.gather_elements(dml.activation_softmax(router, [1]), places, 1), places
 
 
-def _mixed(
+def _mix(
     node: Node, weights: dict[int, Weight], biases: dict[int, int], router: Expression | None
 ) -> Expression:
     """Return what the experts of each token give, added up by their shares.
@@ -98,27 +98,27 @@ def _mixed(
     node.expect(not node.attribute("use_sparse_mixer", 0), "use_sparse_mixer", "be 0", 1)
     shape = node.shape()
     tokens, width = math.prod(shape[:-1]), shape[-1]
-    x = reshaped(node[0], (tokens, width))
+    x = reshape(node[0], (tokens, width))
     shares, places = _shares(node, router)
     experts, count = node.shape(1)[1], shares.sizes[1]
     is_few = tokens * count < experts
 
     def own(x: Expression) -> Expression:
-        return taken(x, reshaped(places, (tokens * count,)), 0) if is_few else x
+        return taken(x, reshape(places, (tokens * count,)), 0) if is_few else x
 
     if is_few:
-        rows = spread(reshaped(x, (tokens, 1, width)), (tokens, count, width))
-        rows = reshaped(rows, (tokens * count, 1, width))
-        factor, groups = reshaped(shares, (tokens, count, 1)), (tokens, count)
+        rows = spread(reshape(x, (tokens, 1, width)), (tokens, count, width))
+        rows = reshape(rows, (tokens * count, 1, width))
+        factor, groups = reshape(shares, (tokens, count, 1)), (tokens, count)
     else:
-        rows = packed(spread(reshaped(x, (1, tokens, width)), (experts, tokens, width)))
+        rows = pack(spread(reshape(x, (1, tokens, width)), (experts, tokens, width)))
         numbers = node.builder.constant(np.arange(experts, dtype=places.dtype).reshape(-1, 1, 1))
-        is_own = dml.equals(numbers, reshaped(places, (1, *places.sizes)))
-        share = dml.if_(is_own, reshaped(shares, (1, *shares.sizes)), 0.0)
+        is_own = dml.equals(numbers, reshape(places, (1, *places.sizes)))
+        share = dml.if_(is_own, reshape(shares, (1, *shares.sizes)), 0.0)
         factor, groups = dml.reduce(share, "SUM", [2]), (experts, tokens)
     made = _layers(node, rows, {k: w(own) for k, w in weights.items()}, biases, own)
-    made = reshaped(made, (*groups, width)) * factor
-    return reshaped(dml.reduce(made, "SUM", [int(is_few)]), shape)
+    made = reshape(made, (*groups, width)) * factor
+    return reshape(dml.reduce(made, "SUM", [int(is_few)]), shape)
 
 
 def _layers(
@@ -135,7 +135,7 @@ def _layers(
         if not node.has(biases[k]):
             return made
         bias = own(node[biases[k]])
-        return made + reshaped(bias, (bias.sizes[0], 1, bias.sizes[1]))
+        return made + reshape(bias, (bias.sizes[0], 1, bias.sizes[1]))
 
     made = layer(x, 1)
     kind = node.choice("activation_type", (*_ACTIVATIONS, "swiglu"), "relu")
@@ -159,8 +159,8 @@ def _halves(x: Expression, interleaved: bool) -> Sequence[Expression]:
     *outer, width = x.sizes
     half = width // 2
     pair = (half, 2) if interleaved else (2, half)
-    parts = dml.split(reshaped(x, (*outer, *pair)), len(outer) + interleaved, (1, 1))
-    return [reshaped(part, (*outer, half)) for part in parts]
+    parts = dml.split(reshape(x, (*outer, *pair)), len(outer) + interleaved, (1, 1))
+    return [reshape(part, (*outer, half)) for part in parts]
 
 
 def _swiglu(node: Node, gate: Expression, up: Expression) -> Expression:

@@ -14,11 +14,11 @@ from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
     cut,
-    lengthened,
+    lengthen,
     of_rank,
-    packed,
-    permuted,
-    reshaped,
+    pack,
+    permute,
+    reshape,
     spread,
     taken,
     with_channels_last,
@@ -37,7 +37,7 @@ def _scalar(node: Node, index: int, rank: int) -> Any:
     if x is None:
         return None
     node.expect(np.prod(x.sizes) == 1, node.input_name(index), "have one element", list(x.sizes))
-    return reshaped(x, (1,) * max(rank, 1))
+    return reshape(x, (1,) * max(rank, 1))
 
 
 @translates("QLinearAdd", domain=MICROSOFT)
@@ -55,7 +55,7 @@ def _real(node: Node, index: int) -> Expression:
     return dml.dequantize_linear(node[index], scale, zero_point)
 
 
-def _quantized(node: Node, x: Expression, index: int) -> Expression:
+def _dequantize(node: Node, x: Expression, index: int) -> Expression:
     """Return real numbers by the scale that is input `index`, and the zero point after it."""
     rank = len(x.sizes)
     scale, zero_point = _scalar(node, index, rank), _scalar(node, index + 1, rank)
@@ -65,18 +65,18 @@ def _quantized(node: Node, x: Expression, index: int) -> Expression:
 
 @translates("QLinearMul", domain=MICROSOFT)
 def _multiply(node: Node) -> Expression:
-    return _quantized(node, _real(node, 0) * _real(node, 3), 6)
+    return _dequantize(node, _real(node, 0) * _real(node, 3), 6)
 
 
 @translates("QLinearSigmoid", domain=MICROSOFT)
 def _sigmoid(node: Node) -> Expression:
-    return _quantized(node, dml.activation_sigmoid(_real(node, 0)), 3)
+    return _dequantize(node, dml.activation_sigmoid(_real(node, 0)), 3)
 
 
 @translates("QLinearLeakyRelu", domain=MICROSOFT)
 def _leaky_relu(node: Node) -> Expression:
     alpha = node.attribute("alpha", 0.01)
-    return _quantized(node, dml.activation_leaky_relu(_real(node, 0), alpha), 3)
+    return _dequantize(node, dml.activation_leaky_relu(_real(node, 0), alpha), 3)
 
 
 @translates("QLinearSoftmax", domain=MICROSOFT)
@@ -86,30 +86,30 @@ def _softmax(node: Node) -> Expression:
         made = dml.activation_softmax(x, [axis])
     else:  # over all dimensions from the axis on
         rows = (math.prod(x.sizes[:axis]), math.prod(x.sizes[axis:]))
-        made = reshaped(dml.activation_softmax(reshaped(x, rows), [1]), x.sizes)
-    return _quantized(node, made, 3)
+        made = reshape(dml.activation_softmax(reshape(x, rows), [1]), x.sizes)
+    return _dequantize(node, made, 3)
 
 
 @translates("QGemm", domain=MICROSOFT)
 def _gemm(node: Node) -> Expression:
     a, b = (
-        permuted(node[index], (1, 0)) if node.attribute(name, 0) else packed(node[index])
+        permute(node[index], (1, 0)) if node.attribute(name, 0) else pack(node[index])
         for index, name in ((0, "transA"), (3, "transB"))
     )
-    of_columns = [reshaped(node[k], (1, math.prod(node.shape(k)))) for k in (4, 5)]
+    of_columns = [reshape(node[k], (1, math.prod(node.shape(k)))) for k in (4, 5)]
     whole = dml.matrix_multiply_integer(a, b, _scalar(node, 2, 2), of_columns[1])
     if node.has(6):
         whole = whole + spread(of_rank(node[6], 2), whole.sizes)
     real = dml.cast(whole, "FLOAT32") * (_scalar(node, 1, 2) * of_columns[0])
     real = real * node.attribute("alpha", 1.0)
-    return _quantized(node, real, 7) if node.has(7) else real
+    return _dequantize(node, real, 7) if node.has(7) else real
 
 
 @translates("QLinearConcat", domain=MICROSOFT)
 def _concat(node: Node) -> Expression:
     parts = [_real(node, k) for k in range(2, len(node.inputs), 3)]
     axis = node.from_start(node.attribute("axis", 0), node.rank(2))
-    return _quantized(node, dml.join(parts, axis) if len(parts) > 1 else parts[0], 0)
+    return _dequantize(node, dml.join(parts, axis) if len(parts) > 1 else parts[0], 0)
 
 
 @translates("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -126,7 +126,7 @@ def _pool(node: Node) -> Expression:
     x_scale, y_scale = (_scalar(node, k, len(plane.sizes)) for k in (1, 3))
     zeros_of = [_scalar(node, k, len(plane.sizes)) for k in (2, 4)]
     made = dml.quantized_linear_average_pooling(plane, x_scale, y_scale, *window, *zeros_of)
-    made = reshaped(made, (*made.sizes[:2], *made.sizes[2 if rank > 3 else 3 :]))
+    made = reshape(made, (*made.sizes[:2], *made.sizes[2 if rank > 3 else 3 :]))
     return with_channels_last(made) if is_last else made
 
 
@@ -139,7 +139,7 @@ def _integers_to_float(node: Node) -> Expression:
 @translates("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_product(node: Node) -> Expression:
     a, *parameters = dml.dynamic_quantize_linear(node[0])
-    a = Quantized(a, *(reshaped(p, (1,)) for p in parameters))
+    a = Quantized(a, *(reshape(p, (1,)) for p in parameters))
     return product_of_integers(a, Quantized(node[1], node[2], node.get(3)), node.get(4))
 
 
@@ -156,31 +156,31 @@ def _product_of_bits(node: Node) -> Expression:
     is_plain = is_plain and not (node.has(3) and node.type(3).name != "UINT8")
     if is_plain and platform() != "cpu":  # a CPU is slower at integers of 4 bits than at bytes
         return _by_rows(node, _of_four_bits(node, (columns, blocks), block), inner)
-    whole = unpacked_bits(reshaped(node[1], (columns, blocks, block * bits // 8)), bits)
+    whole = unpacked_bits(reshape(node[1], (columns, blocks, block * bits // 8)), bits)
     zero = _zero_points(node, 3, (columns, blocks), bits)
-    scale = reshaped(node[2], (columns, blocks, 1))
+    scale = reshape(node[2], (columns, blocks, 1))
     if node.has(4):  # each row of the matrix has a block of its own
-        whole = reshaped(whole, (columns, blocks * block))
-        places = cut(reshaped(node[4], (1, math.prod(node.shape(4)))), (1, inner))
+        whole = reshape(whole, (columns, blocks * block))
+        places = cut(reshape(node[4], (1, math.prod(node.shape(4)))), (1, inner))
         whole = cut(whole, (columns, inner))
         scale, zero = (
-            dml.gather(packed(spread(reshaped(x, x.sizes[:2]), (columns, blocks))), places, 1, 1)
+            dml.gather(pack(spread(reshape(x, x.sizes[:2]), (columns, blocks))), places, 1, 1)
             for x in (scale, zero)
         )
-        real = real_of(packed(whole), scale, zero)
+        real = real_of(pack(whole), scale, zero)
     else:
-        real = reshaped(real_of(whole, scale, zero), (columns, blocks * block))
+        real = reshape(real_of(whole, scale, zero), (columns, blocks * block))
     return _by_rows(node, real, inner)
 
 
 def _of_four_bits(node: Node, sizes: tuple[int, int], block: int) -> Expression:
     """Return the matrix of integers of 4 bits, [columns, blocks * block]."""
     columns, blocks = sizes
-    whole = packed(node[1]).reinterpret((columns, blocks * block), None, "UINT4")
-    scale = reshaped(node[2], sizes)
+    whole = pack(node[1]).reinterpret((columns, blocks * block), None, "UINT4")
+    scale = reshape(node[2], sizes)
     if node.has(3):  # each row is padded to whole bytes
         strides = (blocks + blocks % 2, 1)
-        zero = packed(node[3]).reinterpret(sizes, strides if blocks % 2 else None, "UINT4")
+        zero = pack(node[3]).reinterpret(sizes, strides if blocks % 2 else None, "UINT4")
     else:
         zero = node.builder.constant(np.full(1, 8, np.uint8))
         zero = zero.reinterpret((1, 1), None, "UINT4")
@@ -191,10 +191,10 @@ def _by_rows(node: Node, real: Expression, inner: int) -> Expression:
     """Return the product of the rows of the first input and a matrix [columns, inner or more]."""
     columns = real.sizes[0]
     real = cut(real, (columns, inner))
-    rows = reshaped(node[0], (math.prod(node.shape()[:-1]), inner))
+    rows = reshape(node[0], (math.prod(node.shape()[:-1]), inner))
     made = dml.gemm(rows, real, None, "NONE", "TRANSPOSE")
-    made = made + reshaped(node[5], (1, columns)) if node.has(5) else made
-    return reshaped(made, (*node.shape()[:-1], columns))
+    made = made + reshape(node[5], (1, columns)) if node.has(5) else made
+    return reshape(made, (*node.shape()[:-1], columns))
 
 
 def _zero_points(node: Node, index: int, sizes: tuple[int, int], bits: int) -> Expression:
@@ -206,9 +206,9 @@ def _zero_points(node: Node, index: int, sizes: tuple[int, int], bits: int) -> E
     if not node.has(index):
         return node.builder.constant(np.full((1, 1, 1), 1 << (bits - 1), np.uint8))
     zero = node[index]
-    zero = reshaped(zero, (columns, math.prod(zero.sizes) // columns))
+    zero = reshape(zero, (columns, math.prod(zero.sizes) // columns))
     zero = unpacked_bits(zero, bits) if zero.dtype == np.uint8 else zero
-    return reshaped(cut(zero, sizes), (columns, blocks, 1))
+    return reshape(cut(zero, sizes), (columns, blocks, 1))
 
 
 def real_of(whole: Expression, scale: Expression, zero: Expression) -> Expression:
@@ -234,7 +234,7 @@ def _gathered_blocks(node: Node) -> Expression:
     def rows(x: Expression) -> Expression:
         """Return the rows of a table that the indices name."""
         found = taken(x, node[1], axis)
-        return reshaped(found, (*x.sizes[:axis], *wanted, *x.sizes[axis + 1 :]))
+        return reshape(found, (*x.sizes[:axis], *wanted, *x.sizes[axis + 1 :]))
 
     at = along if along < axis else along + len(wanted) - 1
     rule = "be another dimension than gather_axis, as in ONNX Runtime"
@@ -243,10 +243,10 @@ def _gathered_blocks(node: Node) -> Expression:
     whole, scale = _rows_of_bits(node, 0, rows, bits), rows(node[2])
     size, blocks = whole.sizes[at], scale.sizes[at]
     before, after = whole.sizes[:at], whole.sizes[at + 1 :]
-    whole = lengthened(whole, (*before, blocks * block, *after))  # of full blocks
+    whole = lengthen(whole, (*before, blocks * block, *after))  # of full blocks
 
     def by_block(x: Expression, count: int) -> Expression:
-        return reshaped(x, (math.prod(before), blocks, count, math.prod(after)))
+        return reshape(x, (math.prod(before), blocks, count, math.prod(after)))
 
     if node.has(3):
         zero = by_block(cut(_rows_of_bits(node, 3, rows, bits), scale.sizes), 1)
@@ -254,7 +254,7 @@ def _gathered_blocks(node: Node) -> Expression:
         middle = 1 << (bits - 1) if is_packed else 0
         zero = node.builder.constant(np.full((1, 1, 1, 1), middle, whole.dtype))
     real = real_of(by_block(whole, block), by_block(scale, 1), zero)
-    return cut(reshaped(real, (*before, blocks * block, *after)), (*before, size, *after))
+    return cut(reshape(real, (*before, blocks * block, *after)), (*before, size, *after))
 
 
 def _rows_of_bits(
@@ -267,7 +267,7 @@ def _rows_of_bits(
     if x.sizes[-1] % 2:  # a byte may belong to two rows: the whole table is unpacked
         count = math.prod(x.sizes)
         flat = unpacked_bits(x.reinterpret((-(-count // 2),), None, "UINT8"), 4)
-        whole = rows(reshaped(cut(flat, (count,)), x.sizes))
+        whole = rows(reshape(cut(flat, (count,)), x.sizes))
     else:
         whole = rows(x.reinterpret((*x.sizes[:-1], x.sizes[-1] // 2), None, "UINT8"))
         whole = unpacked_bits(whole, 4)
@@ -284,5 +284,5 @@ def unpacked_bits(x: Expression, bits: int) -> Expression:
     if bits == 8:
         return x
     most = (1 << bits) - 1
-    parts = [reshaped((x >> shift) & most, (*x.sizes, 1)) for shift in range(0, 8, bits)]
-    return reshaped(dml.join(parts, len(x.sizes)), (*x.sizes[:-1], len(parts) * x.sizes[-1]))
+    parts = [reshape((x >> shift) & most, (*x.sizes, 1)) for shift in range(0, 8, bits)]
+    return reshape(dml.join(parts, len(x.sizes)), (*x.sizes[:-1], len(parts) * x.sizes[-1]))

@@ -9,13 +9,13 @@ from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import permuted, reshaped, spread
+from dml_jax.onnx.nodes.reshapes import permute, reshape, spread
 from dml_jax.onnx.translators.microsoft_attention import (
-    cached,
+    attend_with_cache,
     of_queries,
     past_lengths,
+    rotate_heads,
     sequence_of,
-    turned,
 )
 
 
@@ -27,11 +27,11 @@ def _sparse(node: Node) -> Any:
     size, keys = query.sizes[2] // heads, node.shape(3)[2]
     ends = node[8]  # the number of keys of each batch, the new ones included
     past = past_lengths(node, ends - sequence, 7)
-    places = sequence_of(node, sequence, ends.desc.data_type) + reshaped(past, (batch, 1))
+    places = sequence_of(node, sequence, ends.desc.data_type) + reshape(past, (batch, 1))
     if node.attribute("do_rotary", 0):
-        query, key = turned(node, (query, key), size, places, 9)
+        query, key = rotate_heads(node, (query, key), size, places, 9)
     mask = _blocks(node, places, heads, keys)
-    return cached(node, (query, key, value), (node[3], node[4]), past, mask)
+    return attend_with_cache(node, (query, key, value), (node[3], node[4]), past, mask)
 
 
 def _blocks(node: Node, places: Expression, heads: int, keys: int) -> Expression:
@@ -45,9 +45,9 @@ def _blocks(node: Node, places: Expression, heads: int, keys: int) -> Expression
     batch, queries = places.sizes
     by_key = np.repeat(is_seen, block, 2)[:, :, :keys]  # of each block of queries
     table = node.builder.constant(np.ascontiguousarray(by_key))
-    own = dml.cast(reshaped(places, (1, 1, batch * queries)), "INT32") / block
+    own = dml.cast(reshape(places, (1, 1, batch * queries)), "INT32") / block
     taken = dml.gather(table, own, 1, 1)
-    taken = permuted(reshaped(taken, (layouts, batch, queries, keys)), (1, 0, 2, 3))
-    taken = reshaped(taken, (batch, 1, layouts, queries, keys))
+    taken = permute(reshape(taken, (layouts, batch, queries, keys)), (1, 0, 2, 3))
+    taken = reshape(taken, (batch, 1, layouts, queries, keys))
     taken = spread(taken, (batch, heads // layouts, layouts, queries, keys))
-    return reshaped(taken, (batch, heads, queries, keys))
+    return reshape(taken, (batch, heads, queries, keys))

@@ -18,7 +18,7 @@ from dml_jax.onnx.nodes.reshapes import (
     as_type,
     of_rank,
     on_axis,
-    reshaped,
+    reshape,
     taken,
     with_channels_last,
     with_channels_second,
@@ -32,7 +32,7 @@ def _batch(node: Node) -> Any:
         return _training(node)
     rank = max(node.rank(), 2)
     x, *parameters = of_one_type(node, *range(5))
-    x = x if node.rank() > 1 else reshaped(x, (*x.sizes, 1))
+    x = x if node.rank() > 1 else reshape(x, (*x.sizes, 1))
     scale, bias, mean, variance = (_of_channels(p, rank) for p in parameters)
     epsilon = node.attribute("epsilon")
     made = dml.batch_normalization(x, mean, variance, scale, bias, True, epsilon)
@@ -41,7 +41,7 @@ def _batch(node: Node) -> Any:
 
 def _of_channels(x: Expression, rank: int) -> Expression:
     """Return a parameter of the channels, or (opset 7) of all elements of a sample."""
-    return on_axis(x, 1, rank) if len(x.sizes) == 1 else reshaped(x, (1, *x.sizes))
+    return on_axis(x, 1, rank) if len(x.sizes) == 1 else reshape(x, (1, *x.sizes))
 
 
 def _training(node: Node) -> Any:
@@ -72,7 +72,7 @@ def of_one_type(node: Node, *indices: int, kind: TensorDataType | None = None) -
     ]
 
 
-def _normalized(
+def _normalize(
     x: Expression, scale: Any, bias: Any, axes: Any, epsilon: float, has_mean: bool = True
 ) -> Expression:
     return dml.mean_variance_normalization(x, scale, bias, [*axes], True, has_mean, epsilon)
@@ -90,7 +90,7 @@ def _instance(node: Node) -> Expression:
     rank = node.rank()
     _check_channels(node, node.shape()[1])
     scale, bias = (on_axis(node[k], 1, rank) for k in (1, 2))
-    return _normalized(node[0], scale, bias, range(2, rank), node.attribute("epsilon"))
+    return _normalize(node[0], scale, bias, range(2, rank), node.attribute("epsilon"))
 
 
 @translates("LayerNormalization", padding=padding_rules.layer_norm_rule)
@@ -98,7 +98,7 @@ def _layer(node: Node) -> Any:
     axes, epsilon = range(node.axis(), node.rank()), node.attribute("epsilon")
     x, *parameters = of_one_type(node, *filter(node.has, range(3)))
     scale, bias, *_ = *(of_rank(p, node.rank()) for p in parameters), None
-    y = as_type(_normalized(x, scale, bias, axes, epsilon), node.output_type())
+    y = as_type(_normalize(x, scale, bias, axes, epsilon), node.output_type())
     if len(node.types) == 1:
         return y
     x = as_type(x, node.types[1].inner if node.types[1] else TensorDataType.FLOAT32)
@@ -122,9 +122,9 @@ def _by_group(
     Parameters are of each channel, or of each group.
     """
     n, c, *spatial = x.sizes
-    rows = reshaped(x, (n, groups, c // groups, math.prod(spatial)))
-    scale, bias = (reshaped(p, (1, groups, p.sizes[0] // groups, 1)) for p in (scale, bias))
-    return reshaped(_normalized(rows, scale, bias, (2, 3), epsilon), x.sizes)
+    rows = reshape(x, (n, groups, c // groups, math.prod(spatial)))
+    scale, bias = (reshape(p, (1, groups, p.sizes[0] // groups, 1)) for p in (scale, bias))
+    return reshape(_normalize(rows, scale, bias, (2, 3), epsilon), x.sizes)
 
 
 @translates("GroupNormalization", padding=padding_rules.batch_rule, inferred_since=21)
@@ -152,7 +152,7 @@ def _root_mean_square(node: Node) -> Any:
     axis = node.from_start(node.attribute("axis", -1), node.rank())
     axes, epsilon = range(axis, node.rank()), node.attribute("epsilon", 1e-5)
     x, scale = of_one_type(node, 0, 1)
-    made = _normalized(x, of_rank(scale, node.rank()), None, axes, epsilon, has_mean=False)
+    made = _normalize(x, of_rank(scale, node.rank()), None, axes, epsilon, has_mean=False)
     return as_type(made, node.type(1).inner), *[None] * (len(node.types) - 1)
 
 
@@ -166,7 +166,7 @@ def _skip(node: Node) -> Any:
     total = total + wide[at_bias] if at_bias in wide else total
     rank, epsilon = len(total.sizes), node.attribute("epsilon", 1e-12)
     beta = of_rank(wide[3], rank) if has_mean and 3 in wide else None
-    y = _normalized(total, of_rank(wide[2], rank), beta, [rank - 1], epsilon, has_mean)
+    y = _normalize(total, of_rank(wide[2], rank), beta, [rank - 1], epsilon, has_mean)
     return (as_type(y, kind), None, None, as_type(total, kind))[: len(node.types)]
 
 
@@ -179,9 +179,9 @@ def _embedding(node: Node) -> Any:
     total = taken(node[2], node[0], 0) + taken(node[3], places, 0)
     total = total + taken(node[4], node[1], 0) if node.has(4) else total
     gamma, beta = (of_rank(node[k], 3) for k in (5, 6))
-    y = _normalized(total, gamma, beta, [2], node.attribute("epsilon", 1e-12))
+    y = _normalize(total, gamma, beta, [2], node.attribute("epsilon", 1e-12))
     if node.has(7):
-        lengths = reshaped(dml.reduce(dml.cast(node[7], "INT32"), "SUM", [1]), (batch,))
+        lengths = reshape(dml.reduce(dml.cast(node[7], "INT32"), "SUM", [1]), (batch,))
     else:
         lengths = dml.fill_value_constant((batch,), "INT32", 0, graph=node.builder)
     return (y, lengths, total)[: len(node.types)]
@@ -191,14 +191,14 @@ def _embedding(node: Node) -> Any:
 def _mean_variance_of_channels(node: Node) -> Expression:
     axes = (0, 1, 2, 3) if node.attribute("across_channels", 0) else (0, 2, 3)
     if node.attribute("normalize_variance", 1):
-        return _normalized(node[0], None, None, axes, 1e-18)
+        return _normalize(node[0], None, None, axes, 1e-18)
     return node[0] - dml.reduce(node[0], "AVERAGE", axes)
 
 
 @translates("MeanVarianceNormalization", since=9)
 def _mean_variance(node: Node) -> Expression:
     axes = [node.from_start(a, node.rank(), "axes") for a in node.attribute("axes")]
-    return _normalized(node[0], None, None, axes, 1e-18)  # ONNX adds 1e-9 to the root
+    return _normalize(node[0], None, None, axes, 1e-18)  # ONNX adds 1e-9 to the root
 
 
 @translates("LpNormalization", padding=padding_rules.softmax_rule(0))
@@ -209,6 +209,6 @@ def _lp(node: Node) -> Expression:
 @translates("LRN", padding=padding_rules.batch_rule, misread_before=MISREAD)
 def _local_response(node: Node) -> Expression:
     n, c, *spatial = node.shape()
-    x = reshaped(node[0], (n, c, 1, math.prod(spatial))) if node.rank() != 4 else node[0]
+    x = reshape(node[0], (n, c, 1, math.prod(spatial))) if node.rank() != 4 else node[0]
     values = [node.attribute(name) for name in ("size", "alpha", "beta", "bias")]
     return dml.local_response_normalization(x, True, *values)

@@ -16,11 +16,11 @@ from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.einsum import broadcast_shapes, labels_of
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import as_type, of_rank, packed, permuted, reshaped, spread
+from dml_jax.onnx.nodes.reshapes import as_type, of_rank, pack, permute, reshape, spread
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.translators.activation import activated
-from dml_jax.onnx.translators.elements import narrowed
+from dml_jax.onnx.translators.activation import with_activation
+from dml_jax.onnx.translators.elements import narrow
 
 _RANK_MAX = 4  # of GEMM
 
@@ -31,17 +31,17 @@ def matrices(a: Expression, b: Expression) -> tuple[Expression, Expression, tupl
     A vector is a row of `a`, and a column of `b`. Stacks are broadcast.
     """
     is_row, is_column = len(a.sizes) == 1, len(b.sizes) == 1
-    a = reshaped(a, (1, *a.sizes)) if is_row else a
-    b = reshaped(b, (*b.sizes, 1)) if is_column else b
+    a = reshape(a, (1, *a.sizes)) if is_row else a
+    b = reshape(b, (*b.sizes, 1)) if is_column else b
     stack = tuple(np.broadcast_shapes(a.sizes[:-2], b.sizes[:-2]))
     sizes = (*stack, *a.sizes[-2:-1][is_row:], *b.sizes[-1:][is_column:])
     if len(b.sizes) == 2 and len(a.sizes) > 2:  # one matrix for all rows
-        return reshaped(a, (math.prod(a.sizes[:-1]), a.sizes[-1])), b, sizes
+        return reshape(a, (math.prod(a.sizes[:-1]), a.sizes[-1])), b, sizes
     pair = []
     for x in (a, b):
         x = spread(x, (*stack, *x.sizes[-2:])) if x.sizes[:-2] != stack else x
         if len(x.sizes) > _RANK_MAX:
-            x = reshaped(packed(x), (math.prod(stack), *x.sizes[-2:]))
+            x = reshape(pack(x), (math.prod(stack), *x.sizes[-2:]))
         pair.append(x)
     return pair[0], pair[1], sizes
 
@@ -49,7 +49,7 @@ def matrices(a: Expression, b: Expression) -> tuple[Expression, Expression, tupl
 def product(a: Expression, b: Expression, alpha: float = 1.0) -> Expression:
     """Return the product of two stacks of matrices."""
     a, b, sizes = matrices(a, b)
-    return reshaped(dml.gemm(a, b, alpha=alpha), sizes)
+    return reshape(dml.gemm(a, b, alpha=alpha), sizes)
 
 
 class Quantized(NamedTuple):
@@ -66,39 +66,39 @@ def product_of_integers(a: Quantized, b: Quantized, bias: Expression | None = No
     Parameters are one number, or one for each row of `a`, and one for each column of `b`.
     """
     if a.steps.dtype != b.steps.dtype:  # DirectML has one type for both
-        a, b = _unsigned(a), _unsigned(b)
+        a, b = _as_unsigned(a), _as_unsigned(b)
     x, y, sizes = matrices(a.steps, b.steps)
     rows = [_of_rows(p, len(x.sizes)) for p in (a.scale, a.zero)]
     columns = [_of_columns(p, len(x.sizes)) for p in (b.scale, b.zero, bias)]
     added = None if bias is None else spread(columns[2], (*x.sizes[:-1], y.sizes[-1]))
     made = dml.matrix_multiply_integer_to_float(
-        packed(x), rows[0], packed(y), columns[0], rows[1], columns[1], added
+        pack(x), rows[0], pack(y), columns[0], rows[1], columns[1], added
     )
-    return reshaped(made, sizes)
+    return reshape(made, sizes)
 
 
-def _unsigned(x: Quantized) -> Quantized:
+def _as_unsigned(x: Quantized) -> Quantized:
     """Return INT8 as UINT8, with 128 added to each element and to the zero."""
     if x.steps.desc.data_type.name == "UINT8":
         return x
     zero = x.steps.builder.constant(np.full(1, 128, np.uint8))
-    return Quantized(_flipped(x.steps), x.scale, zero if x.zero is None else _flipped(x.zero))
+    return Quantized(_flip(x.steps), x.scale, zero if x.zero is None else _flip(x.zero))
 
 
-def _flipped(x: Expression) -> Expression:
-    return packed(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
+def _flip(x: Expression) -> Expression:
+    return pack(x).reinterpret(x.sizes, data_type="UINT8") ^ 128
 
 
-@translates("MatMul", padding=padding_rules.matmul_rule, integers=integer_ranges.contracted)
+@translates("MatMul", padding=padding_rules.matmul_rule, integers=integer_ranges.sum_of_products)
 def _matmul(node: Node) -> Expression:
-    left, right = (_dequantized(node, index) for index in (0, 1))
+    left, right = (_dequantize_node(node, index) for index in (0, 1))
     if left is None or right is None:
         return product(node[0], node[1])
     a, b = (Quantized(x[0], x[1], x.get(2)) for x in (left, right))
     return product_of_integers(a, b)
 
 
-def _dequantized(node: Node, index: int) -> Node | None:
+def _dequantize_node(node: Node, index: int) -> Node | None:
     """Return the DequantizeLinear that makes a matrix of 8-bit integers, None for another.
 
     The integers are multiplied, which is faster. A matrix has one scale, or the second one of two
@@ -123,16 +123,16 @@ def _fused_matmul(node: Node) -> Expression:
             order = [*order[1:-1], order[0], order[-1]]
         if node.attribute(f"trans{name}", 0) and rank > 1:
             order[-2:] = order[:-3:-1]
-        operands.append(x if order == [*range(rank)] else permuted(x, order))
+        operands.append(x if order == [*range(rank)] else permute(x, order))
     return product(operands[0], operands[1], node.attribute("alpha", 1.0))
 
 
 @translates("FusedMatMulActivation", domain=MICROSOFT)
 def _matmul_with_activation(node: Node) -> Expression:
-    return activated(node, _fused_matmul(node))
+    return with_activation(node, _fused_matmul(node))
 
 
-@translates("Gemm", padding=padding_rules.gemm_rule, integers=integer_ranges.contracted)
+@translates("Gemm", padding=padding_rules.gemm_rule, integers=integer_ranges.sum_of_products)
 def _gemm(node: Node) -> Expression:
     a, b, c = node[0], node[1], None
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
@@ -146,13 +146,13 @@ def _gemm(node: Node) -> Expression:
 
 @translates("FusedGemm", domain=MICROSOFT)
 def _gemm_with_activation(node: Node) -> Expression:
-    return activated(node, _gemm(node))
+    return with_activation(node, _gemm(node))
 
 
 def _of_rows(x: Expression | None, rank: int) -> Any:
     """Return a parameter of the rows of A; None where it is left out."""
     is_list = x is not None and len(x.sizes) == 1 and x.sizes != (1,)
-    return _of_columns(reshaped(x, (*x.sizes, 1)) if x is not None and is_list else x, rank)
+    return _of_columns(reshape(x, (*x.sizes, 1)) if x is not None and is_list else x, rank)
 
 
 def _of_columns(x: Expression | None, rank: int) -> Any:
@@ -167,11 +167,11 @@ def _integers(node: Node) -> Expression:
         _of_rows(node.get(2), len(a.sizes)),
         _of_columns(node.get(3), len(b.sizes)),
     )
-    return reshaped(dml.matrix_multiply_integer(packed(a), packed(b), rows, columns), sizes)
+    return reshape(dml.matrix_multiply_integer(pack(a), pack(b), rows, columns), sizes)
 
 
 @translates("QLinearMatMul")
-def _quantized(node: Node) -> Expression:
+def _q_linear_mat_mul(node: Node) -> Expression:
     if node.type(0).is_small or node.type(3).is_small or node.result_type().is_small:
         return _of_small_floats(node)
     a, b, sizes = matrices(node[0], node[3])
@@ -181,9 +181,9 @@ def _quantized(node: Node) -> Expression:
     zeros = {2: _of_rows, 5: _of_columns, 7: _of_rows}
     a_zero, b_zero, y_zero = (of(node.get(k), rank) for k, of in zeros.items())
     result = dml.quantized_linear_matrix_multiply(
-        packed(a), a_scale, packed(b), b_scale, y_scale, a_zero, b_zero, y_zero
+        pack(a), a_scale, pack(b), b_scale, y_scale, a_zero, b_zero, y_zero
     )
-    return reshaped(result, sizes)
+    return reshape(result, sizes)
 
 
 def _of_small_floats(node: Node) -> Expression:
@@ -202,15 +202,15 @@ def _of_small_floats(node: Node) -> Expression:
     if not node.result_type().is_small:
         zero = _of_rows(node[7], len(whole.sizes))
         return dml.quantize_linear(whole, scale, zero, node.output_type())
-    return narrowed(node, whole / scale + zero, node.result_type())
+    return narrow(node, whole / scale + zero, node.result_type())
 
 
 @translates("CDist", domain=MICROSOFT)
 def _distances(node: Node) -> Expression:
     (m, size), (n, _) = node.shape(0), node.shape(1)
-    apart = reshaped(node[0], (m, 1, size)) - reshaped(node[1], (1, n, size))
+    apart = reshape(node[0], (m, 1, size)) - reshape(node[1], (1, n, size))
     is_square = node.attribute("metric", "sqeuclidean") == "sqeuclidean"
-    return reshaped(dml.reduce(apart, "SUM_SQUARE" if is_square else "L2", [2]), (m, n))
+    return reshape(dml.reduce(apart, "SUM_SQUARE" if is_square else "L2", [2]), (m, n))
 
 
 @translates("AffineGrid")
@@ -220,13 +220,13 @@ def _affine_grid(node: Node) -> Expression:
     lines = [np.linspace(-1, 1, n) if is_aligned else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
     count, dtype = len(sizes), node.type().inner.dtype
     columns = dml.split(node[0], 2, [1] * (count + 1))
-    parts = [reshaped(column, (node.shape()[0], *[1] * count, count)) for column in columns]
+    parts = [reshape(column, (node.shape()[0], *[1] * count, count)) for column in columns]
     grid = parts.pop()
     for part, axis in zip(parts, range(count, 0, -1), strict=True):  # x, the last, comes first
         along = [-1 if d == axis else 1 for d in range(count + 2)]
         line = lines[axis - 1].reshape(along).astype(dtype)
         grid = grid + part * node.builder.constant(line)
-    return reshaped(grid, node.output_shape())
+    return reshape(grid, node.output_shape())
 
 
 def _inferred_einsum(
@@ -256,9 +256,9 @@ def _einsum(node: Node) -> Expression:
     for k in range(1, len(terms)):
         right, others = operands[k]
         later = set(out).union(*terms[k + 1 :])
-        left, labels = _contracted(left, labels, right, others, later)
-    left, labels = _summed(left, labels, set(out))
-    return permuted(left, [labels.index(label) for label in out]) if out else left
+        left, labels = _contract(left, labels, right, others, later)
+    left, labels = _sum_labels(left, labels, set(out))
+    return permute(left, [labels.index(label) for label in out]) if out else left
 
 
 def _unspread(x: Expression, labels: str, sizes: Mapping[str, int]) -> tuple[Expression, str]:
@@ -269,7 +269,7 @@ def _unspread(x: Expression, labels: str, sizes: Mapping[str, int]) -> tuple[Exp
     kept = [d for d, c in enumerate(labels) if x.sizes[d] != 1 or c not in sizes]
     if len(kept) == len(labels):
         return x, labels
-    return reshaped(x, [x.sizes[d] for d in kept]), "".join(labels[d] for d in kept)
+    return reshape(x, [x.sizes[d] for d in kept]), "".join(labels[d] for d in kept)
 
 
 def _diagonal(x: Expression, labels: str) -> tuple[Expression, str]:
@@ -280,41 +280,41 @@ def _diagonal(x: Expression, labels: str) -> tuple[Expression, str]:
     strides = x.desc.strides or [math.prod(x.sizes[d + 1 :]) for d in range(len(x.sizes))]
     sizes = [x.sizes[labels.index(label)] for label in own]
     steps = [sum(s for s, known in zip(strides, labels, strict=True) if known == l) for l in own]  # noqa: E741
-    return packed(x.reinterpret(sizes, steps)), own
+    return pack(x.reinterpret(sizes, steps)), own
 
 
-def _summed(x: Expression, labels: str, kept: set[str]) -> tuple[Expression, str]:
+def _sum_labels(x: Expression, labels: str, kept: set[str]) -> tuple[Expression, str]:
     """Return the sum over the labels that are not kept."""
     axes = [d for d, label in enumerate(labels) if label not in kept]
     if not axes:
         return x, labels
     sizes = [size for d, size in enumerate(x.sizes) if d not in axes]
     rest = "".join(label for label in labels if label in kept)
-    return reshaped(dml.reduce(x, "SUM", axes), sizes), rest
+    return reshape(dml.reduce(x, "SUM", axes), sizes), rest
 
 
-def _contracted(
+def _contract(
     a: Expression, of_a: str, b: Expression, of_b: str, later: set[str]
 ) -> tuple[Expression, str]:
     """Return the product of two operands, summed over the labels that nothing reads later."""
-    a, of_a = _summed(a, of_a, later | set(of_b))
-    b, of_b = _summed(b, of_b, later | set(of_a))
+    a, of_a = _sum_labels(a, of_a, later | set(of_b))
+    b, of_b = _sum_labels(b, of_b, later | set(of_a))
     both = [label for label in of_a if label in of_b]
     stack = [label for label in both if label in later]
     inner = [label for label in both if label not in later]
     rows = [label for label in of_a if label not in both]
     columns = [label for label in of_b if label not in both]
-    x, x_sizes = _ordered(a, of_a, stack, rows, inner)
-    y, y_sizes = _ordered(b, of_b, stack, inner, columns)
+    x, x_sizes = _stack_of_matrices(a, of_a, stack, rows, inner)
+    y, y_sizes = _stack_of_matrices(b, of_b, stack, inner, columns)
     labels, known = [*stack, *rows, *columns], y_sizes | x_sizes
-    return reshaped(product(x, y), [known[label] for label in labels]), "".join(labels)
+    return reshape(product(x, y), [known[label] for label in labels]), "".join(labels)
 
 
-def _ordered(
+def _stack_of_matrices(
     x: Expression, labels: str, *groups: Sequence[str]
 ) -> tuple[Expression, dict[str, int]]:
     """Return an operand as a stack of matrices: a dimension for each of three groups of labels."""
     sizes = dict(zip(labels, x.sizes, strict=False))
     if labels:
-        x = permuted(x, [labels.index(label) for group in groups for label in group])
-    return reshaped(x, [math.prod(sizes[label] for label in group) for group in groups]), sizes
+        x = permute(x, [labels.index(label) for group in groups for label in group])
+    return reshape(x, [math.prod(sizes[label] for label in group) for group in groups]), sizes

@@ -13,9 +13,9 @@ from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import MISREAD, translates
-from dml_jax.onnx.nodes.reshapes import as_type, cut, lengthened, on_axis, reshaped, spread
+from dml_jax.onnx.nodes.reshapes import as_type, cut, lengthen, on_axis, reshape, spread
 from dml_jax.onnx.sizes import padding_rules
-from dml_jax.onnx.translators.elements import narrowed
+from dml_jax.onnx.translators.elements import narrow
 
 
 def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:
@@ -23,15 +23,15 @@ def _parameters(node: Node) -> tuple[Expression, Expression | None, bool]:
     rank = max(node.rank(), 1)
     is_blocked = bool(node.attribute("block_size", 0))
 
-    def placed(index: int) -> Expression:
+    def along_axis(index: int) -> Expression:
         x = node[index]
         if is_blocked:
             return x
         if node.rank(index) == 1 and node.shape(index) != (1,):
             return on_axis(x, node.from_start(node.attribute("axis", 1), rank), rank)
-        return reshaped(x, (1,) * rank)
+        return reshape(x, (1,) * rank)
 
-    return placed(1), placed(2) if node.has(2) else None, is_blocked
+    return along_axis(1), along_axis(2) if node.has(2) else None, is_blocked
 
 
 def _by_form(
@@ -48,7 +48,7 @@ def _by_form(
         sizes[node.axis()] = scale.sizes[node.axis()] * node.attribute("block_size")
     form = QuantizationType.SCALE if zero_point is None else QuantizationType.SCALE_ZERO_POINT
     parameters = [scale] if zero_point is None else [scale, zero_point]
-    return cut(function(lengthened(x, sizes), parameters, form, *kind), x.sizes)
+    return cut(function(lengthen(x, sizes), parameters, form, *kind), x.sizes)
 
 
 def _quantized_type(node: Node) -> Type:
@@ -83,7 +83,7 @@ def _by_parts(
     steps = parts[0] / dml.if_(dml.equals(parts[0], parts[0]), parts[1], 1.0)
     steps = steps if made.is_floating else dml.round(steps)
     steps = steps if zero_point is None else steps + parts[2]
-    return narrowed(node, steps, made) if made.is_floating else dml.cast(steps, made.inner)
+    return narrow(node, steps, made) if made.is_floating else dml.cast(steps, made.inner)
 
 
 def _of_blocks(node: Node, x: Expression) -> Expression:
@@ -92,7 +92,7 @@ def _of_blocks(node: Node, x: Expression) -> Expression:
     apart = (*sizes[: axis + 1], 1, *sizes[axis + 1 :])
     each = (*sizes[: axis + 1], block, *sizes[axis + 1 :])
     whole = (*sizes[:axis], sizes[axis] * block, *sizes[axis + 1 :])
-    return cut(reshaped(spread(reshaped(x, apart), each), whole), node.shape())
+    return cut(reshape(spread(reshape(x, apart), each), whole), node.shape())
 
 
 @translates("DequantizeLinear", domain=MICROSOFT)

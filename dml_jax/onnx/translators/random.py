@@ -14,7 +14,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import as_type, reshaped
+from dml_jax.onnx.nodes.reshapes import as_type, reshape
 from dml_jax.onnx.sizes import padding_rules
 
 _BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
@@ -55,8 +55,8 @@ def _multinomial(node: Node) -> Expression:
     batch, classes = node.shape()
     count = node.attribute("sample_size")
     chances = dml.activation_softmax(dml.cast(node[0], "FLOAT32"), [1])
-    sums = reshaped(dml.cumulative_summation(chances, 1, "INCREASING", False), (batch, 1, classes))
+    sums = reshape(dml.cumulative_summation(chances, 1, "INCREASING", False), (batch, 1, classes))
     total = dml.slice(sums, (0, 0, classes - 1), (batch, 1, 1), (1, 1, 1))
-    drawn = reshaped(_uniform(node, (batch, count)), (batch, count, 1)) * total
+    drawn = reshape(_uniform(node, (batch, count)), (batch, count, 1)) * total
     is_past = dml.cast(dml.less_than_or_equal(sums, drawn), "FLOAT32")
-    return as_type(reshaped(dml.reduce(is_past, "SUM", [2]), (batch, count)), node.output_type())
+    return as_type(reshape(dml.reduce(is_past, "SUM", [2]), (batch, count)), node.output_type())

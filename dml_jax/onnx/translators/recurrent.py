@@ -7,7 +7,7 @@ from dml_jax import operators
 from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import of_rank, permuted, unowned
+from dml_jax.onnx.nodes.reshapes import of_rank, permute, without_owner
 
 # The operator of each activation, and the defaults of its parameters; None for one without.
 ACTIVATIONS: dict[str, tuple[str, dict[str, float | None]]] = {
@@ -89,7 +89,7 @@ def _recurrent(node: Node) -> Any:
         x = node.get(index)
         if x is None:
             return None
-        return of_rank(unowned(permuted(x, (1, 0, 2)) if is_turned else x), 4)
+        return of_rank(without_owner(permute(x, (1, 0, 2)) if is_turned else x), 4)
 
     lengths, more = tensor(4), dict[str, Any]()
     if node.op_type == "GRU":
@@ -119,4 +119,4 @@ def _recurrent(node: Node) -> Any:
         return [*made]
     orders = (2, 0, 1, 3), *[(0, 2, 1, 3)] * 2  # of all steps, and of the last states
     pairs = zip(made, orders, strict=False)
-    return [None if x is None else permuted(x, order) for x, order in pairs]
+    return [None if x is None else permute(x, order) for x, order in pairs]

@@ -10,7 +10,7 @@ from dml_jax.enums import ReduceFunction
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import reshaped
+from dml_jax.onnx.nodes.reshapes import reshape
 from dml_jax.onnx.nodes.tensor import Count
 from dml_jax.onnx.sizes import counts, integer_ranges, padding_rules
 
@@ -53,7 +53,7 @@ def _mean(node: Node, x: Expression, axes: list[int], count: Count) -> Expressio
     number = dml.cast(count.number.expression, x.desc.data_type)
     others = math.prod(node.shape()[d] for d in axes if d != count.axis)
     total = dml.reduce(x, "SUM", axes)
-    made = total / reshaped(number * others, (1,) * len(total.sizes))
+    made = total / reshape(number * others, (1,) * len(total.sizes))
     return dml.cast(made, "FLOAT16") if is_narrow else made
 
 
@@ -80,5 +80,5 @@ def _arg(node: Node) -> Expression | np.ndarray:
     count = node.tensor(0).count
     if count and count.axis == node.axis() and direction == "DECREASING":
         end = dml.cast(count.number.expression, node.output_type()) - 1  # the padding may be equal
-        made = dml.min(made, reshaped(end, (1,) * len(made.sizes)))
+        made = dml.min(made, reshape(end, (1,) * len(made.sizes)))
     return made

@@ -24,7 +24,7 @@ from dml_jax.lowering import resampling
 from dml_jax.onnx.files.attributes import attribute_value
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import MISREAD, translates
-from dml_jax.onnx.nodes.reshapes import as_type, permuted, reshaped, taken
+from dml_jax.onnx.nodes.reshapes import as_type, permute, reshape, taken
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import padding_rules
 
@@ -165,7 +165,7 @@ def _by_floats(proto: onnx.NodeProto, _: Any, inputs: list[Tensor | None]) -> No
     given, x = {a.name: attribute_value(a) for a in proto.attribute}, inputs[0]
     sizes = np.array(() if x is None else x.shape, np.float32)[given.get("axes") or slice(None)]
 
-    def raised(scales: np.ndarray) -> np.ndarray:
+    def raise_sizes(scales: np.ndarray) -> np.ndarray:
         if scales.shape != sizes.shape:
             return scales
         is_less = np.floor(sizes * scales) > np.floor(sizes * scales.astype(np.float64))
@@ -173,10 +173,12 @@ def _by_floats(proto: onnx.NodeProto, _: Any, inputs: list[Tensor | None]) -> No
 
     for attribute in proto.attribute:
         if attribute.name == "scales":
-            attribute.floats[:] = raised(np.array(attribute.floats, np.float32))
+            attribute.floats[:] = raise_sizes(np.array(attribute.floats, np.float32))
     for k, tensor in enumerate(inputs):
         if k and tensor is not None and tensor.type.name == "FLOAT":
-            inputs[k] = tensor.inferred_as(tensor.shape, raised)  # but for regions of other sizes
+            inputs[k] = tensor.inferred_as(
+                tensor.shape, raise_sizes
+            )  # but for regions of other sizes
 
 
 @translates("Resize", "Upsample", misread_before=MISREAD, inferred_as=_by_floats)
@@ -196,7 +198,7 @@ def _upsample(node: Node) -> Expression:
             else line
             for line in lines
         ]
-        x = _resampled(node, x, part, node.attribute("mode"), way)
+        x = _resample_or_gather(node, x, part, node.attribute("mode"), way)
     return x
 
 
@@ -210,19 +212,19 @@ def _resize(node: Node) -> Expression:
     nearest, x = node.attribute("nearest_mode"), node[0]
     is_plain = not node.attribute("antialias", 0) and not node.attribute("exclude_outside")
     if mode == "nearest" or (mode == "linear" and is_plain and roi is None):
-        made = _resampled(node, x, lines, mode, nearest)
+        made = _resample_or_gather(node, x, lines, mode, nearest)
     else:
-        made = _weighted(node, x, lines, mode)
-    return made if roi is None else _extrapolated(node, made, lines)
+        made = _by_weights(node, x, lines, mode)
+    return made if roi is None else _extrapolate(node, made, lines)
 
 
-def _resampled(
+def _resample_or_gather(
     node: Node, x: Expression, lines: Sequence[Line], mode: str, nearest: str
 ) -> Expression:
     """Return the input resampled by RESAMPLE, or by gathers where that reads other elements."""
     if mode != "nearest" and node.type().dtype.kind == "c":
         raise node.refusal("mode", "be 'nearest' of complex numbers", mode)
-    merged = _merged(lines)
+    merged = _merge(lines)
     if not merged:
         return x
     if len(merged) > _RANK_MAX:
@@ -244,9 +246,9 @@ def _resampled(
             taps = resampling.taps(axis, line.size, line.out, direction)
             is_exact = np.array_equal(taps.places[:, 0], line.nearest(nearest))
             if line.step < 0 or not is_exact:
-                return _gathered(node, x, lines, nearest)
+                return _nearest(node, x, lines, nearest)
     result = dml.resample(
-        reshaped(x, [line.size for line in merged]),
+        reshape(x, [line.size for line in merged]),
         [line.out for line in merged],
         "LINEAR" if is_linear else "NEAREST_NEIGHBOR",
         AxisDirection.of(direction),
@@ -254,7 +256,7 @@ def _resampled(
         [axis.input_offset for axis in axes],
         [axis.output_offset for axis in axes],
     )
-    return reshaped(result, [line.out for line in lines])
+    return reshape(result, [line.out for line in lines])
 
 
 _RANK_MAX = 4  # of RESAMPLE
@@ -267,25 +269,25 @@ def _in_parts(
     moved = [d for d, line in enumerate(lines) if not line.is_kept]
     if len(moved) < _RANK_MAX:  # dimensions that are kept become one
         order = sorted(range(len(lines)), key=lambda d: d in moved)
-        x = permuted(x, order)
-        x = _resampled(node, x, [lines[d] for d in order], mode, nearest)
-        return permuted(x, [order.index(d) for d in range(len(lines))])
+        x = permute(x, order)
+        x = _resample_or_gather(node, x, [lines[d] for d in order], mode, nearest)
+        return permute(x, [order.index(d) for d in range(len(lines))])
     kind, last = x.desc.data_type, moved[_RANK_MAX - 2]
     x = as_type(x, TensorDataType.FLOAT32)  # rounded once, at the end
     first = [line if d <= last else Line.kept(line.size) for d, line in enumerate(lines)]
     rest = [Line.kept(line.out) if d <= last else line for d, line in enumerate(lines)]
     for part in (first, rest):
-        x = _resampled(node, x, part, mode, nearest)
-    return _rounded(x, kind)
+        x = _resample_or_gather(node, x, part, mode, nearest)
+    return _round_to(x, kind)
 
 
-def _rounded(x: Expression, kind: TensorDataType) -> Expression:
+def _round_to(x: Expression, kind: TensorDataType) -> Expression:
     """Return floats as elements of another type: the nearest integers, where it has these."""
     is_float = kind.name.startswith("FLOAT")
     return x if x.desc.data_type == kind else dml.cast(x if is_float else dml.round(x), kind)
 
 
-def _merged(lines: Sequence[Line]) -> list[Line]:
+def _merge(lines: Sequence[Line]) -> list[Line]:
     """Return the dimensions with neighbours that are not resized as one; none where all are so."""
     merged: list[Line] = []
     for line in lines:
@@ -296,16 +298,16 @@ def _merged(lines: Sequence[Line]) -> list[Line]:
     return [] if all(line.is_kept for line in merged) else merged
 
 
-def _gathered(node: Node, x: Expression, lines: Sequence[Line], nearest: str) -> Expression:
+def _nearest(node: Node, x: Expression, lines: Sequence[Line], nearest: str) -> Expression:
     """Return the elements of the input nearest to the places."""
-    x = reshaped(x, [line.size for line in lines])
+    x = reshape(x, [line.size for line in lines])
     for d, line in enumerate(lines):
         if not line.is_kept:
             x = taken(x, node.builder.constant(line.nearest(nearest).astype(np.int32)), d)
     return x
 
 
-def _weighted(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Expression:
+def _by_weights(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Expression:
     """Return the input resampled by a matrix of weights for each dimension."""
     kind = x.desc.data_type
     x = x if node.type().is_floating else dml.cast(x, node.type().real)
@@ -316,17 +318,17 @@ def _weighted(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Ex
         weights = weights_of(node, line, mode == "cubic")
         before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
         matrix = node.builder.constant(weights.astype(x.dtype))
-        rows = permuted(reshaped(x, (before, sizes[d], after)), (0, 2, 1))
+        rows = permute(reshape(x, (before, sizes[d], after)), (0, 2, 1))
         made = dml.gemm(
-            reshaped(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE"
+            reshape(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE"
         )
         sizes[d] = line.out
-        x = permuted(reshaped(made, (before, after, line.out)), (0, 2, 1))
-        x = reshaped(x, sizes)
-    return _rounded(x, kind)
+        x = permute(reshape(made, (before, after, line.out)), (0, 2, 1))
+        x = reshape(x, sizes)
+    return _round_to(x, kind)
 
 
-def _extrapolated(node: Node, x: Expression, lines: Sequence[Line]) -> Expression:
+def _extrapolate(node: Node, x: Expression, lines: Sequence[Line]) -> Expression:
     """Return `x` with the value that stands beyond the input, where a place lies there."""
     mask = np.zeros([line.out for line in lines], bool)
     for d, line in enumerate(lines):
@@ -399,6 +401,6 @@ def _at_least_one(regions: Expression, scale: float) -> Expression:
 @translates("MaxRoiPool")
 def _roi_pool(node: Node) -> Expression:
     height, width = node.attribute("pooled_shape")
-    regions = reshaped(node[1], (1, 1, *node.shape(1)))
+    regions = reshape(node[1], (1, 1, *node.shape(1)))
     size = Size2D(width=width, height=height)
     return dml.roi_pooling(node[0], regions, node.attribute("spatial_scale"), size)

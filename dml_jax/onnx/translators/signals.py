@@ -15,7 +15,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import packed, permuted, reshaped, resized
+from dml_jax.onnx.nodes.reshapes import pack, permute, reshape, resize
 
 _LENGTH_MAX = 1024  # a matrix of a longer transform would be large
 
@@ -59,26 +59,26 @@ def _transform(node: Node) -> Expression:
     sizes = [read if d == axis else size for d, size in enumerate(x.sizes)]
     parts = sizes[-1]
     outer = [sizes[d] for d in order[:-2]]
-    rows = reshaped(permuted(resized(x, sizes), order), (int(np.prod(outer)), read * parts))
+    rows = reshape(permute(resize(x, sizes), order), (int(np.prod(outer)), read * parts))
     is_inverse, is_one_sided = (bool(node.attribute(n)) for n in ("inverse", "onesided"))
     if is_inverse and is_one_sided:
         made = _times(node, rows, _matrix(read, parts, partial(np.fft.irfft, n=count)))
-        made = reshaped(made, (*outer, count, 1))
+        made = reshape(made, (*outer, count, 1))
     else:
         function = np.fft.ifft if is_inverse else _one_side if is_one_sided else np.fft.fft
         made = _times(node, rows, _matrix(count, parts, function))
-        made = reshaped(made, (*outer, made.sizes[1] // 2, 2))
+        made = reshape(made, (*outer, made.sizes[1] // 2, 2))
     back = [order.index(d) for d in range(len(order))]
-    return permuted(made, back)
+    return permute(made, back)
 
 
-def _one_sided(proto: onnx.NodeProto, *_: Any) -> None:
+def _write_one_sided(proto: onnx.NodeProto, *_: Any) -> None:
     """Write out the default of `onesided`: inference takes another one."""
     if not any(a.name == "onesided" for a in proto.attribute):
         proto.attribute.append(helper.make_attribute("onesided", 1))
 
 
-@translates("STFT", inferred_as=_one_sided)
+@translates("STFT", inferred_as=_write_one_sided)
 def _short_transforms(node: Node) -> Any:
     if node.rank() == 3 and node.shape()[2] != 1:
         raise node.refusal("signal", "be real", list(node.shape()))
@@ -87,8 +87,8 @@ def _short_transforms(node: Node) -> Any:
     count = int(node.number(3) if window is None else node.number(3, node.shape(2)[0]))
     node.expect(count <= _LENGTH_MAX, "frame_length", f"be at most {_LENGTH_MAX}", count)
     frames = (length - count) // step + 1
-    x = packed(node[0]).reinterpret((batch, frames, count), (length, step, 1))
-    x = dml.identity(x) if window is None else x * reshaped(window, (1, 1, count))
+    x = pack(node[0]).reinterpret((batch, frames, count), (length, step, 1))
+    x = dml.identity(x) if window is None else x * reshape(window, (1, 1, count))
     matrix = _matrix(count, 1, _one_side if node.attribute("onesided") else np.fft.fft)
-    made = _times(node, reshaped(x, (batch * frames, count)), matrix)
-    return reshaped(made, (batch, frames, made.sizes[1] // 2, 2))
+    made = _times(node, reshape(x, (batch * frames, count)), matrix)
+    return reshape(made, (batch, frames, made.sizes[1] // 2, 2))

@@ -12,7 +12,7 @@ from dml_jax.onnx.files.types import index_type
 from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import OP_TYPES, OpType, Versions, translates
-from dml_jax.onnx.nodes.reshapes import as_type, reshaped, taken
+from dml_jax.onnx.nodes.reshapes import as_type, reshape, taken
 from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
@@ -25,19 +25,19 @@ _FAR = 2**30  # beyond all places, and INT32 holds twice of it
     "Slice",
     padding=padding_rules.slice_rule,
     integers=integer_ranges.first,
-    elements=symbolic_sizes.part,
+    elements=symbolic_sizes.slice_between,
 )
 def _slice(node: Node) -> Any:
     if node.version < 10:
         starts, ends = (
             [*map(symbolic_sizes.number, node.attribute(name))] for name in ("starts", "ends")
         )
-        return _sliced(node, starts, ends, node.attribute("axes"), None)
+        return _slice_by_ends(node, starts, ends, node.attribute("axes"), None)
     starts, ends = (symbolic_sizes.terms_of(node.tensor(k)) or [] for k in (1, 2))
-    return _sliced(node, starts, ends, node.constant(3), node.constant(4))
+    return _slice_by_ends(node, starts, ends, node.constant(3), node.constant(4))
 
 
-def _sliced(
+def _slice_by_ends(
     node: Node,
     starts: Sequence[symbolic_sizes.Term],
     ends: Sequence[symbolic_sizes.Term],
@@ -92,7 +92,7 @@ def _moving(
     is_ragged = count is not None and count.axis == axis
     limit: Any = size
     if count is not None and is_ragged:
-        limit = dml.cast(reshaped(count.number.expression, (1,)), kind)
+        limit = dml.cast(reshape(count.number.expression, (1,)), kind)
     low = 0 if step > 0 else -1
     given: Sequence[symbolic_sizes.Term] = ends
     if not is_ragged:  # what counts from the end at all times counts from the start

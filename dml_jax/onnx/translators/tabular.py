@@ -10,7 +10,7 @@ from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
-from dml_jax.onnx.nodes.reshapes import as_type, of_rank, reshaped, resized, taken
+from dml_jax.onnx.nodes.reshapes import as_type, of_rank, reshape, resize, taken
 
 DOMAIN = "ai.onnx.ml"
 
@@ -65,7 +65,7 @@ def _imputer(node: Node) -> Expression:
 @translates("ArrayFeatureExtractor", domain=DOMAIN)
 def _extractor(node: Node) -> Expression:
     x = of_rank(node[0], max(node.rank(), 2))
-    return taken(x, reshaped(node[1], (math.prod(node.shape(1)),)), len(x.sizes) - 1)
+    return taken(x, reshape(node[1], (math.prod(node.shape(1)),)), len(x.sizes) - 1)
 
 
 @translates("FeatureVectorizer", domain=DOMAIN)
@@ -74,7 +74,7 @@ def _vectorizer(node: Node) -> Expression:
     for index, wanted in enumerate(node.attribute("inputdimensions")):
         x, rank = _real(node, index), node.rank(index)
         node.expect(rank == 2, f"input {index}", "have 2 dimensions", rank)
-        parts.append(resized(x, (x.sizes[0], wanted)))
+        parts.append(resize(x, (x.sizes[0], wanted)))
     return dml.join(parts, 1) if len(parts) > 1 else parts[0]
 
 
@@ -89,7 +89,7 @@ def _linear(node: Node, count: int) -> Expression:
     return y + _columns(node, y, added) if added else y
 
 
-def transformed(node: Node, x: Expression, name: str) -> Expression:
+def post_transform(node: Node, x: Expression, name: str) -> Expression:
     """Return scores behind the `post_transform` called `name`."""
     if name == "NONE":
         return x
@@ -110,7 +110,7 @@ def transformed(node: Node, x: Expression, name: str) -> Expression:
 @translates("LinearRegressor", domain=DOMAIN)
 def _regressor(node: Node) -> Expression:
     scores = _linear(node, node.attribute("targets"))
-    return transformed(node, scores, node.attribute("post_transform"))
+    return post_transform(node, scores, node.attribute("post_transform"))
 
 
 @translates("LinearClassifier", domain=DOMAIN)
@@ -123,14 +123,14 @@ def _classifier(node: Node) -> Any:
     scores = _linear(node, count)
     if count == 1 and known == 2:
         scores = dml.join([dml.negate(scores), scores], 1)
-    scores = transformed(node, scores, node.attribute("post_transform"))
+    scores = post_transform(node, scores, node.attribute("post_transform"))
     if node.types[0] is None or node.types[0].name == "STRING":
         return None, scores
     rows, kind = scores.sizes[0], node.output_type(0)
     if scores.sizes[1] == 1:
         least = 0.0 if node.attribute("post_transform") == "NONE" else 0.5
-        is_one = reshaped(dml.greater_than_or_equal(scores, least), (rows,))
+        is_one = reshape(dml.greater_than_or_equal(scores, least), (rows,))
         return dml.cast(is_one, kind) * (labels[0] if labels else 1), scores
-    best = reshaped(dml.argmax(scores, [1], "INCREASING", "INT32"), (rows,))
+    best = reshape(dml.argmax(scores, [1], "INCREASING", "INT32"), (rows,))
     table = np.array(labels or range(scores.sizes[1]), np.int64).astype(kind.dtype)
     return taken(node.builder.constant(table), best, 0), scores

@@ -16,16 +16,16 @@ from dml_jax.onnx.nodes import early_versions
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import MISREAD, translates
 from dml_jax.onnx.nodes.reshapes import (
-    lengthened,
+    lengthen,
     on_axis,
-    packed,
-    reshaped,
+    pack,
+    reshape,
     with_channels_last,
     with_channels_second,
 )
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
-from dml_jax.onnx.translators.activation import activated
+from dml_jax.onnx.translators.activation import with_activation
 
 Ints = list[int]
 
@@ -99,7 +99,7 @@ def window_of(node: Node, sizes: Sequence[int] | None, spatial: Sequence[int]) -
 
 def planes(x: Expression) -> Expression:
     """Return a tensor of one spatial dimension as one of two, the first of size 1."""
-    return reshaped(x, (*x.sizes[:2], 1, x.sizes[2])) if len(x.sizes) == 3 else x
+    return reshape(x, (*x.sizes[:2], 1, x.sizes[2])) if len(x.sizes) == 3 else x
 
 
 def _with_planes(window: Window) -> Window:
@@ -111,31 +111,31 @@ def _with_planes(window: Window) -> Window:
     return Window(*ones, *zeros)
 
 
-def _convolved(node: Node, x: Expression, weights: Expression) -> Expression:
+def _convolve(node: Node, x: Expression, weights: Expression) -> Expression:
     """Return the convolution of `x`, with its channels in dimension 1."""
     window = window_of(node, weights.sizes[2:], x.sizes[2:])
     spatial, x, weights = len(x.sizes) - 2, planes(x), planes(weights)
     bias, group = _channel(node, 2, len(x.sizes)), node.attribute("group", 1)
     made = dml.convolution(x, weights, bias, group_count=group, **window.moves)
-    return reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
+    return reshape(made, (*made.sizes[:2], *made.sizes[-spatial:]))
 
 
 @translates("Conv", padding=padding_rules.window_rule, must_fit=True)
 def _conv(node: Node) -> Expression:
-    return _convolved(node, node[0], node[1])
+    return _convolve(node, node[0], node[1])
 
 
 @translates("FusedConv", domain=MICROSOFT)
 def _fused_conv(node: Node) -> Expression:
     made = _conv(node) + node[3] if node.has(3) else _conv(node)
-    return activated(node, made, node.attribute("activation_params") or [])
+    return with_activation(node, made, node.attribute("activation_params") or [])
 
 
 @translates("NhwcConv", domain=MICROSOFT)
 def _conv_of_last_channels(node: Node) -> Expression:
     node.expect(node.rank() == 4, "X", "have 4 dimensions", node.rank())
     x, weights = (with_channels_second(node[k]) for k in (0, 1))
-    return with_channels_last(_convolved(node, x, weights))
+    return with_channels_last(_convolve(node, x, weights))
 
 
 def _reach(
@@ -188,16 +188,16 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
     inferred_as=_with_pads,
 )
 def _conv_transpose(node: Node) -> Expression:
-    return _conv_transposed(node, node.attributes, 2)
+    return _convolve_transposed(node, node.attributes, 2)
 
 
 @translates("ConvTransposeWithDynamicPads", domain=MICROSOFT)
 def _conv_transpose_with_pads(node: Node) -> Expression:
     pads = [int(p) for p in node.constant(2, ())]
-    return _conv_transposed(node, {**node.attributes, "pads": pads}, 3)
+    return _convolve_transposed(node, {**node.attributes, "pads": pads}, 3)
 
 
-def _conv_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> Expression:
+def _convolve_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> Expression:
     """Return the transposed convolution of attributes `given`, with input `at_bias` as its bias."""
     x, shape, weights = node[0], node.shape(), node.shape(1)
     n, group, asked = len(shape) - 2, given.get("group", 1), given.get("output_shape")
@@ -214,7 +214,7 @@ def _conv_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> Expr
         behind[d] = lacking // strides[d]  # DirectML adds less than a stride by itself
         end[d] = max(0, natural[d] + behind[d] * strides[d] - start[d] - sizes[d])
     window = _with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
-    x = planes(lengthened(x, [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]))
+    x = planes(lengthen(x, [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]))
     return dml.convolution(
         x,
         planes(node[1]),
@@ -248,7 +248,7 @@ def _quantized_conv(node: Node) -> Expression:
     inputs = x, c[1], c[2], planes(weights), c[4], c[5], c[8], c[6], c[7]
     kind = node.type(7).inner
     made = dml.quantized_linear_convolution(*inputs, kind, group_count=group, **window.moves)
-    made = reshaped(made, (*made.sizes[:2], *made.sizes[-spatial:]))
+    made = reshape(made, (*made.sizes[:2], *made.sizes[-spatial:]))
     return with_channels_last(made) if is_last else made
 
 
@@ -289,7 +289,7 @@ def _lp_pool(node: Node) -> Expression:
     padding=padding_rules.window_rule,
     misread_before=MISREAD,
     inferred_since=_INFERRED,
-    integers=integer_ranges.ranked,
+    integers=integer_ranges.top_k,
 )
 def _max_pool(node: Node) -> Any:
     window = window_of(node, None, node.shape()[2:])
@@ -325,13 +325,13 @@ def _max_pool_of_last_channels(node: Node) -> Expression:
     x = with_channels_second(node[0])
     window = window_of(node, None, x.sizes[2:])
     made = dml.max_pooling(planes(x), window.sizes, **window.moves).values
-    made = reshaped(made, (*made.sizes[:2], *made.sizes[2 if node.rank() > 3 else 3 :]))
+    made = reshape(made, (*made.sizes[:2], *made.sizes[2 if node.rank() > 3 else 3 :]))
     return with_channels_last(made)
 
 
 @translates("UnfoldTensor", domain=MICROSOFT)
 def _windows(node: Node) -> Expression:
-    x, step, size = packed(node[0]), node.attribute("step", 1), node.attribute("size")
+    x, step, size = pack(node[0]), node.attribute("step", 1), node.attribute("size")
     axis = node.from_start(node.attribute("dim", -1), node.rank())
     node.expect(1 <= size <= x.sizes[axis], "size", f"be in [1, {x.sizes[axis]}]", size)
     sizes, strides = list(x.sizes), list(packed_strides(x.sizes))
@@ -345,7 +345,7 @@ def _global_pool(node: Node) -> Any:
     if node.rank() < 3:
         return node.tensor(0)
     n, c, *spatial = node.shape()
-    x, size = reshaped(node[0], (n, c, 1, int(np.prod(spatial)))), [1, int(np.prod(spatial))]
+    x, size = reshape(node[0], (n, c, 1, int(np.prod(spatial)))), [1, int(np.prod(spatial))]
     ones, zeros = [1, 1], [0, 0]
     if node.op_type == "GlobalAveragePool":
         return dml.average_pooling(x, ones, size, zeros, zeros, ones, False)
@@ -365,13 +365,13 @@ def _max_unpool(node: Node) -> Expression:
     flat = (n, c, 1, int(np.prod(spatial)))
     rule = f"have the sizes {list(node.shape())}, as X"
     node.expect(node.shape(1) == node.shape(), "I", rule, list(node.shape(1)))
-    indices = reshaped(dml.cast(node[1], "UINT32"), flat)
+    indices = reshape(dml.cast(node[1], "UINT32"), flat)
     sizes = (n, c, 1, int(np.prod(inferred)))
-    made = reshaped(dml.max_unpooling(reshaped(node[0], flat), indices, sizes), (n, c, *inferred))
+    made = reshape(dml.max_unpooling(reshape(node[0], flat), indices, sizes), (n, c, *inferred))
     asked = node.constant(2)
     if asked is None:
         return made
-    return lengthened(made, [max(pair) for pair in zip(map(int, asked), made.sizes, strict=True)])
+    return lengthen(made, [max(pair) for pair in zip(map(int, asked), made.sizes, strict=True)])
 
 
 @translates("Col2Im")

@@ -24,14 +24,14 @@ from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.writing import primitives
-from dml_jax.onnx.writing.jaxpr_nodes import write_closed, write_function
+from dml_jax.onnx.writing.jaxpr_nodes import write_closed_jaxpr, write_function
 from dml_jax.onnx.writing.operator_records import EXPORTERS, Exporter, Unfit
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
 
 @functools.cache
-def _loaded() -> None:
+def _load() -> None:
     """Import the modules that register exporters and what writes primitives."""
     importlib.import_module("dml_jax.onnx.writing.operator_exporters")
     for module in pkgutil.iter_modules(primitives.__path__, f"{primitives.__name__}."):
@@ -40,7 +40,7 @@ def _loaded() -> None:
 
 def exporter_of(name: str) -> Exporter | None:
     """Return what writes an operator, by its name without DML_OPERATOR_; None for its program."""
-    _loaded()
+    _load()
     return EXPORTERS.get(name)
 
 
@@ -59,7 +59,7 @@ def export(what: Any, *shapes: Any) -> onnx.ModelProto:
 
     Raises `DmlError` for a step that has no nodes of ONNX.
     """
-    _loaded()
+    _load()
     if isinstance(what, Network):
         return _network(what)
     if isinstance(what, Graph):
@@ -81,7 +81,7 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
     names = [_name("input", path[1:] if one else path) for path, _ in leaves]
     names = [w.name(name) for name in names]
     inputs = [Value(n, x.dtype, x.shape) for n, (_, x) in zip(names, leaves, strict=True)]
-    made = write_closed(w, closed, inputs)
+    made = write_closed_jaxpr(w, closed, inputs)
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(results)[0]]
     wanted = [_name("output", path) for path in paths]
     outputs = [w.name(f"output_{name}" if name in names else name) for name in wanted]
@@ -145,7 +145,7 @@ def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]
         read = [values[source] for source in sources]
         for place, x in enumerate(read):
             if (index, place) in graph.views:
-                read[place] = _viewed(w, x, graph.views[index, place])
+                read[place] = _view(w, x, graph.views[index, place])
         if isinstance(node, ConstantNode):
             made = [w.constant(node.array, name=node.name or "")]
         elif isinstance(node, OperatorNode):
@@ -155,11 +155,11 @@ def write_graph(w: Writer, graph: Graph, inputs: Sequence[Value]) -> list[Value]
         values |= {(index, place): x for place, x in enumerate(made)}
     results = [values[source] for source in graph.results]
     for index, view in graph.output_views.items():
-        results[index] = _viewed(w, results[index], view)
+        results[index] = _view(w, results[index], view)
     return results
 
 
-def _viewed(w: Writer, x: Value, view: Any) -> Value:
+def _view(w: Writer, x: Value, view: Any) -> Value:
     (made,) = write_function(w, lambda array: reinterpreted(array, *view), x)
     return made
 
@@ -174,18 +174,18 @@ def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> li
         values = [None if getattr(operator, f.name) is None else next(given) for f in tensors]
         if by and (x := values[0]):
             values[0] = w("Add", w("Mul", x, w.like(by.scale, x)), w.like(by.bias, x))
-        made = _exported(w, operator, *values)
+        made = _export_by_record(w, operator, *values)
     if made is None:
         return write_function(w, lambda *xs: list(operator.evaluate(*xs)), *inputs)
     fused = getattr(operator, "fused_activation", None)
     if fused is None:
         return made
     one = SimpleNamespace(short_name=fused.operator.short_name, **fused.attributes)
-    first = _exported(w, one, made[0]) or write_function(w, fused, made[0])
+    first = _export_by_record(w, one, made[0]) or write_function(w, fused, made[0])
     return [*first, *made[1:]]
 
 
-def _exported(w: Writer, operator: Any, *inputs: Value | None) -> list[Value] | None:
+def _export_by_record(w: Writer, operator: Any, *inputs: Value | None) -> list[Value] | None:
     """Write an operator by its record; None where its program is to be written."""
     exporter = exporter_of(operator.short_name)
     try:

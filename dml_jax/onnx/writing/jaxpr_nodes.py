@@ -92,12 +92,12 @@ def write_program(
         known[var] = array if isinstance(array, Value) else writer.constant(np.asarray(array))
     known.update(zip(jaxpr.invars, inputs, strict=True))
     for eqn in jaxpr.eqns:
-        values = _folded(writer, eqn, [read(x) for x in eqn.invars])
+        values = _fold(writer, eqn, [read(x) for x in eqn.invars])
         known.update(zip(eqn.outvars, values, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
 
-def write_closed(writer: Writer, closed: ClosedJaxpr, inputs: Sequence[Value]) -> list[Value]:
+def write_closed_jaxpr(writer: Writer, closed: ClosedJaxpr, inputs: Sequence[Value]) -> list[Value]:
     """Write a traced program with its constants; return its outputs."""
     return write_program(writer, closed.jaxpr, closed.consts, inputs)
 
@@ -105,10 +105,10 @@ def write_closed(writer: Writer, closed: ClosedJaxpr, inputs: Sequence[Value]) -
 def write_function(writer: Writer, function: Callable[..., Any], *inputs: Value) -> list[Value]:
     """Trace a function of arrays like `inputs`, and write it; return its outputs."""
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs]
-    return write_closed(writer, jax.make_jaxpr(function)(*shapes), inputs)
+    return write_closed_jaxpr(writer, jax.make_jaxpr(function)(*shapes), inputs)
 
 
-def _folded(writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
+def _fold(writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
     """Return the outputs of a step: computed, where that takes small constants alone."""
     avals: list[Any] = [v.aval for v in eqn.outvars]
     if any(jnp.issubdtype(a.dtype, dtypes.extended) for a in avals):

@@ -12,7 +12,7 @@ BEFORE_FIRST = -(2**62)  # where a slice that goes backwards ends
 
 
 @writes("reshape", "squeeze", "expand_dims")
-def reshaped(eqn: Equation) -> Value:
+def reshape(eqn: Equation) -> Value:
     return eqn.writer.reshape(eqn[0], eqn.shape)
 
 
@@ -26,18 +26,18 @@ def broadcast(eqn: Equation) -> Value:
 
 
 @writes("tile")
-def tiled(eqn: Equation) -> Value:
+def tile(eqn: Equation) -> Value:
     w = eqn.writer
     return w("Tile", eqn[0], w.indices(eqn.params["reps"]), shape=eqn.shape)
 
 
 @writes("transpose")
-def transposed(eqn: Equation) -> Value:
+def transpose(eqn: Equation) -> Value:
     return eqn.writer.transpose(eqn[0], eqn.params["permutation"])
 
 
 @writes("slice")
-def sliced(eqn: Equation) -> Value:
+def slice_(eqn: Equation) -> Value:
     steps = eqn.params["strides"] or ()
     return eqn.writer.slice(eqn[0], eqn.params["start_indices"], eqn.params["limit_indices"], steps)
 
@@ -57,7 +57,7 @@ def reverse(w: Writer, x: Value, axes: tuple[int, ...]) -> Value:
 
 
 @writes("pad")
-def padded(eqn: Equation) -> Value:
+def pad(eqn: Equation) -> Value:
     w, (x, value) = eqn.writer, eqn.inputs
     low, high, inside = zip(*eqn.params["padding_config"], strict=True) if x.rank else ((), (), ())
     return w.pad(with_zeros_between(w, x, inside, value), low, high, value)
@@ -81,7 +81,7 @@ def with_zeros_between(w: Writer, x: Value, inside: tuple[int, ...], value: Valu
 
 
 @writes("concatenate")
-def concatenated(eqn: Equation) -> Value:
+def concatenate(eqn: Equation) -> Value:
     return eqn.writer.concatenate(eqn.inputs, eqn.params["dimension"])
 
 
@@ -93,7 +93,7 @@ def parts(eqn: Equation) -> list[Value]:
 
 
 @writes("stack")
-def stacked(eqn: Equation) -> Value:
+def stack(eqn: Equation) -> Value:
     w, axis = eqn.writer, eqn.params["axis"]
     shape = list(eqn.shape)
     shape[axis] = 1
@@ -101,14 +101,14 @@ def stacked(eqn: Equation) -> Value:
 
 
 @writes("unstack")
-def unstacked(eqn: Equation) -> list[Value]:
+def unstack(eqn: Equation) -> list[Value]:
     w, x, axis = eqn.writer, eqn[0], eqn.params["axis"]
     places = range(x.shape[axis])
     return [w.reshape(w.part(x, axis, k, k + 1), eqn.shape) for k in places]
 
 
 @writes("iota")
-def counted(eqn: Equation) -> Value:
+def iota(eqn: Equation) -> Value:
     w, axis = eqn.writer, eqn.params["dimension"]
     shape = [1] * len(eqn.shape)
     shape[axis] = eqn.shape[axis]
@@ -140,7 +140,7 @@ def _starts(w: Writer, x: Value, sizes: tuple[int, ...], places: list[Value]) ->
 
 
 @writes("dynamic_update_slice")
-def updated(eqn: Equation) -> Value:
+def dynamic_update_slice(eqn: Equation) -> Value:
     w, (x, update, *places) = eqn.writer, eqn.inputs
     if not x.rank:
         return update

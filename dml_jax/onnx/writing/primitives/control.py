@@ -6,7 +6,7 @@ import numpy as np
 
 from dml_jax.onnx.writing.jaxpr_nodes import (
     Equation,
-    write_closed,
+    write_closed_jaxpr,
     write_function,
     write_program,
     writes,
@@ -18,16 +18,16 @@ from dml_jax.onnx.writing.writer import Value, Writer, unwritten
     *("jit", "pjit", "closed_call", "core_call", "core_closed_call", "custom_jvp_call"),
     *("custom_vjp_call", "custom_vjp_call_jaxpr", "remat", "remat2", "checkpoint", "run_state"),
 )
-def called(eqn: Equation) -> list[Value]:
+def call(eqn: Equation) -> list[Value]:
     p = eqn.params
     program = next(p[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in p)
     if hasattr(program, "consts"):
-        return write_closed(eqn.writer, program, eqn.inputs)
+        return write_closed_jaxpr(eqn.writer, program, eqn.inputs)
     return write_program(eqn.writer, program, (), eqn.inputs)
 
 
 @writes("call_hi_primitive")
-def expanded(eqn: Equation) -> list[Value]:
+def expand(eqn: Equation) -> list[Value]:
     """Write what JAX itself makes of an operation that it keeps whole, as of searchsorted."""
     return write_function(eqn.writer, eqn.params["_prim"].expand, *eqn.inputs)
 
@@ -45,13 +45,13 @@ def branches(eqn: Equation) -> list[Value]:
     w, (index, *operands), programs = eqn.writer, eqn.inputs, eqn.params["branches"]
     if index.array is not None:
         place = min(max(int(index.array), 0), len(programs) - 1)
-        return write_closed(w, programs[place], operands)
+        return write_closed_jaxpr(w, programs[place], operands)
     return _chosen(w, index, programs, operands, eqn.types)
 
 
 def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -> list[Value]:
     if len(programs) == 1:
-        return write_closed(w, programs[0], operands)
+        return write_closed_jaxpr(w, programs[0], operands)
     is_last = (
         index
         if index.dtype == bool
@@ -59,7 +59,7 @@ def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -
     )
     first, last = w.branch(), w.branch()
     made = {
-        "then_branch": last.graph("last", [], write_closed(last, programs[-1], operands)),
+        "then_branch": last.graph("last", [], write_closed_jaxpr(last, programs[-1], operands)),
         "else_branch": first.graph(
             "first", [], _chosen(first, index, programs[:-1], operands, types)
         ),
@@ -68,7 +68,7 @@ def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -
 
 
 @writes("scan")
-def scanned(eqn: Equation) -> list[Value]:
+def scan(eqn: Equation) -> list[Value]:
     w, p = eqn.writer, eqn.params
     if "num_consts" in p:
         held, carried = p["num_consts"], p["num_consts"] + p["num_carry"]
@@ -79,7 +79,7 @@ def scanned(eqn: Equation) -> list[Value]:
     inner = w.branch()
     states = [Value(w.name(), x.dtype, x.shape) for x in carry]
     parts = [Value(w.name(), x.dtype, x.shape[1:]) for x in rows]
-    outputs = write_closed(inner, p["jaxpr"], [*constants, *states, *parts])
+    outputs = write_closed_jaxpr(inner, p["jaxpr"], [*constants, *states, *parts])
     if not rows:
         rows = [w.indices(range(p["length"]))]
         parts = [Value(w.name(), np.int64, ())]
@@ -98,18 +98,18 @@ def scanned(eqn: Equation) -> list[Value]:
 
 
 @writes("while")
-def looped(eqn: Equation) -> list[Value]:
+def while_loop(eqn: Equation) -> list[Value]:
     w, p = eqn.writer, eqn.params
     of_cond, of_body = p["cond_nconsts"], p["body_nconsts"]
     for_cond, for_body = eqn.inputs[:of_cond], eqn.inputs[of_cond : of_cond + of_body]
     carry = eqn.inputs[of_cond + of_body :]
-    (begins,) = write_closed(w, p["cond_jaxpr"], [*for_cond, *carry])
+    (begins,) = write_closed_jaxpr(w, p["cond_jaxpr"], [*for_cond, *carry])
     if begins.shape:
         raise unwritten("a loop that ends for each element by itself")
     inner = w.branch()
     turn, goes_on = Value(w.name(), np.int64, ()), Value(w.name(), np.bool_, ())
     states = [Value(w.name(), x.dtype, x.shape) for x in carry]
-    made = write_closed(inner, p["body_jaxpr"], [*for_body, *states])
-    (again,) = write_closed(inner, p["cond_jaxpr"], [*for_cond, *made])
+    made = write_closed_jaxpr(inner, p["body_jaxpr"], [*for_body, *states])
+    (again,) = write_closed_jaxpr(inner, p["cond_jaxpr"], [*for_cond, *made])
     body = inner.graph("turn", [turn, goes_on, *states], [again, *made])
     return w.several("Loop", None, begins, *carry, results=eqn.types, body=body)

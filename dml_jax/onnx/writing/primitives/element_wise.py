@@ -38,7 +38,7 @@ def same(eqn: Equation) -> Value:
 
 
 @writes(*_COMPARED)
-def compared(eqn: Equation) -> Value:
+def compare(eqn: Equation) -> Value:
     return eqn.writer.compare(_COMPARED[eqn.name], *eqn.inputs)
 
 
@@ -86,7 +86,7 @@ def _is_negative(w: Writer, x: Value) -> Value:
 
 
 @writes("round")
-def rounded(eqn: Equation) -> Value:
+def round_(eqn: Equation) -> Value:
     w, x = eqn.writer, eqn[0]
     if eqn.params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
         return w("Round", x)
@@ -106,13 +106,13 @@ def complement(eqn: Equation) -> Value:
 
 
 @writes("clamp")
-def clamped(eqn: Equation) -> Value:
+def clamp(eqn: Equation) -> Value:
     low, x, high = eqn.inputs
     return eqn.writer("Min", eqn.writer("Max", x, low), high)
 
 
 @writes("select_n")
-def selected(eqn: Equation) -> Value:
+def select(eqn: Equation) -> Value:
     w, (which, *cases) = eqn.writer, eqn.inputs
     if which.dtype == bool:
         return chosen(w, which, cases[1], cases[0])
@@ -172,7 +172,7 @@ def _divisor(w: Writer, b: Value) -> tuple[Value, Value | None, Value | None]:
 
 
 @writes("shift_left", "shift_right_logical", "shift_right_arithmetic")
-def shifted(eqn: Equation) -> Value:
+def shift(eqn: Equation) -> Value:
     w, (x, count) = eqn.writer, eqn.inputs
     if eqn.name == "shift_right_arithmetic" and x.dtype.kind == "i":
         is_negative = w.compare("Less", x, w.like(0, x))
@@ -200,7 +200,7 @@ def _shift(w: Writer, x: Value, count: Value, direction: str) -> Value:
 
 
 @writes("convert_element_type")
-def converted(eqn: Equation) -> Value:
+def convert_element_type(eqn: Equation) -> Value:
     return convert(eqn.writer, eqn[0], eqn.dtype)
 
 
@@ -248,5 +248,5 @@ def in_fewer_bits(eqn: Equation) -> Value:
     *("stop_gradient", "copy", "copy_p", "optimization_barrier", "reduce_and_scatter"),
     *("sharding_constraint", "layout_constraint", "device_put"),
 )
-def passed(eqn: Equation) -> list[Value]:
+def pass_on(eqn: Equation) -> list[Value]:
     return list(eqn.inputs)

@@ -51,7 +51,7 @@ def _inside(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> Value 
     return result
 
 
-def _clamped(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> dict[int, Value]:
+def _clamp(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> dict[int, Value]:
     """Return the nearest places at which windows lie inside of the operand."""
     low = w.indices(0)
     return {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
@@ -68,7 +68,7 @@ def _places(
 
 
 @writes("gather")
-def gathered(eqn: Equation) -> Value:
+def gather(eqn: Equation) -> Value:
     w, (x, indices), p = eqn.writer, eqn.inputs, eqn.params
     numbers, sizes = p["dimension_numbers"], p["slice_sizes"]
     batched = list(
@@ -77,7 +77,7 @@ def gathered(eqn: Equation) -> Value:
     starts = _starts(w, indices, numbers.start_index_map, batched)
     most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
     inside = _inside(w, starts, most) if p["mode"] == lax.GatherScatterMode.FILL_OR_DROP else None
-    starts, batch = _clamped(w, starts, most), indices.shape[:-1]
+    starts, batch = _clamp(w, starts, most), indices.shape[:-1]
     gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     kept = [a for a in range(x.rank) if a not in gone]
     is_by_rows = all(sizes[a] == (1 if a in starts else x.shape[a]) for a in range(x.rank))
@@ -108,7 +108,7 @@ def gathered(eqn: Equation) -> Value:
 
 
 @writes("scatter", *_REDUCTIONS)
-def scattered(eqn: Equation) -> Value:
+def scatter(eqn: Equation) -> Value:
     """Write each element of the updates to its place in a row; those outside go to its end."""
     w, (x, indices, updates), p = eqn.writer, eqn.inputs, eqn.params
     numbers = p["dimension_numbers"]
@@ -124,7 +124,7 @@ def scattered(eqn: Equation) -> Value:
     inside = _inside(w, starts, most)
     batch, count, steps = indices.shape[:-1], math.prod(x.shape), _steps(x.shape)
     if p["mode"] == lax.GatherScatterMode.CLIP:
-        inside, starts = None, _clamped(w, starts, most)
+        inside, starts = None, _clamp(w, starts, most)
     place = _places(w, starts, dict(enumerate(steps)), batch)
     place = w.reshape(place, [*batch, *[1] * len(kept)])
     place = w("Add", place, w.indices(places_of(window, [steps[a] for a in kept])))

@@ -22,7 +22,7 @@ def reduced(eqn: Equation) -> Value:
     w, x = eqn.writer, eqn[0]
     wrap = _signed_order(w, x) if eqn.name in ("reduce_max", "reduce_min") else None
     if wrap is not None:
-        return _unsigned(w, w.reduce(_REDUCED[eqn.name], wrap, eqn.params["axes"]))
+        return _as_unsigned(w, w.reduce(_REDUCED[eqn.name], wrap, eqn.params["axes"]))
     return w.reduce(_REDUCED[eqn.name], x, eqn.params["axes"])
 
 
@@ -36,7 +36,7 @@ def _signed_order(w: Writer, x: Value) -> Value | None:
     return w("BitwiseXor", w.cast(x, np.int64), w.constant(_TOP))
 
 
-def _unsigned(w: Writer, x: Value) -> Value:
+def _as_unsigned(w: Writer, x: Value) -> Value:
     return w.cast(w("BitwiseXor", x, w.constant(_TOP)), np.uint64)
 
 
@@ -94,7 +94,7 @@ def _ends(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 @writes("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
-def accumulated(eqn: Equation) -> Value:
+def cumulative(eqn: Equation) -> Value:
     w, x, axis = eqn.writer, eqn[0], eqn.params["axis"]
     if eqn.name == "cumsum":
         return w("CumSum", x, w.indices(axis), reverse=int(eqn.params["reverse"]), shape=x.shape)
@@ -155,7 +155,7 @@ def largest(eqn: Equation) -> list[Value]:
 
 
 @writes("select_and_scatter_add")
-def added_where_selected(eqn: Equation) -> list[Value]:
+def select_and_scatter_add(eqn: Equation) -> list[Value]:
     """Add each element of the source at the element of its window that was selected.
 
     It is the derivative of a maximum or a minimum of windows. The first of equal elements counts.
