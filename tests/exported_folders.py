@@ -90,7 +90,7 @@ def write_decoder(
     Args:
         path: the file.
         positions: where the tokens' places come from: "given", an input; "mask", the sum of the
-            mask; "size", the size of the past.
+            mask; "size", the size of the past; "row", a row of the table at that size.
         mask: whether it has an attention mask.
         past: whether it has keys and values of earlier tokens.
         source: "mask" or "plain": whether it reads an encoder's results, under a mask.
@@ -123,7 +123,11 @@ def write_decoder(
         seen = add("And", seen, add("Unsqueeze", there, held([1, 2])))
     bias = add("Where", seen, held(0, np.float32), held(_LOW, np.float32))
     x = add("Gather", graph.weight(VOCABULARY, WIDTH), "input_ids")
-    x = add("Add", x, add("Gather", graph.weight(CONTEXT, WIDTH), places))
+    table = graph.weight(CONTEXT, WIDTH)
+    if positions == "row":
+        x = add("Add", x, add("Slice", table, first, total, held([0])))
+    else:
+        x = add("Add", x, add("Gather", table, places))
     cross = ""
     if source:
         inputs.append(_value("encoder_hidden_states", whole, "batch", "source", WIDTH))

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from dml_jax.errors import DmlError, Expect, Fault
 from dml_jax.genai.decoder_networks import LAST, DecoderNetworks, Lengths
@@ -44,10 +45,12 @@ class Decoder(Protocol):
     Attributes:
         networks: the networks by numbers of tokens.
         is_encoding: whether an encoder reads the prompt, or features of sound.
+        has_buffers: whether the cache has keys and values; else it has the tokens.
     """
 
     networks: DecoderNetworks
     is_encoding: bool = False
+    has_buffers: bool = True
 
     def __init__(
         self,
@@ -60,25 +63,11 @@ class Decoder(Protocol):
 
     @property
     def note(self) -> str:
-        """Return the form of keys and values, or what devices do not divide, in one line; or ""."""
-        ...
-
-    def width(self, rows: int, total: int) -> int:
-        """Return how many tokens a program sees that makes sequences of `total` tokens.
-
-        `rows` is the number of tokens that a cache has room for.
-        """
-        ...
+        """Return the form of the cache, or what devices do not divide, in one line; or ""."""
+        return "" if self.networks.mesh is None else self.networks.division.note
 
     def shapes(self, lengths: Lengths) -> Mapping[str, Sequence[int]]:
         """Return the sizes of the inputs of a network, by name."""
-        ...
-
-    def cache(self, batch: int, rows: int) -> Cache:
-        """Return an empty cache of `batch` sequences of at most `rows` tokens.
-
-        Raises `DmlError` where it does not fit in memory.
-        """
         ...
 
     def inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
@@ -89,18 +78,28 @@ class Decoder(Protocol):
         """Return the cache after a network gave `results`; the others are those of `step`."""
         ...
 
-    def filled_rows(self, buffer: np.ndarray, length: int) -> np.ndarray:
-        """Return the rows of a buffer that `length` tokens fill, [batch, heads, length, size]."""
+    def cache(self, batch: int, rows: int) -> Cache:
+        """Return an empty cache of `batch` sequences of at most `rows` tokens.
+
+        Raises `DmlError` where it does not fit in memory.
+        """
         ...
 
-    def cache_bytes(self, filled: int) -> int:
-        """Return the bytes of a cache that a device reads in a step, after `filled` tokens."""
-        ...
+    def width(self, rows: int, total: int) -> int:
+        """Return how many tokens a program sees that makes sequences of `total` tokens.
+
+        `rows` is the number of tokens that a cache has room for.
+        """
+        return self.networks.mask_width(rows, total)
 
     def shorten(self, cache: Cache, lengths: Sequence[int]) -> Cache:
         """Return a cache of the first tokens of each sequence, as many as `lengths` says."""
         # What is behind them stays: a mask hides it, and new tokens write over it.
         return {**cache, "length": jnp.asarray(np.array(lengths, np.int32))}
+
+    def filled_rows(self, buffer: np.ndarray, length: int) -> np.ndarray:
+        """Return the rows of a buffer that `length` tokens fill, [batch, heads, length, size]."""
+        return buffer[:, :, :length]
 
     def encode(self, cache: Cache, source: np.ndarray) -> Cache:
         """Return an empty cache with what an encoder makes of a source; as it is without one.
@@ -141,7 +140,7 @@ class Decoder(Protocol):
     @property
     def weights(self) -> Mapping[str, jax.Array]:
         """Return the weights of the file, by name."""
-        if not self.networks.is_loaded:
+        if not self.networks.weights:
             rows = self.rows(self.networks.folder.context_length)
             has_one = self.networks.longest_short is None
             for total in (1,) if has_one else (1, rows):  # a network of each set of angles
@@ -238,6 +237,20 @@ def as_inputs(
     named = {names.get(part, part): array for part, array in arrays.items()}
     inputs = {n: x.astype(kinds[n].array_dtype) for n, x in named.items() if n in kinds}
     return inputs | {name: x for (name, _), x in zip(networks.folder.caches, pasts, strict=True)}
+
+
+def empty_buffers(networks: DecoderNetworks, batch: int, rows: int) -> Cache:
+    """Return an empty cache of keys and values. Raises `DmlError` where memory is too small."""
+    (heads, size), place = networks.heads, None
+    if networks.mesh is not None:
+        own, spec = networks.device_heads, P()
+        # Where there are fewer heads than devices, several devices have copies of a head.
+        if networks.division.caches:
+            heads, spec = own * networks.mesh.size, P(None, *networks.mesh.axis_names)
+        place = NamedSharding(networks.mesh, spec)
+    shape = (batch, heads, rows, size)
+    buffers = zeros(len(networks.folder.caches), shape, networks.cache_type, place)
+    return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
 
 
 def zeros(count: int, shape: Sequence[int], dtype: Any, place: Any = None) -> list[jax.Array]:

@@ -131,11 +131,6 @@ class DecoderNetworks:
         return self.store.named or {}
 
     @property
-    def is_loaded(self) -> bool:
-        """Return whether there is a network."""
-        return bool(len(self._networks))
-
-    @property
     def derived_bytes(self) -> int:
         """Return the bytes of the arrays that follow from weights, and were computed once."""
         return sum(array.nbytes for array in self.store.derived.values())
@@ -212,11 +207,6 @@ class DecoderNetworks:
         """Return the sizes of the inputs of tokens that the network has, of the lengths of all."""
         named = {self.folder.names[part]: (batch, length) for part, length in parts.items()}
         return {name: sizes for name, sizes in named.items() if name in self.input_sizes}
-
-    def buffer_bytes(self, filled: int) -> int:
-        """Return the bytes of the keys and values of a sequence that a device has."""
-        rows = len(self.folder.caches) * self.device_heads * filled
-        return rows * self.heads[1] * self.cache_type.itemsize
 
 
 def _of_one_token(proto: onnx.ModelProto, logits: str, batch: int) -> onnx.ModelProto:

@@ -196,4 +196,8 @@ class DecoderPrograms:
         derived = program.parameters[len(program.kept) :]
         read = [*(array for name, array in named.items() if name not in tables), *derived]
         weights = sum(x.nbytes * math.prod(x.sharding.shard_shape(x.shape)) // x.size for x in read)
-        return weights + self._decoder.cache_bytes(filled)
+        networks = self._decoder.networks
+        if not self._decoder.has_buffers:  # tokens are few bytes beside weights
+            return weights
+        rows = len(networks.folder.caches) * networks.device_heads * filled
+        return weights + rows * networks.heads[1] * networks.cache_type.itemsize

@@ -64,7 +64,8 @@ class Generator:
         self._options.check(model.folder.context_length)
         with raised():
             check_process()
-        batch, options = self._batch, self._options
+        options = self._options
+        batch = options.batch_size * options.num_beams
         is_single = options.no_repeat_ngram_size or options.num_beams > 1 or model.folder.rules
         # Rules and beams look at all tokens on the host before the next one is chosen.
         steps = 1 if is_single else model.ahead
@@ -76,18 +77,10 @@ class Generator:
     def _start(self, tokens: np.ndarray | None) -> None:
         """Start anew with tokens, [batch, length]; None for none."""
         options, folder = self._options, self._model.folder
-        self._sequences = Sequences(self._batch, folder.eos_token_ids, tokens)
+        self._sequences = Sequences(self._runner.batch, folder.eos_token_ids, tokens)
         self._beams: Beams | None = None
         if options.num_beams > 1:
             self._beams = Beams(options, folder.eos_token_ids, folder.pad_token_id)
-        length = self._sequences.count
-        self._read = max(length - 1, 0), length  # the columns that the model read last
-        self._is_answered = False  # whether the last token's logits were computed for a caller
-
-    @property
-    def _batch(self) -> int:
-        """Return how many sequences there are: of a beam search several for each prompt."""
-        return self._options.batch_size * self._options.num_beams
 
     @property
     def _model(self) -> Model:
@@ -134,9 +127,7 @@ class Generator:
         runner = self._runner
         pairs = zip(runner.waiting, rows, strict=True)
         runner.waiting = [np.concatenate([before, row]) for before, row in pairs]
-        start = sequences.count
         sequences.append_prompt(array, [len(row) for row in rows])
-        self._read, self._is_answered = (start, sequences.count), True
         self._sampler.see(array)
         # A single token waits where it can be the first of a block, whose program reads it.
         runner.compute(1 if runner.steps > 1 else 2)
@@ -176,8 +167,8 @@ class Generator:
         if self.is_done():
             sequences.last = np.full_like(sequences.last, self._model.folder.pad_token_id)
             return
-        self._answer()
-        self._is_answered = False
+        sequences.mark_read()
+        sequences.is_read = False
         if self._ahead.is_next:
             tokens = self._ahead.next(sequences, self._sampler)
             if not sequences.end_with(tokens):
@@ -207,7 +198,7 @@ class Generator:
         is_known = runner.steps == 1 and runner.has_step(width)
         goes_on = is_known and sequences.count + 1 < self._options.max_length
         if goes_on:
-            runner.run(column, np.ones(self._batch, np.int32), width)
+            runner.run(column, np.ones(self._runner.batch, np.int32), width)
         if sequences.end_with(np.asarray(column)[:, 0]):
             runner.logits, runner.best = logits, best
             if goes_on:
@@ -217,12 +208,6 @@ class Generator:
         self._sampler.see(column)
         if not goes_on:
             runner.waiting = [*sequences.last[:, None]]
-
-    def _answer(self) -> None:
-        """Take note that the model reads the last token, if it has not read it."""
-        if not self._is_answered:
-            count = self._sequences.count
-            self._read, self._is_answered = (count - 1, count), True
 
     def _forget_ahead(self) -> None:
         self._ahead.forget(self._sequences, self._sampler)
@@ -272,7 +257,7 @@ class Generator:
         self._runner.compute()
         if self._runner.logits is None:
             raise refusal("get_logits", "be called after append_tokens", "a call without tokens")
-        self._answer()
+        self._sequences.mark_read()
         return np.array(self._runner.logits)[:, None]
 
     def set_logits(self, logits: Any) -> None:
@@ -289,7 +274,7 @@ class Generator:
         """Leave out all tokens but the first `length` ones; of a batch, 0 alone."""
         if not 0 <= length <= self._sequences.count:
             raise refusal("the length", f"be in [0, {self._sequences.count}]", length)
-        if length and self._batch > 1:
+        if length and self._runner.batch > 1:
             rule = "be 0 where batch_size or num_beams is more than 1"
             raise refusal("the length", rule, length)
         self._forget_ahead()
@@ -328,8 +313,7 @@ class Generator:
         where the option past_present_share_buffer is set, else as many as tokens were read.
         """
         runner, folder = self._runner, self._model.folder
-        has_buffers = "buffers" in runner.cache  # else the cache has the tokens
-        outputs = [present for _, present in folder.caches if has_buffers]
+        outputs = [present for _, present in folder.caches if self._model.decoder.has_buffers]
         logits, ranks = folder.names["logits"], dict[str, int]()
         if self._beams is not None or self._model.decoder.is_encoding:
             # Beams change their rows, and an encoder's text is not read again.
@@ -338,14 +322,14 @@ class Generator:
         elif self._sequences.count:
             ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in folder.proto.graph.output}
             if name not in outputs and ranks.get(name) in (0, 3):  # 0: the file does not say it
-                return self._output_of(name, *self._read)
+                return self._output_of(name, *self._sequences.read)
         if name not in outputs:
             others = [n for n, rank in ranks.items() if rank in (0, 3)] or [logits]
             rule = f"be one of {', '.join([*others, *outputs])}"
             raise refusal("the output", rule, name)
         self._forget_ahead()
         runner.compute()
-        rows = runner.rows_of(outputs.index(name), self._read[1])
+        rows = runner.rows_of(outputs.index(name), self._sequences.read[1])
         if not self._options.past_present_share_buffer or self._beams is not None:
             return rows
         room = self._options.max_length - rows.shape[2]
@@ -362,7 +346,7 @@ class Generator:
 
     def get_input(self, name: str) -> np.ndarray:
         """Return what the model read last: `input_ids`, or its `attention_mask`, INT64."""
-        names, (start, end) = self._model.folder.names, self._read
+        names, (start, end) = self._model.folder.names, self._sequences.read
         if name == names["attention_mask"]:
             return self._sequences.mask(end)
         if name != names["input_ids"]:

@@ -23,6 +23,7 @@ class ModelRunner:
 
     Attributes:
         model: the model, with or without an adapter.
+        batch, steps: as they were given.
         rows: the number of tokens that the cache has room for.
         cache: the cache.
         filled: how many tokens of each sequence are in the cache.
@@ -32,7 +33,7 @@ class ModelRunner:
     """
 
     def __init__(self, model: Model, batch: int, max_length: int, steps: int):
-        self.model, self._batch, self.steps = model, batch, steps
+        self.model, self.batch, self.steps = model, batch, steps
         self.rows = model.decoder.rows(max_length)
         self.cache = model.programs.empty_cache(batch, self.rows)
         self.filled, self.waiting = [0] * batch, [np.zeros(0, np.int32)] * batch
@@ -45,7 +46,7 @@ class ModelRunner:
         length = tokens.shape[1]
         # The last one is computed again, for its logits.
         self.waiting = [row[length - 1 :] if length else row for row in tokens]
-        self.go_back([max(length - 1, 0)] * self._batch)
+        self.go_back([max(length - 1, 0)] * self.batch)
 
     def go_back(self, filled: Sequence[int]) -> None:
         """Leave out of the cache all but the first tokens of each sequence."""
@@ -58,11 +59,11 @@ class ModelRunner:
 
     def has_step(self, width: int) -> bool:
         """Return whether the program of one token is there."""
-        return self.model.programs.has_step(self._batch, self.rows, width)
+        return self.model.programs.has_step(self.batch, self.rows, width)
 
     def compute(self, least: int = 2) -> None:
         """Run the tokens that wait through the model: `least` of them or more as a chunk."""
-        batch = self._batch
+        batch = self.batch
         total = max(f + len(w) for f, w in zip(self.filled, self.waiting, strict=True))
         width = self.model.decoder.width(self.rows, total)
         while any(map(len, self.waiting)):

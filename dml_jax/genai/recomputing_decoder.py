@@ -25,6 +25,8 @@ _LEAST = 16  # tokens of a program: a smaller one is not faster, and each size i
 class RecomputingDecoder(Decoder):
     """A decoder whose cache holds the tokens, and with an `Encoder` also what this one made."""
 
+    has_buffers = False
+
     @property
     def note(self) -> str:
         """Return the form of the cache, in one line."""
@@ -91,14 +93,6 @@ class RecomputingDecoder(Decoder):
         """Return the logits of `length` new tokens, of those of all tokens."""
         take = jax.vmap(lambda x, at: jax.lax.dynamic_slice_in_dim(x, at, length, 0))
         return take(logits, cache["length"].astype(np.int32))
-
-    def filled_rows(self, buffer: np.ndarray, length: int) -> np.ndarray:
-        """Raise `NotImplementedError`: there are no keys and values."""
-        raise NotImplementedError
-
-    def cache_bytes(self, filled: int) -> int:
-        """Return 0: tokens are few bytes beside weights."""
-        return 0
 
     def encode(self, cache: Cache, source: np.ndarray) -> Cache:
         """Return an empty cache with what the encoder makes of a source."""

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.genai.decoder import Cache, Decoder, as_inputs, rows_of, token_inputs, zeros
+from dml_jax.genai.decoder import Cache, Decoder, as_inputs, empty_buffers, rows_of, token_inputs
 from dml_jax.genai.decoder_networks import DecoderNetworks, Lengths
 from dml_jax.graph import ConstantNode, OperatorNode
 from dml_jax.onnx.network import Network
@@ -30,10 +30,6 @@ class RightAlignedDecoder(Decoder):
         """Return the form of the cache, in one line."""
         return "keys and values lie in buffers of a fixed size, under the attention mask"
 
-    def width(self, rows: int, total: int) -> int:
-        """Return what tells the programs of sequences of `total` tokens apart."""
-        return self.networks.mask_width(rows, total)
-
     def shapes(self, lengths: Lengths) -> Mapping[str, Sequence[int]]:
         """Return the sizes of the inputs of a network, by name."""
         # The mask is over the keys that attentions read: the buffer, and the new tokens behind it.
@@ -41,10 +37,7 @@ class RightAlignedDecoder(Decoder):
 
     def cache(self, batch: int, rows: int) -> Cache:
         """Return an empty cache."""
-        networks, (heads, size) = self.networks, self.networks.heads
-        shape = (batch, heads, rows, size)
-        buffers = zeros(len(networks.folder.caches), shape, networks.cache_type)
-        return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
+        return empty_buffers(self.networks, batch, rows)
 
     def inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
         """Return the inputs of a network by name."""
@@ -72,10 +65,6 @@ class RightAlignedDecoder(Decoder):
     def filled_rows(self, buffer: np.ndarray, length: int) -> np.ndarray:
         """Return the rows of a buffer that `length` tokens fill, [batch, heads, length, size]."""
         return buffer[:, :, buffer.shape[2] - length :]
-
-    def cache_bytes(self, filled: int) -> int:
-        """Return the bytes of keys and values that a device reads in a step."""
-        return self.networks.buffer_bytes(filled)
 
 
 def counts_places_by_rows(networks: DecoderNetworks) -> bool:

@@ -19,6 +19,8 @@ class Sequences:
         begin: how many of them are the prompt's.
         last: the tokens that came last, [batch]; those that end sequences are here alone.
         has_ended: which sequences have ended, [batch].
+        read: the columns that the model read last, from one place to another.
+        is_read: whether the model has read the last token for a caller, who may ask for outputs.
     """
 
     def __init__(self, batch: int, ends: Sequence[int], tokens: np.ndarray | None = None):
@@ -27,6 +29,7 @@ class Sequences:
         # and a copy of all tokens at each one would take longer than the token.
         self._parts: list[Any] = [] if tokens is None else [tokens]
         self.count = self.begin = 0 if tokens is None else tokens.shape[1]
+        self.read, self.is_read = (max(self.count - 1, 0), self.count), False
         self.last = np.zeros(batch, np.int32)
         self.has_ended = np.zeros(batch, bool)
         self._gaps: list[tuple[int, int, int]] = []  # (sequence, start, end) of paddings
@@ -45,8 +48,14 @@ class Sequences:
         end = self.count + tokens.shape[1]
         self._gaps += [(row, self.count + n, end) for row, n in enumerate(lengths)]
         self._parts.append(tokens)
+        self.read, self.is_read = (self.count, end), True
         self.count = self.begin = end
         self.has_ended[:] = False
+
+    def mark_read(self) -> None:
+        """Take note that the model reads the last token, if it has not read it."""
+        if not self.is_read:
+            self.read, self.is_read = (self.count - 1, self.count), True
 
     def append(self, column: Any) -> None:
         """Append a token to each sequence, [batch, 1]."""

@@ -1,0 +1,37 @@
+"""What goes wrong inside a model comes out at one door, in one line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+
+from language_folders import write_folder
+
+import dml_jax.genai as og
+from dml_jax.errors import OF_BUG, InternalError
+from dml_jax.genai.buffered_decoder import BufferedDecoder
+
+
+def append(folder: Path) -> None:
+    model = og.Model(folder)
+    og.Generator(model, og.GeneratorParams(model)).append_tokens([5, 77])
+
+
+def test_a_bug_of_a_step_is_no_fault_of_the_folder(tmp_path: Path, monkeypatch: Any):
+    folder = write_folder(tmp_path, layers=1)
+
+    def planted(*_: Any) -> Any:
+        raise TypeError("planted")
+
+    monkeypatch.setattr(BufferedDecoder, "inputs", planted)
+    with pytest.raises(TypeError, match="planted"):
+        append(folder)  # tests set DML_JAX_RAISE=1
+    monkeypatch.setenv("DML_JAX_RAISE", "0")
+    with pytest.raises(InternalError) as caught:
+        append(folder)
+    assert [fault.kind for fault in caught.value.faults] == [OF_BUG]
+    assert isinstance(caught.value.__cause__, TypeError)
+    text = str(caught.value)
+    assert text.startswith(f"the folder '{folder}': this is a bug of dml_jax") and "\n" not in text
