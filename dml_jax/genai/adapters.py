@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dml_jax.errors import nearest
-from dml_jax.genai.errors import raised, refusal
+from dml_jax.genai.errors import as_genai_errors, refusal
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.model import Model
 
@@ -30,7 +30,7 @@ class Adapters:
         if Path(path).suffix == ".onnx_adapter":
             rule = "be a folder of PEFT's (from which an .onnx_adapter is converted)"
             raise refusal("the adapter", rule, str(path))
-        with raised():
+        with as_genai_errors():
             self._models[name] = self.model.adapted(Adapter.load(path, self.model.folder))
 
     def unload(self, name: str) -> None:

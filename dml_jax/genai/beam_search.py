@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.genai.sampling import SearchOptions, adjusted
+from dml_jax.genai.sampling import SearchOptions, adjust_logits
 
 
 @functools.partial(jax.jit, donate_argnames="cache")
-def reordered(cache: Any, order: Any) -> Any:
+def reorder_sequences(cache: Any, order: Any) -> Any:
     """Return a cache, or other arrays [sequences, ...], with their sequences in another order.
 
     `order` says which sequence each one is after it; the memory of `cache` is taken over.
@@ -25,16 +25,16 @@ def reordered(cache: Any, order: Any) -> Any:
 
 
 @functools.partial(jax.jit, static_argnames="beams")
-def continued(
+def likeliest_ways(
     logits: jax.Array, seen: Any, banned: Any, sums: Any, *, penalty: Any, beams: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return the 2 * beams most likely ways to go on, each [prompts, 2 * beams].
 
     They are the sums of the logarithms of their tokens' probabilities, the tokens, and the beams
-    that they go on with. `adjusted` changes `logits`, [prompts * beams, vocabulary], by `seen`,
-    `banned` and `penalty`; `sums` are those of the `beams` of each prompt, [prompts * beams].
+    that they go on with. `adjust_logits` changes `logits`, [prompts * beams, vocabulary], by
+    `seen`, `banned` and `penalty`; `sums` are those of the `beams` of each prompt, [prompts * beams].
     """
-    chances = jax.nn.log_softmax(adjusted(logits, seen, banned, penalty), -1)
+    chances = jax.nn.log_softmax(adjust_logits(logits, seen, banned, penalty), -1)
     count = logits.shape[-1]
     whole = (chances + sums[:, None]).reshape(-1, beams * count)
     best, places = jax.lax.top_k(whole, min(2 * beams, beams * count))
@@ -77,7 +77,7 @@ class Beams:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the next token of each beam, and the sequence that it goes on with.
 
-        `ways` is what `continued` returns, and `sequences` the tokens of the beams, [prompts *
+        `ways` is what `likeliest_ways` returns, and `sequences` the tokens of the beams, [prompts *
         num_beams, length].
         """
         beams, length = self._options.num_beams, sequences.shape[1]

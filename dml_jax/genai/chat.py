@@ -84,11 +84,11 @@ class Talk:
             raise refusal("the prompt", "have words", text)
         if is_chat:
             self._messages.append({"role": "user", "content": text})
-        tokens = self.tokenizer.encode(self._filled() if is_chat else text)
+        tokens = self.tokenizer.encode(self._new_text() if is_chat else text)
         while is_chat and len(tokens) >= self._room and len(self._messages) > 2:
             del self._messages[:2]
             self.answer.left_out, self._told = self.answer.left_out + 2, ""
-            tokens = self.tokenizer.encode(self._filled())
+            tokens = self.tokenizer.encode(self._new_text())
         room = self._room
         if len(tokens) >= room:
             rule = f"have less than {room} tokens (max_length is {self._limit})"
@@ -96,7 +96,7 @@ class Talk:
         if self.model.decoder.is_encoding:
             self._generator.rewind_to(0)
         self._generator.append_tokens(tokens)
-        yield from self._streamed(start, len(tokens))
+        yield from self._stream(start, len(tokens))
 
     @property
     def _room(self) -> int:
@@ -118,9 +118,9 @@ class Talk:
             raise refusal("features", "be given to a model with an encoder", self.model.type)
         self._generator.rewind_to(0)
         self._generator.set_inputs({"input_features": features})
-        yield from self._streamed(start, self._generator.token_count())
+        yield from self._stream(start, self._generator.token_count())
 
-    def _filled(self) -> str:
+    def _new_text(self) -> str:
         """Return what the last message adds to what was told, by the template."""
         whole = self.tokenizer.apply_chat_template(json.dumps(self._messages))
         if self._told and whole.startswith(self._told):
@@ -128,7 +128,7 @@ class Talk:
         self._generator.rewind_to(0)  # the first message, or a template that changed what was told
         return whole
 
-    def _streamed(self, start: float, count: int) -> Iterator[str]:
+    def _stream(self, start: float, count: int) -> Iterator[str]:
         self.answer.prompt, waiting = count, 0
         stream, made, shown = self.tokenizer.create_stream(), list[int](), 0
         ends = self.model.folder.eos_token_ids

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dml_jax.genai.errors import raised, refusal
-from dml_jax.genai.folder import Folder, merged
+from dml_jax.genai.errors import as_genai_errors, refusal
+from dml_jax.genai.folder import Folder, merge_json
 from dml_jax.genai.unsupported import MEMORY
 
 
@@ -22,7 +22,7 @@ class Config:
     @property
     def folder(self) -> Folder:
         """Return the folder, with the overlay over its genai_config.json."""
-        with raised():
+        with as_genai_errors():
             return Folder(self._path, self._overlay)
 
     def overlay(self, text: str) -> None:
@@ -33,7 +33,7 @@ class Config:
             raise refusal("the overlay", f"be JSON ({error})", text) from None
         if not isinstance(value, dict):
             raise refusal("the overlay", "be an object", text)
-        self._overlay = merged(self._overlay, value)
+        self._overlay = merge_json(self._overlay, value)
 
     def set_provider_option(self, *given: Any) -> None:
         """Do nothing: JAX computes, on the device that it chooses."""

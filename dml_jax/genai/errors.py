@@ -16,7 +16,7 @@ class GenAIError(DmlError, RuntimeError):
 
 
 @contextlib.contextmanager
-def raised() -> Iterator[None]:
+def as_genai_errors() -> Iterator[None]:
     """Raise each `DmlError` as a `GenAIError`, but for an `InternalError`."""
     try:
         yield

@@ -16,7 +16,7 @@ class StoppedError(Exception):
     """What a template raises by `raise_exception`."""
 
 
-def stopped(message: str) -> None:
+def stop(message: str) -> None:
     raise StoppedError(message)
 
 
@@ -72,7 +72,7 @@ def environment() -> Any:
     found = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
     )
-    found.globals["raise_exception"] = stopped
+    found.globals["raise_exception"] = stop
     found.globals["strftime_now"] = strftime_now
     found.globals["namespace"] = Names
     found.filters["tojson"] = to_json

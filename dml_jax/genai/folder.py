@@ -11,7 +11,14 @@ import onnx
 
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, Unquoted, nearest
 from dml_jax.genai.errors import absent, fitting
-from dml_jax.genai.optimum_folders import PLAIN, members, of_export, unbranched, unprune, whole
+from dml_jax.genai.optimum_folders import (
+    PLAIN,
+    members,
+    of_export,
+    unprune,
+    whole,
+    without_branches,
+)
 from dml_jax.onnx.files.external_data import Folder as Files
 from dml_jax.onnx.files.external_data import files_of
 from dml_jax.system.files import read_bytes, similar_file
@@ -33,11 +40,11 @@ _NAMES = {
 }
 
 
-def merged(base: Any, over: Any) -> Any:
+def merge_json(base: Any, over: Any) -> Any:
     """Return a JSON value with the members of another one put over it."""
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return over
-    return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
+    return {**base, **{key: merge_json(base.get(key), value) for key, value in over.items()}}
 
 
 _LAYERS_MAX = 10_000
@@ -100,7 +107,7 @@ class Folder:
             read = of_export(self.path, self.read)
         else:
             read = members(self.read(CONFIG), self.path / CONFIG)
-        self.config: dict[str, Any] = merged(read, overlay or {})
+        self.config: dict[str, Any] = merge_json(read, overlay or {})
         if "model" not in self.config:
             rule = "hold an object with a member 'model'"
             where = f"the file '{self.path / CONFIG}'"
@@ -194,7 +201,7 @@ class Folder:
         Raises `DmlError` where it cannot be read, or lacks a tensor that the config names.
         """
         name = self.filename
-        proto = unbranched(self.network_of(name), bool(self.layers))
+        proto = without_branches(self.network_of(name), bool(self.layers))
         inputs = {value.name for value in proto.graph.input}
         outputs = {value.name for value in proto.graph.output}
         wanted = [(self.names["input_ids"], inputs), (self.names["logits"], outputs)]

@@ -9,8 +9,8 @@ import numpy as np
 
 from dml_jax.errors import Unquoted
 from dml_jax.genai.adapters import Adapters
-from dml_jax.genai.beam_search import Beams, continued, reordered
-from dml_jax.genai.errors import absent, raised, refusal
+from dml_jax.genai.beam_search import Beams, likeliest_ways, reorder_sequences
+from dml_jax.genai.errors import absent, as_genai_errors, refusal
 from dml_jax.genai.model import Model
 from dml_jax.genai.model_runner import ModelRunner
 from dml_jax.genai.named_tensors import as_tokens
@@ -62,7 +62,7 @@ class Generator:
     def __init__(self, model: Model, params: GeneratorParams):
         self._base, self._options = model, params.options
         self._options.check(model.folder.context_length)
-        with raised():
+        with as_genai_errors():
             check_process()
         options = self._options
         batch = options.batch_size * options.num_beams
@@ -219,11 +219,13 @@ class Generator:
         assert logits is not None
         banned = banned_tokens(self._model.folder, options, sequences, logits.shape)
         penalty, count = np.float32(options.repetition_penalty), options.num_beams
-        ways = continued(logits, sampler.seen, banned, beams.sums, penalty=penalty, beams=count)
+        ways = likeliest_ways(
+            logits, sampler.seen, banned, beams.sums, penalty=penalty, beams=count
+        )
         tokens, order = beams.advance(jax.device_get(ways), sequences.tokens)
         sequences.continue_from(order, tokens)
         runner.reorder(order)
-        sampler.seen = reordered(sampler.seen, order)
+        sampler.seen = reorder_sequences(sampler.seen, order)
         sampler.see(tokens[:, None])
         sequences.has_ended = beams.done
         if not self.is_done():

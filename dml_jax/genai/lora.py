@@ -213,7 +213,7 @@ class Adapter:
             name = key.rpartition(".")[2]
             return name not in (_PART_OF if products.is_fused else _FUSED)
 
-        pairs = dict(_placed(products, own, is_there))
+        pairs = dict(_pairs_by_product(products, own, is_there))
         rank = max(a.shape[1] for a, _ in pairs.values())
         tensors = dict[str, np.ndarray]()
         for key, (a, b) in pairs.items():
@@ -270,7 +270,7 @@ class Adapter:
         expect.check()
         scales = {key: _scale(config, key, pair["A"].shape[1]) for key, pair in given.items()}
         pairs = {key: (pair["A"], pair["B"] * scales[key]) for key, pair in given.items()}
-        placed = _placed(products, pairs, products.nodes.__contains__)
+        placed = _pairs_by_product(products, pairs, products.nodes.__contains__)
         return cls(folder, {products.names.get(key, key): pair for key, pair in placed})
 
 
@@ -288,7 +288,7 @@ def _module(key: str) -> str:
     return f"model.{layer}.{'self_attn' if is_attention else 'mlp'}.{name}"
 
 
-def _joined(parts: Mapping[str, Pair], names: Sequence[str], widths: Sequence[int]) -> Pair:
+def _concatenate(parts: Mapping[str, Pair], names: Sequence[str], widths: Sequence[int]) -> Pair:
     """Return A and B of products beside each other, of those of some of them."""
     a = np.concatenate([parts[name][0] for name in names if name in parts], 1)
     b, row, column = np.zeros((a.shape[1], sum(widths)), a.dtype), 0, 0
@@ -301,7 +301,7 @@ def _joined(parts: Mapping[str, Pair], names: Sequence[str], widths: Sequence[in
     return a, b
 
 
-def _placed(
+def _pairs_by_product(
     products: Products, pairs: Mapping[str, Pair], is_there: Callable[[str], bool]
 ) -> Iterator[tuple[str, Pair]]:
     """Yield (key, A and B) of products that are there, of `pairs` of which some are other ones."""
@@ -318,7 +318,7 @@ def _placed(
         else:
             yield key, (a, b)
     for key, found in fused.items():
-        yield key, _joined(found, _FUSED[key.rpartition(".")[2]], products.widths(key))
+        yield key, _concatenate(found, _FUSED[key.rpartition(".")[2]], products.widths(key))
 
 
 def _scale(config: Mapping[str, Any], key: str, rank: int) -> float:

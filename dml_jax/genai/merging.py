@@ -12,7 +12,7 @@ from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.genai.buffered_decoder import BufferedDecoder
-from dml_jax.genai.errors import raised, refusal
+from dml_jax.genai.errors import as_genai_errors, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
 from dml_jax.genai.model import Model
@@ -35,14 +35,14 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
     Raises `GenAIError` where a file cannot be written.
     """
     target, folder = Path(path), model.folder
-    with raised():
+    with as_genai_errors():
         made = folder if dtype is None else _of_floats(folder)
         changes = dict[str, np.ndarray]()
         products = Products(made)
         keys = {name: key for key, name in products.names.items()}
         for name, (a, b) in adapter.pairs.items():
             k = products.nodes[keys[name]]
-            changes |= _changed(made, products.walk, k, a.astype(np.float64) @ b)
+            changes |= _sums(made, products.walk, k, a.astype(np.float64) @ b)
         file = folder.filename
         if Path(file).is_absolute() or ".." in Path(file).parts:
             raise refusal("the decoder's filename", "be a path below the folder", file)
@@ -55,14 +55,14 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
                 shutil.copyfile(other, target / other.name)
 
 
-def _changed(folder: Folder, walk: Walk, k: int, change: np.ndarray) -> Mapping[str, np.ndarray]:
+def _sums(folder: Folder, walk: Walk, k: int, change: np.ndarray) -> Mapping[str, np.ndarray]:
     """Return the weights of a product by name, whose matrix a change is added to."""
     node, weights = walk.nodes[k], _arrays(folder, walk, k)
     matrix = _matrix(node, weights).astype(np.float64) + change
     name = walk.weight(node.input[1]) or ""
     if node.op_type == "MatMul":
         return {name: matrix.astype(weights[1].dtype)}
-    made = _quantized(node, matrix, weights)
+    made = _quantize(node, matrix, weights)
     return {walk.weight(node.input[place]) or "": array for place, array in made.items()}
 
 
@@ -137,7 +137,7 @@ def _zeros(given: np.ndarray | None, columns: int, blocks: int, bits: int) -> np
     return zero.reshape(columns, blocks, 1).astype(np.float32)
 
 
-def _quantized(
+def _quantize(
     node: onnx.NodeProto, matrix: np.ndarray, weights: Mapping[int, np.ndarray]
 ) -> dict[int, np.ndarray]:
     """Return the quantized form of a matrix [K, N], by the places among the node's inputs.

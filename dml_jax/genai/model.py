@@ -16,7 +16,7 @@ from dml_jax.genai.config import Config
 from dml_jax.genai.decoder import Decoder
 from dml_jax.genai.decoder_choice import decoder_of
 from dml_jax.genai.decoder_programs import DecoderPrograms
-from dml_jax.genai.errors import raised, refusal
+from dml_jax.genai.errors import as_genai_errors, refusal
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.unsupported import MultiModalProcessor, StreamingProcessor
 from dml_jax.onnx.files.external_data import files_of
@@ -75,7 +75,7 @@ class Model:
     @contextlib.contextmanager
     def door(self) -> Iterator[None]:
         """Raise faults inside as `GenAIError`, and bugs as `InternalError` of this folder."""
-        with raised(), bugs_within(f"the folder '{self.folder.path}'"):
+        with as_genai_errors(), bugs_within(f"the folder '{self.folder.path}'"):
             try:
                 yield
             except (jax.errors.JaxRuntimeError, MemoryError) as error:  # XLA's own: a full device

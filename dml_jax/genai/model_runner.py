@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.genai.beam_search import reordered
+from dml_jax.genai.beam_search import reorder_sequences
 from dml_jax.genai.decoder import CHUNKS
 from dml_jax.genai.model import Model
 
@@ -98,7 +98,7 @@ class ModelRunner:
 
     def reorder(self, order: np.ndarray) -> None:
         """Let each sequence take over the cache of another one, by `order`."""
-        self.cache = reordered(self.cache, order)
+        self.cache = reorder_sequences(self.cache, order)
         self.filled = [self.filled[row] for row in order]
 
     def rows_of(self, place: int, end: int) -> np.ndarray:

@@ -175,18 +175,18 @@ def _starts(tokens: Mapping[str, Any], languages: Mapping[str, int]) -> list[int
         found = [token for _, token in tokens.get("forced_decoder_ids") or ()]
     if language is not None:
         name = f"<|{str(language).strip('<|>').lower()}|>"
-        found = [_named("language", name, languages, "lang_to_id")]
+        found = [_token_by_name("language", name, languages, "lang_to_id")]
     elif languages and found[:1] in ([], [None]):
         found[:1] = [None]
     if task is not None or (language is not None and tasks):
-        found.append(_named("task", task or "transcribe", tasks or {}, "task_to_id"))
+        found.append(_token_by_name("task", task or "transcribe", tasks or {}, "task_to_id"))
     no_times = tokens.get("no_timestamps_token_id")
     if no_times is not None and found[-1:] != [no_times]:
         found.append(no_times)
     return [i for i in found if i is not None or languages]
 
 
-def _named(field: str, name: Any, known: Mapping[str, int], member: str) -> int:
+def _token_by_name(field: str, name: Any, known: Mapping[str, int], member: str) -> int:
     if name not in known:
         rule = f"be a name in {member}{nearest(str(name), known)}"
         raise DmlError([Fault("", f"the {field} in generation_config.json", rule, name)])
@@ -238,7 +238,7 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
     value.type.tensor_type.ClearField("shape")
 
 
-def unbranched(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
+def without_branches(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
     """Return a merged decoder with the branch that it needs in place of its If.
 
     A network without an input 'use_cache_branch' is returned as it is. `is_cached` says whether it

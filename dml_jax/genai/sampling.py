@@ -110,7 +110,7 @@ class SearchOptions:
 
     @property
     def of_programs(self) -> dict[str, Any]:
-        """Return the options that a program is compiled for, as `picked` takes them."""
+        """Return the options that a program is compiled for, as `pick_tokens` takes them."""
         return {"draws": self.draws, "top_k": max(self.top_k, 0) if self.draws else 0}
 
 
@@ -125,7 +125,7 @@ def most_likely(logits: jax.Array) -> jax.Array:
     return jnp.min(jnp.where(is_most, places, np.int32(count - 1)), -1)
 
 
-def adjusted(
+def adjust_logits(
     logits: jax.Array, seen: jax.Array | None, banned: jax.Array | None, penalty: Any
 ) -> jax.Array:
     """Return logits after a penalty, [batch, vocabulary].
@@ -145,7 +145,7 @@ def adjusted(
 
 
 @functools.partial(jax.jit, static_argnames=("draws", "top_k"))
-def picked(
+def pick_tokens(
     logits: jax.Array,
     seen: jax.Array | None,
     banned: jax.Array | None,
@@ -159,11 +159,11 @@ def picked(
 ) -> jax.Array:
     """Return the next token of each sequence, [batch], by logits [batch, vocabulary].
 
-    `adjusted` changes them by `seen`, `banned` and `penalty`. The token is the first of the most
-    likely ones, or else `draws` says that `key` draws it: by logits that `temperature` divides,
+    `adjust_logits` changes them by `seen`, `banned` and `penalty`. The token is the first of the
+    most likely ones, or else `draws` says that `key` draws it: by logits that `temperature` divides,
     among `top_k` tokens (0: all) that have the probability `top_p` together (0 or 1: all).
     """
-    logits = adjusted(logits, seen, banned, penalty)
+    logits = adjust_logits(logits, seen, banned, penalty)
     if not draws:
         return most_likely(logits)
     count = min(top_k, logits.shape[-1]) if top_k > 0 else logits.shape[-1]
@@ -258,7 +258,7 @@ class TokenSampler:
         key = self.key
         if options.draws:
             self.key, key = jax.random.split(self.key)
-        chosen = picked(
+        chosen = pick_tokens(
             logits,
             self.seen,
             banned,

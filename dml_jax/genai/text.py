@@ -13,7 +13,7 @@ import numpy as np
 
 from dml_jax.errors import Unquoted
 from dml_jax.genai.config import Config
-from dml_jax.genai.errors import GenAIError, fitting, need, raised, refusal
+from dml_jax.genai.errors import GenAIError, as_genai_errors, fitting, need, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.model import Model
 from dml_jax.genai.named_tensors import Tensor
@@ -63,7 +63,7 @@ def _token_of(member: str) -> property:
     """Return a property: the token that a member of genai_config.json names."""
 
     def token(tokenizer: "Tokenizer") -> int:
-        with raised():
+        with as_genai_errors():
             found = whole(tokenizer._folder.model, member)
         if found is None:
             raise refusal(f"'{member}' in genai_config.json", "be there", Unquoted("none"))
@@ -83,7 +83,7 @@ class Tokenizer:
         self._options = dict(_OPTIONS)
         if "encoder" in self._folder.model:  # whose texts end as they did in training
             self._options["add_special_tokens"] = "true"
-        with raised():
+        with as_genai_errors():
             need("tokenizers", "read tokenizers")
             data = self._folder.read("tokenizer.json")
         from tokenizers import Tokenizer as Tokens
@@ -221,7 +221,7 @@ class Tokenizer:
         Raises `GenAIError` where JSON or template are broken, there is no template, or it takes
         more than 10 s or 1 GiB.
         """
-        with raised():
+        with as_genai_errors():
             need("jinja2", "fill in templates")
             named, special = self._templates
         values: dict[str, Any] = {"documents": None, "add_generation_prompt": add_generation_prompt}

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.genai.decoder import Cache, Decoder
-from dml_jax.genai.sampling import SearchOptions, picked
+from dml_jax.genai.sampling import SearchOptions, pick_tokens
 
 
 class State(NamedTuple):
@@ -78,7 +78,7 @@ def steps_of(
 
     A sequence that has ended goes on with the pad_token_id. Steps behind max_length leave the cache
     as it is, and their tokens have no meaning. `parameters` are those of the network of one token,
-    and `width` is what `Decoder.width` returns; `draws` and `top_k` are as for `picked`.
+    and `width` is what `Decoder.width` returns; `draws` and `top_k` are as for `pick_tokens`.
     """
     folder = decoder.networks.folder
     ends, batch = np.array(folder.eos_token_ids, np.int32), state.tokens.shape[0]
@@ -92,7 +92,7 @@ def steps_of(
         is_end = np.zeros((1, logits.shape[1]), bool)
         is_end[:, ends] = True
         key, own = jax.random.split(state.key) if draws else (state.key, state.key)
-        chosen = picked(
+        chosen = pick_tokens(
             logits,
             state.seen,
             is_end & (state.count < numbers.min_length),

@@ -21,7 +21,7 @@ import dml_jax.genai as og
 from dml_jax.cli import cli
 from dml_jax.genai import templates
 from dml_jax.genai.chat import Answer
-from dml_jax.genai.sampling import picked, repeating
+from dml_jax.genai.sampling import pick_tokens, repeating
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -238,7 +238,7 @@ def test_draws_have_the_distribution_of_the_options(case: int):
     options, scaled = DRAWS[case]
     given = {"penalty": 1.0, "temperature": 1.0, "top_p": 1.0, "draws": True, "top_k": 0}
     logits = jnp.tile(jnp.array([[2.0, 1.0, 0.0, -1.0]]), (4096, 1))
-    tokens = picked(logits, None, None, jax.random.key(1), **{**given, **options})
+    tokens = pick_tokens(logits, None, None, jax.random.key(1), **{**given, **options})
     chances = np.exp(np.array(scaled)) / np.exp(np.array(scaled)).sum()
     counts, wanted = np.bincount(np.asarray(tokens), minlength=4), 4096 * chances
     assert counts[wanted == 0].sum() == 0
@@ -259,8 +259,8 @@ def test_penalties():
     given = {"temperature": 1.0, "top_p": 1.0, "draws": False, "top_k": 0}
     key = jax.random.key(0)
     seen = jnp.array([[True, False, False]])
-    assert int(picked(logits, seen, None, key, penalty=1.0, **given)[0]) == 0
-    assert int(picked(logits, seen, None, key, penalty=1.1, **given)[0]) == 1
+    assert int(pick_tokens(logits, seen, None, key, penalty=1.0, **given)[0]) == 0
+    assert int(pick_tokens(logits, seen, None, key, penalty=1.1, **given)[0]) == 1
     banned = repeating(np.array([[1, 2, 0, 1]]), 2, 3)
     np.testing.assert_array_equal(banned, [[False, False, True]])
     assert repeating(np.array([[1, 0, 1, 9], [2, 9, 2, 9]]), 1, 3).tolist() == [
