@@ -32,7 +32,8 @@ def likeliest_ways(
 
     They are the sums of the logarithms of their tokens' probabilities, the tokens, and the beams
     that they go on with. `adjust_logits` changes `logits`, [prompts * beams, vocabulary], by
-    `seen`, `banned` and `penalty`; `sums` are those of the `beams` of each prompt, [prompts * beams].
+    `seen`, `banned` and `penalty`; `sums` are those of the `beams` of each prompt, [prompts *
+    beams].
     """
     chances = jax.nn.log_softmax(adjust_logits(logits, seen, banned, penalty), -1)
     count = logits.shape[-1]

@@ -160,8 +160,8 @@ def pick_tokens(
     """Return the next token of each sequence, [batch], by logits [batch, vocabulary].
 
     `adjust_logits` changes them by `seen`, `banned` and `penalty`. The token is the first of the
-    most likely ones, or else `draws` says that `key` draws it: by logits that `temperature` divides,
-    among `top_k` tokens (0: all) that have the probability `top_p` together (0 or 1: all).
+    most likely ones, or else `draws` says that `key` draws it: by logits that `temperature`
+    divides, among `top_k` tokens (0: all) that have the probability `top_p` together (0 or 1: all).
     """
     logits = adjust_logits(logits, seen, banned, penalty)
     if not draws:

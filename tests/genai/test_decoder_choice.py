@@ -22,10 +22,11 @@ ROWS, NEAR = 16, 1e-3
 def have_equal_logits(folder: Any) -> bool:
     """Return whether keys and values in a buffer give the logits of all tokens read again."""
     aligned, every = RightAlignedDecoder(folder), RecomputingDecoder(folder)
-    tokens, decode = jnp.array([[3, 5, 4]], np.int32), jax.jit(aligned.decode)
-    _, cache = decode(aligned.weights, aligned.cache(1, ROWS), tokens[:, :2])
-    found, _ = decode(aligned.weights, cache, tokens[:, 2:])
-    expected, _ = jax.jit(every.decode)(every.weights, every.cache(1, ROWS), tokens)
+    weights, tokens = every.weights, jnp.array([[3, 5, 4]], np.int32)
+    decode = jax.jit(aligned.decode)
+    _, cache = decode(weights, aligned.cache(1, ROWS), tokens[:, :2])
+    found, _ = decode(weights, cache, tokens[:, 2:])
+    expected, _ = jax.jit(every.decode)(weights, every.cache(1, ROWS), tokens)
     difference = np.abs(np.asarray(found[:, -1] - expected[:, -1], np.float32)).max()
     return bool(difference <= NEAR * np.abs(np.asarray(expected, np.float32)).max())
 
