@@ -140,7 +140,7 @@ class Decoder(Protocol):
     @property
     def weights(self) -> Mapping[str, jax.Array]:
         """Return the weights of the file, by name."""
-        if not self.networks.weights:
+        if not self.networks.is_loaded:
             rows = self.rows(self.networks.folder.context_length)
             has_one = self.networks.longest_short is None
             for total in (1,) if has_one else (1, rows):  # a network of each set of angles

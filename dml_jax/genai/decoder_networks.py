@@ -131,6 +131,11 @@ class DecoderNetworks:
         return self.store.named or {}
 
     @property
+    def is_loaded(self) -> bool:
+        """Return whether there is a network; the weights of another decoder may be there before."""
+        return len(self._networks) > 0
+
+    @property
     def derived_bytes(self) -> int:
         """Return the bytes of the arrays that follow from weights, and were computed once."""
         return sum(array.nbytes for array in self.store.derived.values())
