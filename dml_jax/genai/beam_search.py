@@ -58,7 +58,8 @@ class Beams:
     def __init__(self, options: SearchOptions, ends: list[int], pad: int):
         self._options, self._ends, self._pad = options, frozenset(ends), pad
         prompts, beams = options.batch_size, options.num_beams
-        first = np.arange(beams) == 0  # all beams are equal at first: one of them counts
+        # All beams are equal at first: one of them counts, or all would go on alike.
+        first = np.arange(beams) == 0
         self.sums = np.tile(np.where(first, 0, -1e9), prompts).astype(np.float32)
         self.done = np.zeros(prompts, bool)
         self._answers: list[list[tuple[float, np.ndarray]]] = [[] for _ in range(prompts)]
@@ -70,7 +71,8 @@ class Beams:
         )
         answers = self._answers[prompt]
         answers.append((float(score), tokens.copy()))
-        answers.sort(key=lambda answer: -answer[0])  # a stable sort
+        # Python's sort is stable, as the order of ONNX Runtime GenAI's answers is.
+        answers.sort(key=lambda answer: -answer[0])
         del answers[self._options.num_beams :]
 
     def advance(

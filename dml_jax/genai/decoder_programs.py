@@ -44,16 +44,18 @@ class Program:
         lengths: the lengths of its network.
         kept: the names of the first of its parameters, which are weights as they are.
         parameters: the arrays that it reads at each call.
-        function: the program; the parameters are its first argument.
+        function: what compiles it.
+        call: the program; the parameters are its first argument.
     """
 
     lengths: Lengths
     kept: Sequence[str]
     parameters: Any
     function: CompiledFunction
+    call: Callable[..., Any]
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.function(self.parameters, *arguments)
+        return self.call(self.parameters, *arguments)
 
 
 class DecoderPrograms:
@@ -99,21 +101,22 @@ class DecoderPrograms:
         """
         batch, length = tokens.shape
         lengths = self._decoder.lengths(batch, length, rows_of(cache), width, True)
-        key = "step", lengths
+
+        def step(parameters: Any, cache: Cache, tokens: Any, counts: Any) -> Any:
+            logits, after = self._decoder.step(parameters, cache, tokens, counts, width)
+            return logits, most_likely(logits)[:, None], after
+
+        def build() -> Program:
+            given = cache, tokens, counts
+            return self._program(f"step {width}", step, lengths, _STEP_ON_A_GPU, given)
+
         with self._door():
-            program = self._programs.get_or_build(key, lambda: self._step(lengths, width))
+            program = self._programs.get_or_build(("step", lengths), build)
             return program(cache, tokens, counts)
 
     def has_step(self, batch: int, rows: int, width: int) -> bool:
         """Return whether the program of a step of one token is there."""
         return ("step", self._decoder.lengths(batch, 1, rows, width, True)) in self._programs
-
-    def _step(self, lengths: Lengths, width: int) -> Program:
-        def step(parameters: Any, cache: Cache, tokens: Any, counts: Any) -> Any:
-            logits, after = self._decoder.step(parameters, cache, tokens, counts, width)
-            return logits, most_likely(logits)[:, None], after
-
-        return self._program(f"step {width}", step, lengths, _STEP_ON_A_GPU)
 
     def steps(
         self, cache: Cache, state: State, numbers: Numbers, width: int, draws: bool, top_k: int
@@ -126,9 +129,10 @@ class DecoderPrograms:
             return steps_of(self._decoder, parameters, cache, state, numbers, **given)
 
         def build() -> Program:
-            return self._program(f"steps {width} {draws} {top_k}", steps, lengths, {})
+            name = f"steps {width} {draws} {top_k}"
+            return self._program(name, steps, lengths, {}, (cache, state, numbers))
 
-        key = "steps", lengths, draws, top_k
+        key = "steps", lengths, draws, top_k, state.seen is None
         with self._door():
             return self._programs.get_or_build(key, build)(cache, state, numbers)
 
@@ -138,6 +142,7 @@ class DecoderPrograms:
         function: Callable[..., Any],
         lengths: Lengths,
         options: Mapping[str, Any],
+        arguments: Sequence[Any],
     ) -> Program:
         options = {**options, **(_OF_ONE_SEQUENCE if lengths.batch == 1 else {})}
         own = options if platform() == "gpu" else {}
@@ -149,7 +154,10 @@ class DecoderPrograms:
         else:
             kept, parameters = self.start.parameters(lengths)
         self.built += 1
-        return Program(lengths, kept, parameters, compiled)
+        # A program has one set of types, so that a program of the disk is looked up once. That of
+        # `jax.jit` looks its arguments up in no time worth saving.
+        call = compiled if self.start is None else compiled.program(parameters, *arguments)
+        return Program(lengths, kept, parameters, compiled, call)
 
     def output(self, name: str, tokens: np.ndarray, rows: int) -> np.ndarray:
         """Return an output of the network of each token of sequences from their start.
@@ -170,7 +178,9 @@ class DecoderPrograms:
 
         def build() -> Program:
             function = CompiledFunction(f"decode {name}", decode, donate=[_CACHE])
-            return Program(Lengths(batch, size, rows, rows), (), decoder.weights, function)
+            return Program(
+                Lengths(batch, size, rows, rows), (), decoder.weights, function, function
+            )
 
         padded, parts = np.pad(tokens, ((0, 0), (0, -length % size))), list[np.ndarray]()
         with self._door():

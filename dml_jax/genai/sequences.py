@@ -32,7 +32,9 @@ class Sequences:
         self.read, self.is_read = (max(self.count - 1, 0), self.count), False
         self.last = np.zeros(batch, np.int32)
         self.has_ended = np.zeros(batch, bool)
-        self._gaps: list[tuple[int, int, int]] = []  # (sequence, start, end) of paddings
+        # (sequence, start, end) of paddings: they are columns of the tokens that the API gives back,
+        # and no rows of the cache.
+        self._gaps: list[tuple[int, int, int]] = []
 
     @property
     def tokens(self) -> np.ndarray:
@@ -64,6 +66,7 @@ class Sequences:
 
     def continue_from(self, order: np.ndarray, tokens: np.ndarray) -> None:
         """Let each sequence go on with the tokens of another one, by `order`, and a token."""
+        # All tokens are copied, since each beam may go on with another one's.
         self.last = tokens
         self._parts = [np.concatenate([self.tokens[order], tokens[:, None]], 1)]
         self.count += 1

@@ -87,8 +87,11 @@ def steps_of(
         block, cache, state = carried
         # Weights depend on the turn, so that nothing of them is computed before the loop, and kept.
         weights, tokens = jax.lax.optimization_barrier((parameters, state.tokens))
+        # A count of 0 leaves the cache as it is: the last block may be longer than the sequence.
         counts = jnp.full(batch, state.count < numbers.max_length).astype(np.int32)
         logits, cache = decoder.step(weights, cache, tokens, counts, width)
+        # No token that ends a sequence comes before min_length, which is an input of the program:
+        # another length needs no other program.
         is_end = np.zeros((1, logits.shape[1]), bool)
         is_end[:, ends] = True
         key, own = jax.random.split(state.key) if draws else (state.key, state.key)

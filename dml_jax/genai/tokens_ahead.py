@@ -23,7 +23,9 @@ class TokensAhead:
         self._clear()
 
     def _clear(self) -> None:
-        self._blocks: list[Block] = []  # two at most: one is handed out, and the device has one
+        # Two at most: one is handed out while the device computes the other. A third one would be
+        # computed in vain where a sequence ends, and is no sooner there.
+        self._blocks: list[Block] = []
         self._state: State | None = None  # after the last one of them
         self._used = 0  # tokens of the first one that were handed out
         self._keys: jax.Array | None = None  # of the last one that was handed out as a whole
@@ -34,6 +36,7 @@ class TokensAhead:
         start = filled + steps * len(self._blocks) - self._used
         end = min(start + steps, self._options.max_length)
         decoder, rows = self._runner.model.decoder, self._runner.rows
+        # Steps of one program see one mask: where its size changes between them, single steps go on.
         widths = {decoder.width(rows, total) for total in (start + 1, end)}
         return widths.pop() if len(widths) == 1 else None
 
@@ -56,7 +59,8 @@ class TokensAhead:
                 break
             self._launch(width, sequences, sampler)
         block = self._blocks[0]
-        if not self._used:  # the host waits here for the device, once a block
+        # The host waits here for the device, once a block.
+        if not self._used:
             self._blocks[0] = block = Block(np.asarray(block.tokens), block.keys)
         self._used += 1
         return block.tokens[self._used - 1]
@@ -76,10 +80,12 @@ class TokensAhead:
             tokens, ended = jnp.asarray(np.stack(runner.waiting)), jnp.array(sequences.has_ended)
             count = jnp.asarray(np.int32(sequences.count))
             self._state = State(tokens, count, ended, sampler.key, sampler.seen)
+            # The cache moves on beyond these: `get_logits` computes them again.
             runner.logits = runner.best = None
         numbers, static = Numbers.of(options), options.of_programs
         results = runner.model.programs.steps(runner.cache, self._state, numbers, width, **static)
         block, runner.cache, self._state = results
+        # The copy starts when the block is computed, not when the host asks for its first token.
         block.tokens.copy_to_host_async()
         self._blocks.append(block)
 
@@ -88,7 +94,8 @@ class TokensAhead:
         if self._state is None:
             return
         keys = self._blocks[0].keys if self._used else self._keys
-        if keys is not None:  # the draws go on as if nothing had been computed ahead
+        # The draws go on as if nothing had been computed ahead: a seed gives the same tokens.
+        if keys is not None:
             sampler.key = keys[self._used - 1]
         self._clear()
         self._runner.go_back(self._runner.filled)

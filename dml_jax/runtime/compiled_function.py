@@ -88,6 +88,16 @@ class CompiledFunction:
                         self._takes_options = False
             return self._plain(fixed, *arguments)
 
+    def program(self, fixed: Any, *arguments: Any) -> Callable[..., Any]:
+        """Return what computes `fixed` and arguments of these types, and looks nothing up.
+
+        It is for a caller who calls with these types alone: to look at the types of a hundred small
+        arrays takes as long as a small program.
+        """
+        with chosen(self._precision):
+            types = self._types(fixed, arguments) if self._looks_up else None
+            return self if types is None else self._program(types, fixed, arguments)
+
     def alone(self, fixed: Any, *arguments: Any) -> Any:
         """Return what a call returns. Raises `RuntimeError` where XLA does not know an option."""
         with chosen(self._precision):
