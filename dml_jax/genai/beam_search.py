@@ -71,7 +71,7 @@ class Beams:
         )
         answers = self._answers[prompt]
         answers.append((float(score), tokens.copy()))
-        # Python's sort is stable, as the order of ONNX Runtime GenAI's answers is.
+        # Python's sort is stable: the first one of equals stays before others.
         answers.sort(key=lambda answer: -answer[0])
         del answers[self._options.num_beams :]
 

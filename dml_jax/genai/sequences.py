@@ -32,8 +32,8 @@ class Sequences:
         self.read, self.is_read = (max(self.count - 1, 0), self.count), False
         self.last = np.zeros(batch, np.int32)
         self.has_ended = np.zeros(batch, bool)
-        # (sequence, start, end) of paddings: they are columns of the tokens that the API gives back,
-        # and no rows of the cache.
+        # (sequence, start, end) of paddings: columns of the tokens that the API gives back, and no
+        # rows of the cache.
         self._gaps: list[tuple[int, int, int]] = []
 
     @property

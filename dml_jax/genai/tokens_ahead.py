@@ -36,7 +36,7 @@ class TokensAhead:
         start = filled + steps * len(self._blocks) - self._used
         end = min(start + steps, self._options.max_length)
         decoder, rows = self._runner.model.decoder, self._runner.rows
-        # Steps of one program see one mask: where its size changes between them, single steps go on.
+        # Steps of one program see one mask: where its size changes, single steps go on.
         widths = {decoder.width(rows, total) for total in (start + 1, end)}
         return widths.pop() if len(widths) == 1 else None
 
