@@ -24,7 +24,7 @@ import numpy as np
 from measuring import Row, difference, measure, parser, run, said_by, wanted
 
 from dml_jax.bench.peers import cuda_mark
-from dml_jax.bench.timing import Contender, interleaved, jax_contender
+from dml_jax.bench.timing import Contender, interleave, jax_contender
 from dml_jax.system.processor import cores
 
 TIMEOUT = 300  # seconds of one process
@@ -106,7 +106,7 @@ CASES: Row = json.loads(Path(__file__).with_suffix(".json").read_text())
 
 def _milliseconds(contender: Contender) -> float:
     """Return the median time of a call."""
-    return 1e3 * interleaved({"": contender})[""].median
+    return 1e3 * interleave({"": contender})[""].median
 
 
 # PyTorch.

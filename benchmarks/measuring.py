@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dml_jax import __version__
-from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.bench.timing import Contender, interleave
 from dml_jax.errors import nearest
 from dml_jax.system.files import write_whole
 from dml_jax.system.processor import cores
@@ -134,7 +134,7 @@ def milliseconds(*calls: Callable[[], Any]) -> list[float]:
         str(k): Contender(lambda _, call=call: call(), warm=SETTLING)
         for k, call in enumerate(calls)
     }
-    times = interleaved(contenders, samples=ROUNDS, seconds=60, give_up=math.inf)
+    times = interleave(contenders, samples=ROUNDS, seconds=60, give_up=math.inf)
     kind = "processor" if cores() == 1 else "median"
     return [1e3 * getattr(found, kind) for found in times.values()]
 
@@ -146,7 +146,7 @@ def best_seconds(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[st
     """
     contenders = {name: Contender(lambda _, call=call: call()) for name, call in calls.items()}
     rules: dict[str, Any] = {"seconds": math.inf, "sample_seconds": 0.0, "give_up": math.inf}
-    times = interleaved(contenders, samples=rounds, **rules)
+    times = interleave(contenders, samples=rounds, **rules)
     return {name: found.best for name, found in times.items()}
 
 

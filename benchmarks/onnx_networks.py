@@ -413,7 +413,7 @@ def of_operator(
     group: str, op: str, inputs: Any, weights: Any, attributes: Arrays, outputs: int
 ) -> Row:
     """Return the error and the times of a node with weights in the model, beside ONNX Runtime's."""
-    from onnx_models import model_of, node
+    from build import model_of, node
 
     feeds = {f"x{i}": x for i, x in enumerate(inputs)}
     names = [*feeds, *(f"w{i}" if w is not None else "-" for i, w in enumerate(weights))]

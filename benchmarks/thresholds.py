@@ -25,7 +25,7 @@ from dml_jax import lowering
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.measured_functions import gradient
 from dml_jax.bench.memory import Data, contender, sets_moving
-from dml_jax.bench.timing import interleaved
+from dml_jax.bench.timing import interleave
 from dml_jax.errors import nearest
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -144,7 +144,7 @@ def ratio(name: str, use: Any, values: tuple[float, float]) -> float:
     for value in dict.fromkeys(values):
         with forced(name, value):
             contenders[str(value)] = contender(use, inputs, device, use.outputs)
-    times = interleaved(contenders, sets, samples=25, seconds=0.5, give_up=math.inf)
+    times = interleave(contenders, sets, samples=25, seconds=0.5, give_up=math.inf)
     first, second = (times[str(value)] for value in values)
     return (first.processor or first.median) / (second.processor or second.median)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dml_jax.bench.measured_functions import byte_count, gradient, mapped, narrow, type_name
-from dml_jax.bench.operation_counts import moved
+from dml_jax.bench.measured_functions import byte_count, gradient, map_over, narrow, type_name
+from dml_jax.bench.operation_counts import bytes_to_move
 from dml_jax.description import fields
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType
@@ -67,7 +67,7 @@ class Cell:
     @functools.cached_property
     def bytes(self) -> int:
         """Return the bytes that must move."""
-        return getattr(self.function, "moved", None) or moved(self.function)
+        return getattr(self.function, "moved", None) or bytes_to_move(self.function)
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,11 @@ class Choice:
             for mebibytes in [0.0] if self.sizes else self.mebibytes or MEBIBYTES:
                 uses = cls.typical(max(int(mebibytes * MIB) // width, 1), own)
                 uses = _of_sizes(uses, own, self.sizes) if self.sizes else uses
-                for label, use in _labelled(uses)[: self.variants]:
+                for label, use in _with_labels(uses)[: self.variants]:
                     function: Any = use if own == data_type else narrow(use)
                     function = gradient(function) if self.gradient else function
                     if function is not None:  # an operator of integers has no gradient
-                        function = mapped(function, self.batch) if self.batch else function
+                        function = map_over(function, self.batch) if self.batch else function
                         words = " ".join(filter(None, [*kind, label]))
                         yield Cell(cls.short_name, words, function, 1, cls.family)
 
@@ -138,7 +138,7 @@ def _of_sizes(
     found, refusals = [], []
     for use in uses:
         try:
-            found.append(_sized(use, data_type, sizes))
+            found.append(_with_sizes(use, data_type, sizes))
         except DmlError as error:
             refusals.append(error)
     if refusals and not found:
@@ -146,7 +146,7 @@ def _of_sizes(
     return found
 
 
-def _sized(use: Operator, data_type: str, sizes: Mapping[str, Sequence[int]]) -> Operator:
+def _with_sizes(use: Operator, data_type: str, sizes: Mapping[str, Sequence[int]]) -> Operator:
     """Return a use like `use` of other sizes. Raises `DmlError` if there is none."""
     cls = type(use)
     attributes = {f.name: getattr(use, f.name) for f in cls.fields if not f.tensor}
@@ -190,7 +190,7 @@ def _types(cls: type[Operator]) -> Sequence[str]:
     return [t for t in TYPES if t in taken] or taken[:1]
 
 
-def _labelled(uses: Sequence[Operator]) -> list[tuple[str, Operator]]:
+def _with_labels(uses: Sequence[Operator]) -> list[tuple[str, Operator]]:
     """Say in which attributes each descriptor differs from the others."""
     own = [f for f in uses[0].fields if not f.tensor] if uses else []
     told = [f for f in own if len({_shown(f, getattr(use, f.name)) for use in uses}) > 1]

@@ -80,7 +80,7 @@ def _chart(results: Results, verbose: bool) -> str:
     _, start, body = file.getvalue().decode().partition("<svg")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
 
-    def titled(group: re.Match[str]) -> str:
+    def title_of_cell(group: re.Match[str]) -> str:
         row = results.rows.get(html.unescape(group[1]))
         if row is None:
             return group[0]
@@ -88,5 +88,5 @@ def _chart(results: Results, verbose: bool) -> str:
         words = f"{row.name}\n{shown_time(row.time())}" + f", {share}" * (row.copy_bytes > 0)
         return f"<g data-cell><title>{html.escape(words)}</title>"
 
-    body = re.sub(r'<g id="([^"]*)">', titled, body)
+    body = re.sub(r'<g id="([^"]*)">', title_of_cell, body)
     return start + re.sub(r' xmlns(:\w+)?="[^"]*"', "", body)

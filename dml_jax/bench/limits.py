@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
 from dml_jax.bench.measured_functions import BFLOAT16, Plain
-from dml_jax.bench.timing import is_queued
+from dml_jax.bench.timing import has_queue
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType
 
@@ -24,7 +24,7 @@ TYPES = {
     "FLOAT16": np.dtype(np.float16),
     "INT8": np.dtype(np.int8),
 }
-COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copied array, the second on a GPU
+COPIED, COPIED_QUEUED = 2**26, 2**28  # bytes of the copy_cell array, the second on a GPU
 MULTIPLIED, MULTIPLIED_QUEUED = 2048, 8192  # rows of the matrices of a product
 SMALLEST, LARGEST = 2**14, 2**28  # bytes of the arrays by which caches are seen
 MOVED = 2**26  # bytes that a call moves within a cache
@@ -43,10 +43,10 @@ def limits(device: Any, types: Sequence[str] = (), devices: int = 0) -> list[Cel
             raise DmlError([Fault("", "--dtype", f"be of {', '.join(TYPES)} with --limits", name)])
     kinds = {name: TYPES[name] for name in types or TYPES}
     found = [cell for name in kinds for cell in _of_memory(name, device)]
-    found += [multiplied(name, device) for name in kinds]
-    if is_queued(device) and "FLOAT32" in kinds:
-        found.append(multiplied("TF32", device))
-    found += [*_of_caches(LARGEST if is_queued(device) else LARGEST // 2)]
+    found += [product_cell(name, device) for name in kinds]
+    if has_queue(device) and "FLOAT32" in kinds:
+        found.append(product_cell("TF32", device))
+    found += [*_of_caches(LARGEST if has_queue(device) else LARGEST // 2)]
     one = ArrayType(F32, (1,))
     found.append(_cell("launch", "", lambda x: x + 1, [one], one, arrays=[np.ones(1, F32)]))
     return [*found, *(_of_collectives(chosen) if len(chosen) > 1 else ())]
@@ -66,23 +66,23 @@ def _cell(what: str, variant: str, function: Any, inputs: Any, output: Any, **mo
     return Cell(what, variant, Plain(function, inputs, [output], **more), family="limits")
 
 
-def copied(name: str, dtype: np.dtype, device: Any) -> Cell:
+def copy_cell(name: str, dtype: np.dtype, device: Any) -> Cell:
     """Return the copy of a large array that cells are compared with: it changes each element."""
-    size = COPIED_QUEUED if is_queued(device) else COPIED
+    size = COPIED_QUEUED if has_queue(device) else COPIED
     if jnp.issubdtype(dtype, jax.dtypes.extended):  # keys of random numbers
         dtype = np.dtype(np.uint32)
     x = ArrayType(dtype, (size // dtype.itemsize,))
 
-    def changed(x: jax.Array) -> jax.Array:
+    def change(x: jax.Array) -> jax.Array:
         return x * 2 if jnp.issubdtype(x.dtype, jnp.inexact) else ~x
 
-    return _cell("copy", name, changed, [x], x)
+    return _cell("copy", name, change, [x], x)
 
 
-def multiplied(name: str, device: Any) -> Cell:
+def product_cell(name: str, device: Any) -> Cell:
     """Return a product of large matrices: XLA's program for it, in full precision or in TF32."""
-    n, dtype = MULTIPLIED_QUEUED if is_queued(device) else MULTIPLIED, TYPES.get(name, F32)
-    n //= 4 if name == "INT8" and not is_queued(device) else 1  # XLA has no fast one on a CPU
+    n, dtype = MULTIPLIED_QUEUED if has_queue(device) else MULTIPLIED, TYPES.get(name, F32)
+    n //= 4 if name == "INT8" and not has_queue(device) else 1  # XLA has no fast one on a CPU
     tf32, full = lax.DotAlgorithmPreset.TF32_TF32_F32, lax.Precision.HIGHEST
     out = np.dtype(np.int32) if name == "INT8" else dtype
     how: Any = {"precision": tf32 if name == "TF32" else full, "preferred_element_type": out}
@@ -92,7 +92,7 @@ def multiplied(name: str, device: Any) -> Cell:
 
 
 def _of_memory(name: str, device: Any) -> Iterator[Cell]:
-    copy = copied(name, TYPES[name], device)
+    copy = copy_cell(name, TYPES[name], device)
     x, one, number = copy.tensor, ArrayType(TYPES[name], (1,)), ArrayType(TYPES[name], ())
     read = jnp.sum if name == "FLOAT32" else jnp.max  # a CPU adds FLOAT16 more slowly
     yield copy

@@ -9,13 +9,13 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from dml_jax.bench.cells import Cell
-from dml_jax.bench.limits import copied, devices_of, multiplied
+from dml_jax.bench.limits import copy_cell, devices_of, product_cell
 from dml_jax.bench.measured_functions import Plain, byte_count
 from dml_jax.bench.memory import WAYS, Arrays, Data, contender, sets_moving, wide
 from dml_jax.bench.operation_counts import operations, product_type
-from dml_jax.bench.peers import UnsupportedError, difference, peer_named
+from dml_jax.bench.peers import UnsupportedError, difference, find_peer
 from dml_jax.bench.rows import Row
-from dml_jax.bench.timing import Contender, interleaved
+from dml_jax.bench.timing import Contender, interleave
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph.parts import ArrayType
 
@@ -48,7 +48,7 @@ class Bench:
         self.device, self.seconds, self.data = device, seconds, Data(device)
         self.ways = WAYS if peers else ways
         self.roofline, self.precision = roofline, precision
-        self.peers = {name: peer_named(name, device) for name in peers}
+        self.peers = {name: find_peer(name, device) for name in peers}
         self.place = None if count == 1 else _sharding(device, count)
         self._copies: dict[Any, tuple[Contender, int]] = {}
         self._peaks: dict[str, float] = {}
@@ -64,16 +64,16 @@ class Bench:
     def _copy(self, name: str, dtype: Any) -> tuple[Contender, int]:
         """Return a copy of a large array, and the bytes that it moves."""
         if dtype not in self._copies:
-            cell = copied(name, dtype, self.device)
+            cell = copy_cell(name, dtype, self.device)
             self._copies[dtype] = self._contender(cell), cell.bytes
         return self._copies[dtype]
 
     def peak(self, name: str) -> float:
         """Return the operations a second of a product of large matrices; 0 for other types."""
         if name in PRODUCTS and name not in self._peaks:
-            cell = multiplied(name, self.device)
+            cell = product_cell(name, self.device)
             seconds, product = max(self.seconds, 0.2), self._contender(cell)
-            times = interleaved({"product": product}, 2, seconds=seconds)
+            times = interleave({"product": product}, 2, seconds=seconds)
             self._peaks[name] = cell.function.operations / times["product"].median
         return self._peaks.get(name, 0.0)
 
@@ -101,7 +101,7 @@ class Bench:
                 group = {way: ours, **({} if row.seconds else beside)}
                 if way == "allocated" and self.peers:
                     group |= self._beside(cell, ours, inputs, row)
-                times = interleaved(group, sets, seconds=self.seconds, keep={"copy"})
+                times = interleave(group, sets, seconds=self.seconds, keep={"copy"})
                 for name, found in times.items():
                     row.seconds[name] = [found.median]
                     row.spread[name] = [(found.high - found.low) / 2 / found.median]
@@ -110,7 +110,7 @@ class Bench:
         if self.roofline and cell.family == "program":
             row.peak = self.peak(product_type(getattr(function, "graph", function)))
         elif self.roofline and all(tensor.dtype == dtype for tensor in function.inputs[:1]):
-            row.peak = self.peak(row.data_type)  # integers are multiplied at another rate
+            row.peak = self.peak(row.data_type)  # integers are product_cell at another rate
         return row
 
     def _beside(

@@ -119,7 +119,7 @@ def gradient(operator: Any) -> Transformed | None:
     return made if floating and given else None
 
 
-def mapped(operator: Any, size: int) -> Transformed:
+def map_over(operator: Any, size: int) -> Transformed:
     """Return the operator under `jax.vmap`, over a new first axis of `size` elements."""
     ends = operator.inputs, operator.outputs
     inputs, outputs = ([ArrayType(t.dtype, (size, *t.sizes)) for t in some] for some in ends)
@@ -129,7 +129,7 @@ def mapped(operator: Any, size: int) -> Transformed:
 def narrow(operator: Any) -> Transformed:
     """Return the operator of FLOAT32 on arrays of bfloat16, as networks compute them."""
 
-    def changed(tensor: Edge) -> Edge:
+    def change(tensor: Edge) -> Edge:
         return ArrayType(BFLOAT16, tensor.sizes) if tensor.dtype == np.float32 else tensor
 
     def of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,5 +137,5 @@ def narrow(operator: Any) -> Transformed:
             return function
         return lambda *arrays: tuple(computed(OperatorNode(operator), arrays))
 
-    inputs, outputs = ([*map(changed, some)] for some in (operator.inputs, operator.outputs))
+    inputs, outputs = ([*map(change, some)] for some in (operator.inputs, operator.outputs))
     return Transformed(operator, inputs, outputs, of)

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.bench.measured_functions import FLOATS, Bounds, as_tuple, byte_count, drawn
-from dml_jax.bench.timing import Contender, is_queued, jax_contender
+from dml_jax.bench.timing import Contender, has_queue, jax_contender
 from dml_jax.graph.parts import Edge
 from dml_jax.system.free_memory import host_bytes
 from dml_jax.system.processor import last_cache_bytes
@@ -31,7 +31,7 @@ def sets_moving(size: int, device: Any) -> int:
 
     On a CPU they are more than the last caches hold, if there is memory for them.
     """
-    if is_queued(device):
+    if has_queue(device):
         rotated, most = ROTATED_QUEUED, MOST_QUEUED
     else:
         room = (host_bytes() or 0) // 8
@@ -81,7 +81,7 @@ class Data:
         arrays, where = getattr(function, "arrays", None), place or (lambda sizes: self.device)
         if arrays is not None:
             return [tuple(jax.device_put(x, where(x.shape)) for x in arrays)] * count
-        if not is_queued(self.device):
+        if not has_queue(self.device):
             check_memory(byte_count(*function.inputs, *function.outputs) * count)
         made = [tuple(self.array(*one) for one in drawn(function)) for _ in range(count)]
         return [tuple(jax.device_put(x, where(x.shape)) for x in xs) for xs in made]
@@ -113,7 +113,7 @@ def contender(
     next call arrives. Calls write to donated memory for `outputs`, with the sharding of `place`;
     without outputs they allocate it.
     """
-    at_once, where = len(inputs) if is_queued(device) else 1, place or (lambda sizes: device)
+    at_once, where = len(inputs) if has_queue(device) else 1, place or (lambda sizes: device)
     held = [
         tuple(jnp.zeros(t.sizes, t.dtype, device=where(t.sizes)) for t in outputs) for _ in inputs
     ]
@@ -136,7 +136,7 @@ def contender(
             return [program(*inputs[index % len(inputs)])]
 
     needed = program.memory_analysis()
-    if needed is not None and not is_queued(device):
+    if needed is not None and not has_queue(device):
         check_memory(needed.temp_size_in_bytes)
     return jax_contender(call, device, sets=at_once)
 

@@ -67,7 +67,7 @@ def operations(function: Any) -> float:
     return float(getattr(function, "operations", 0.0))
 
 
-def moved(function: Any) -> int:
+def bytes_to_move(function: Any) -> int:
     """Return the bytes that a call must move: each element that it reads or writes, once.
 
     Of a table of which rows are looked up, or a part is cut out, only these are read.
@@ -76,7 +76,7 @@ def moved(function: Any) -> int:
         arrays = [jax.ShapeDtypeStruct(t.sizes, t.dtype) for t in function.inputs]
         program = jax.make_jaxpr(lambda *xs: function(*xs))(*arrays).jaxpr
     read = [0.0] * len(arrays)
-    for one in _followed(program, range(len(arrays)), read):
+    for one in _follow(program, range(len(arrays)), read):
         if one is not None:
             read[one] = math.inf
     pairs = zip(read, function.inputs, strict=True)
@@ -84,7 +84,7 @@ def moved(function: Any) -> int:
     return sum(sizes) + byte_count(*function.outputs)
 
 
-def _followed(program: Any, sources: Iterable[int | None], read: list[float]) -> list[int | None]:
+def _follow(program: Any, sources: Iterable[int | None], read: list[float]) -> list[int | None]:
     """Add to `read` how many elements a program reads of each input of the whole one.
 
     `sources` says which input each input of the program is; the result, which one each output is.
@@ -94,7 +94,7 @@ def _followed(program: Any, sources: Iterable[int | None], read: list[float]) ->
         name, given = step.primitive.name, [known.get(id(x)) for x in step.invars]
         if name in _CALLS:
             inner = step.params[_CALLS[name]]
-            results = _followed(getattr(inner, "jaxpr", inner), given, read)
+            results = _follow(getattr(inner, "jaxpr", inner), given, read)
             known |= {id(x): one for x, one in zip(step.outvars, results, strict=True)}
             continue
         table, *_ = given or [None]

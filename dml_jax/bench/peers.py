@@ -205,7 +205,7 @@ def check_peer(name: str) -> None:
         raise DmlError([Fault("", "--peers", rule, name)])
 
 
-def peer_named(name: str, device: Any) -> Callable[[Cell, Inputs], Found]:
+def find_peer(name: str, device: Any) -> Callable[[Cell, Inputs], Found]:
     """Return the peer of a name on a device. Raises `DmlError` if the machine has it not."""
     check_peer(name)
     package = PACKAGES.get(name, name)

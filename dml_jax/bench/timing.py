@@ -90,7 +90,7 @@ class Times:
     calls: int
 
 
-def interleaved(
+def interleave(
     contenders: Mapping[str, Contender],
     sets: int = 1,
     *,
@@ -157,7 +157,7 @@ def _summary(taken: Sequence[Sample], calls: int) -> Times:
     return Times(low, median, high, min(took), used, len(taken), calls)
 
 
-def is_queued(device: Any) -> bool:
+def has_queue(device: Any) -> bool:
     """Whether calls for a device are queued. On a CPU they would run beside each other."""
     return device.platform != "cpu"
 
@@ -170,7 +170,7 @@ def marks(*devices: Any) -> Callable[[], Mark] | None:
         wait = functools.partial(jax.block_until_ready, numbers)
         return Mark(lambda: all(number.is_ready() for number in numbers), wait)
 
-    return mark if is_queued(devices[0]) else None
+    return mark if has_queue(devices[0]) else None
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from dml_jax.errors import nearest
 
 
 @contextlib.contextmanager
-def _ending_if_interrupted() -> Iterator[None]:
+def _end_at_interrupt() -> Iterator[None]:
     """End with status 130 at Ctrl-C, as shells expect; click has status 1 and "Aborted!"."""
     try:
         yield
@@ -35,11 +35,11 @@ class _Group(click.Group):
         return list(self.commands)  # in the order in which users need them
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _ending_if_interrupted():
+        with _end_at_interrupt():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _ending_if_interrupted():
+        with _end_at_interrupt():
             return super().invoke(ctx)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:

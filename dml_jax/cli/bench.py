@@ -57,14 +57,14 @@ def bench(ctx: click.Context, **asked: Any) -> None:
     check_together(ctx)
     options = BenchOptions(**asked, line=_without_files(ctx.meta["words"]))
     with reporting(not options.to_stdout):
-        from dml_jax.bench import files, runs
+        from dml_jax.bench import output_files, runs
         from dml_jax.bench.rows import environment
 
         if options.compare is not None:
             _compare(options)
             return
         for target in () if options.child else options.targets:
-            files.check_target(target)
+            output_files.check_target(target)
         is_here = options.child or options.listing or options.profile
         if (options.process_count > 1 or options.resume) and not is_here:
             _run(options, None)
@@ -115,9 +115,9 @@ def _bench(device: Any, options: BenchOptions) -> "Bench":
 
 def _cells(device: Any, options: BenchOptions) -> "list[Cell]":
     """Return the cells that the options ask for. Raises `DmlError` if there is none."""
+    from dml_jax.bench.cell_choice import choice_of, matching
     from dml_jax.bench.limits import limits
     from dml_jax.bench.network_cells import cells_of, cells_of_network
-    from dml_jax.bench.selection import choice_of, matching
 
     if options.model is not None:
         found = load(options.model, options.options).dispatchables.items()
@@ -223,7 +223,7 @@ def _say(options: BenchOptions, results: "Results") -> None:
     """Print the table, and write the files; an earlier file is worth more than an empty one."""
     from dml_jax.bench import report
 
-    _say_failed(results.failed)
+    _say_failures(results.failed)
     title = report.header(results, results.environment.get("name", "")).splitlines()
     if not options.to_stdout:
         click.echo(json.dumps(results.to_json(), indent=1))
@@ -240,7 +240,7 @@ def _say(options: BenchOptions, results: "Results") -> None:
         raise Failure("No cell was measured.")
 
 
-def _say_failed(failed: Mapping[str, str]) -> None:
+def _say_failures(failed: Mapping[str, str]) -> None:
     for name, reason in [*failed.items()][:5]:
         click.echo(f"Not measured: {name}: {reason}", err=True)
     if len(failed) > 5:
@@ -249,24 +249,24 @@ def _say_failed(failed: Mapping[str, str]) -> None:
 
 def _write(options: BenchOptions, results: "Results", title: str) -> None:
     """Write the files of a run. Raises `DmlError` with those that cannot be written."""
-    from dml_jax.bench import files
+    from dml_jax.bench import output_files
 
     part, faults = results.part(), list[Fault]()
     for target in options.targets:
         new = new_folder(target)
         try:
-            files.write(target, results, title, options.verbose)
+            output_files.write(target, results, title, options.verbose)
         except DmlError as error:  # the other files may lie elsewhere
             faults += error.faults
             continue
-        verb = "Drawn" if target.suffix.lower() in files.PICTURES else "Written"
+        verb = "Drawn" if target.suffix.lower() in output_files.PICTURES else "Written"
         click.echo(f"{verb} to '{target}'{part}{new}", err=not options.to_stdout)
     raise_if(faults)
 
 
 def _compare(options: BenchOptions) -> None:
     """Print the verdict of each cell; end with status 1 if one failed, or is slower by a factor."""
-    from dml_jax.bench import compare, files
+    from dml_jax.bench import compare, output_files
     from dml_jax.bench.rows import Results
 
     for target in options.outputs:
@@ -274,14 +274,14 @@ def _compare(options: BenchOptions) -> None:
             raise click.UsageError(f"--compare writes .json, .md or .csv, not '{target}'.")
     before, after = map(Results.load, options.compare)
     verdicts = compare.compare(before, after)
-    _say_failed({v.name: after.failed[v.name] for v in verdicts if v.verdict == "failed"})
+    _say_failures({v.name: after.failed[v.name] for v in verdicts if v.verdict == "failed"})
     if not options.to_stdout:
-        click.echo(files.comparison_as(".json", verdicts), nl=False)
+        click.echo(output_files.comparison_as(".json", verdicts), nl=False)
     else:
         _print(compare.table_of(verdicts))
         click.echo(compare.summary(verdicts))
     for target in options.targets:
-        files.write_text(target, files.comparison_as(target.suffix, verdicts))
+        output_files.write_text(target, output_files.comparison_as(target.suffix, verdicts))
     slower = (v.ratio or math.inf for v in verdicts if v.verdict in ("slower", "failed"))
     if options.fail_above and any(ratio > options.fail_above for ratio in slower):
         sys.exit(1)
@@ -289,8 +289,8 @@ def _compare(options: BenchOptions) -> None:
 
 def _profile(cells: "list[Cell]", folder: Path, device: Any) -> None:
     """Write a trace of the whole program, and the nodes of each kernel beside it."""
-    from dml_jax.bench.files import write_text
     from dml_jax.bench.network_cells import profile
+    from dml_jax.bench.output_files import write_text
     from dml_jax.graph import Graph
 
     cell = next((c for c in cells if c.family == "program"), cells[0])

@@ -158,9 +158,9 @@ class BenchCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A process of the bench has the words of both runs.
-        return self.parsed(ctx, args) if "--child" in args else super().parse_args(ctx, args)
+        return self.parse_words(ctx, args) if "--child" in args else super().parse_args(ctx, args)
 
-    def parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_words(self, ctx: click.Context, args: list[str]) -> list[str]:
         files = [word.removeprefix("--resume=") for word in args if word.startswith("--resume=")]
         files += [after for word, after in itertools.pairwise(args) if word == "--resume"]
         if files:
@@ -170,7 +170,7 @@ class BenchCommand(Command):
                 kept = Results.load(Path(files[-1])).options
             args = [*kept.get("arguments", ()), *args]
         ctx.meta["words"] = [*args]
-        return super().parsed(ctx, args)
+        return super().parse_words(ctx, args)
 
 
 class BenchOptions(SimpleNamespace):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from dml_jax.cli.folders import Checked, checked, checked_program, show_folder
+from dml_jax.cli.folders import Checked, check_files, check_program, show_folder
 from dml_jax.cli.model_files import is_network, load_file
 from dml_jax.cli.network_options import network_options
 from dml_jax.cli.tables import check_network, show_model
@@ -49,7 +49,7 @@ def check(
         faults, runs = list[Fault](), True
         for path in models:
             if path.is_dir():
-                files = list(checked(path, options, feature_level))
+                files = list(check_files(path, options, feature_level))
                 if not files and len(models) == 1:  # among others it is no mistake
                     rule = "hold a model, a graph, an ONNX network or a PyDirectML program"
                     faults.append(Fault("", f"the folder '{path}'", rule, NOTHING))
@@ -77,7 +77,7 @@ def check(
 def _program(path: Path, feature_level: FeatureLevel | None) -> Checked:
     """Return what is to be said of a program. Raises `DmlError` if it has no PyDirectML."""
     with inside(f"Program '{path}'"):
-        file = checked_program(path, path, feature_level)
+        file = check_program(path, path, feature_level)
     if file is None:
         text = f"'{path}' is a program that does not import pydirectml"
         raise DmlError([Fault("", "", Sentence(text), "")])

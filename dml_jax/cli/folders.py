@@ -8,7 +8,7 @@ import click
 
 from dml_jax.cli.model_files import load_file
 from dml_jax.cli.pydirectml_programs import read_program
-from dml_jax.cli.tables import say_folded
+from dml_jax.cli.tables import show_cells
 from dml_jax.cli.terminal import faults_as_values, say_json
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import OF_UNSET_SIZES, DmlError, Fault, Unquoted, printable
@@ -34,7 +34,7 @@ class Checked:
     faults: tuple[Fault, ...] = ()
 
 
-def checked(
+def check_files(
     folder: Path, options: NetworkOptions, feature_level: FeatureLevel | None
 ) -> Iterator[Checked]:
     """Yield what is to be said of each model, graph, network and program in a folder, by name.
@@ -46,7 +46,7 @@ def checked(
         kind, name = _KINDS[path.suffix.lower()], path.relative_to(folder)
         try:
             if kind == "program":
-                program = checked_program(path, name, feature_level)
+                program = check_program(path, name, feature_level)
                 if program is not None:
                     yield program
                 continue
@@ -60,7 +60,7 @@ def checked(
             yield Checked(name, kind, None, error.faults)
 
 
-def checked_program(path: Path, name: Path, feature_level: FeatureLevel | None) -> Checked | None:
+def check_program(path: Path, name: Path, feature_level: FeatureLevel | None) -> Checked | None:
     """Return what is to be said of a Python file, None where it does not import PyDirectML.
 
     Raises `DmlError` if the file cannot be read, or is no Python.
@@ -115,7 +115,7 @@ def show_folder(folder: Path, files: list[Checked], as_json: bool) -> None:
             (printable(file.path.as_posix()), file.kind, is_running, level, "\n".join(lines))
         )
     if rows:
-        say_folded(("File", "Kind", "Runs", "Lowest level", "Missing"), *rows)
+        show_cells(("File", "Kind", "Runs", "Lowest level", "Missing"), *rows)
     count = sum(not file.faults for file in files)
     click.echo(f"{printable(str(folder))}: {count} of {len(files)} files run.")
     if any(file.kind == "program" for file in files):

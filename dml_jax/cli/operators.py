@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.tables import console, say_folded
+from dml_jax.cli.tables import console, show_cells
 from dml_jax.cli.terminal import Command, json_option, say_json
 from dml_jax.errors import nearest
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
@@ -149,7 +149,7 @@ def _list(found: "Mapping[type[Operator], Sequence[str]]", with_calls: bool = Tr
             for function in names_of(op).get("function", []) if with_calls else ():
                 summary += f"\n{call_of(function)}"
             rows.append((op.short_name.ljust(width), op.support.introduced.suffix, summary))
-        say_folded((family, "Level", ""), *rows)
+        show_cells((family, "Level", ""), *rows)
 
 
 def _describe(op: "type[Operator]") -> None:
@@ -169,7 +169,7 @@ def _describe(op: "type[Operator]") -> None:
 
     def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         out.print(Text(f"\n{title}", "bold"))
-        say_folded(head, *rows)
+        show_cells(head, *rows)
 
     out.print(Text(f"{op.short_name}: {text.summary.replace('`', '')}", "bold"))
     out.print(f"dml_jax.{op.__name__}, from feature level {op.support.introduced} on")

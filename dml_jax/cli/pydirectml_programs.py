@@ -47,7 +47,7 @@ def read_program(path: Path) -> Program | None:
 
     Raises `DmlError` if the file cannot be read, or is no Python.
     """
-    tree = _parsed(path)
+    tree = _parse_arguments(path)
     if tree is None:
         return None
     program, modules, names = Program(), set[str](), dict[str, str]()
@@ -70,7 +70,7 @@ def read_program(path: Path) -> Program | None:
     return program
 
 
-def _parsed(path: Path) -> ast.Module | None:
+def _parse_arguments(path: Path) -> ast.Module | None:
     """Return a program that names PyDirectML, as a tree."""
     try:
         data = path.read_bytes()

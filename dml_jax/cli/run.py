@@ -97,7 +97,7 @@ class _Command(Command):
     }
 
 
-def _timed(names: str, kind: click.ParamType, text: str) -> Any:
+def _timing(names: str, kind: click.ParamType, text: str) -> Any:
     """Return the option of a field of `Timing`: its names, its type, and the text of its help."""
     *_, field = words = names.split()
     default = getattr(ONCE, field)
@@ -147,28 +147,30 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 )
 @click.option("-s", "--show_adapters", is_flag=True, help="Show the devices, and stop.")
 @click.option("-S", "--show_dependencies", is_flag=True, help="Show versions, and stop.")
-@_timed(
+@_timing(
     "-i --dispatch_iterations iterations",
     click.IntRange(1),
     "Least number of timed iterations of each dispatch.",
 )
-@_timed("-r --dispatch_repeat repeat", click.IntRange(1), "Number of dispatches in each iteration.")
-@_timed(
+@_timing(
+    "-r --dispatch_repeat repeat", click.IntRange(1), "Number of dispatches in each iteration."
+)
+@_timing(
     "-t --milliseconds_to_run milliseconds_to_run",
     Finite(0),
     "Run each dispatch for at least this many milliseconds.",
 )
-@_timed(
+@_timing(
     "-I --dispatch_interval interval",
     Finite(0, UINT_MAX),
     "Least milliseconds from one iteration to the next.",
 )
-@_timed(
+@_timing(
     "-w --warmup_samples warmup_samples",
     click.IntRange(0),
     "Number of first iterations that the hot statistics leave out.",
 )
-@_timed(
+@_timing(
     "-v --timing_verbosity verbosity",
     click.IntRange(0),
     "0: hot median; 1: compile, cold and hot times; 2: every iteration too.",

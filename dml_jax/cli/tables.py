@@ -50,7 +50,7 @@ def show_table(
         sides = ("\n".join(t.shown() for t in some) for some in _ends(item))
         level = str(level_of(item) or "none") if isinstance(item, Bindable) else ""
         cells.append([printable(name), printable(kind), *sides, level])
-    say_folded(*cells)
+    show_cells(*cells)
 
 
 def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
@@ -67,7 +67,7 @@ def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list
     return reads, writes
 
 
-def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
+def show_cells(head: Sequence[str], *rows: Sequence[str]) -> None:
     """Print a table without a frame, whose cells fold only behind commas and spaces.
 
     A table that is too wide for that becomes a block of lines for each row.
@@ -87,14 +87,14 @@ def say_folded(head: Sequence[str], *rows: Sequence[str]) -> None:
         for name, *cells in rows:
             out.print(name, soft_wrap=True)
             for label, cell in zip(head[1:], cells, strict=True):
-                for line in _folded(f"{label}: {cell}", out.width - 4):
+                for line in _fold(f"{label}: {cell}", out.width - 4):
                     out.print(f"  {line}", soft_wrap=True)
         return
     while sum(widths) > room:
         slack = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
         widths[slack.index(max(slack))] -= 1
     for index, row in enumerate((head, *rows)):
-        folded = map(_folded, row, widths)
+        folded = map(_fold, row, widths)
         for cells in itertools.zip_longest(*folded, fillvalue=""):
             line = "  ".join(map(set_cell_size, cells, widths)).rstrip()
             out.print(Text(line, "" if index else "bold"), soft_wrap=True)
@@ -111,7 +111,7 @@ def _parts(cell: str) -> list[str]:
     return re.findall(r"[^, ]*[, ]*", cell)
 
 
-def _folded(cell: str, width: int) -> list[str]:
+def _fold(cell: str, width: int) -> list[str]:
     """Return the lines of `cell` in a column of this width."""
     lines: list[str] = []
     for line in cell.splitlines():
@@ -145,7 +145,7 @@ def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode"
     }
 
 
-def _titled(name: str) -> dict[str, Any]:
+def _title(name: str) -> dict[str, Any]:
     """Return for JSON the `name` that tells a model from others, if it has one."""
     return {"model": name} if name else {}
 
@@ -156,7 +156,7 @@ def show_rows(
     """Print the rows of `show_table`; JSON has what is `known` beside them."""
     if as_json:
         listed = {f"{kind.lower()}s": [as_values(*row) for row in rows]}
-        say_json({**_titled(name), **known, **listed})
+        say_json({**_title(name), **known, **listed})
         return
     if name:
         click.echo(f"{printable(name)}:")
@@ -204,13 +204,13 @@ def check_network(network: "Network", as_json: bool, name: str = "") -> None:
         known = levels.setdefault(operator.short_name, min(FeatureLevel))
         levels[operator.short_name] = max(known, level_of(operator) or known)
     if as_json:
-        found = {**_titled(name), **_summary(network), "operators": counts, "flops": flops}
+        found = {**_title(name), **_summary(network), "operators": counts, "flops": flops}
         say_json({**found, "memory": dict(bytes_by_kind(network))})
         return
     if name:
         click.echo(f"{printable(name)}:")
     rows = [[key, str(count), str(levels[key])] for key, count in counts.most_common()]
-    say_folded(["Operator", "Nodes", "Lowest level"], *rows)
+    show_cells(["Operator", "Nodes", "Lowest level"], *rows)
     click.echo(network.describe())
     _say_summary(network)
     parts = ", ".join(f"{count:,} of {what}" for what, count in bytes_by_kind(network))
@@ -249,7 +249,7 @@ def show_outputs(outputs: Mapping[str, Any]) -> None:
         [printable(name), array.dtype.name, str([*array.shape]), _first_values(array)]
         for name, array in outputs.items()
     ]
-    say_folded(["Output", "Type", "Shape", "Values"], *rows)
+    show_cells(["Output", "Type", "Shape", "Values"], *rows)
 
 
 def _first_values(array: Any) -> str:
@@ -268,4 +268,4 @@ def show_largest(largest: Mapping[str, Sequence[tuple[int, str, float]]]) -> Non
         lines = [
             [str(k), *[printable(label)] * has_labels, f"{value:.6g}"] for k, label, value in rows
         ]
-        say_folded(head, *lines)
+        show_cells(head, *lines)

@@ -50,7 +50,7 @@ class Command(click.Command):
                 is_kept = getattr(one, "multiple", True) or getattr(one, "is_flag", True)
                 if not is_kept and order.count(one) > 1:
                     raise click.UsageError(f"{max(one.opts, key=len)} is given twice.", ctx)
-            return self.parsed(ctx, args)
+            return self.parse_words(ctx, args)
         except click.NoSuchOption as error:
             name = error.option_name
             if name in self.elsewhere:
@@ -59,7 +59,7 @@ class Command(click.Command):
             others = [other for other in error.possibilities or () if other not in hidden]
             raise click.NoSuchOption(name, possibilities=others, ctx=ctx) from None
 
-    def parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_words(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words of a command line; return those that are left."""
         return super().parse_args(ctx, args)
 

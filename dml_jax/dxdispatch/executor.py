@@ -70,8 +70,8 @@ class Executor:
 
         def contents(resource: Resource) -> np.ndarray:
             data = initial.get(resource.name)
-            elements = typed(resource.bytes() if data is None else data, resource)
-            return shaped(elements, tensors[resource.name])
+            elements = as_elements(resource.bytes() if data is None else data, resource)
+            return in_shape(elements, tensors[resource.name])
 
         self.buffers = {
             name: Buffer(jax.device_put(contents(resource), device))
@@ -108,7 +108,7 @@ class Executor:
                     check_writable(target, "targetPath")
         for index, command in enumerate(self.model.commands):
             if self.print_commands:
-                self.say(f"Command {index}: {_described(command)}")
+                self.say(f"Command {index}: {_command_text(command)}")
             match command:
                 case Dispatch():
                     self._dispatch(command)
@@ -152,7 +152,7 @@ class Executor:
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         table = self._tables[dispatch.dispatchable.name, dispatch.tensors]
-        samples = self.timing.measured(table.name, table.dispatch, table.wait, self.track)
+        samples = self.timing.measure(table.name, table.dispatch, table.wait, self.track)
         self._results |= self.model.results_of(dispatch)
         self.record("dispatches", {"name": table.name, "samples_ms": samples})
         for line in self.timing.report(table.name, samples):
@@ -174,7 +174,7 @@ class Executor:
     def values(self, resource: Resource, part: slice) -> np.ndarray:
         """Return the elements of `resource` in `part`, which counts bytes."""
         data = np.asarray(self.buffers[resource.name].array).reshape(-1).view(np.uint8)[part]
-        return typed(data, resource)
+        return as_elements(data, resource)
 
     def _print(self, command: Print) -> None:
         resource = self.model.resources[command.resource]
@@ -188,18 +188,18 @@ class Executor:
         values = values[: self.print_most]
         more = [f"... {rest} more (--json prints all)"] if rest > 0 else []
         if not command.verbose:
-            self.say(f"{title} {', '.join([*streamed(values), *more])}")
+            self.say(f"{title} {', '.join([*stream_text(values), *more])}")
             return
         digits = values.itemsize * 2
         bits = values.view(f"u{values.itemsize}")
         lines = (
             f"[{index:{width}}] {text} (0x{pattern:0{digits}X})"
-            for index, (text, pattern) in enumerate(zip(streamed(values), bits, strict=True))
+            for index, (text, pattern) in enumerate(zip(stream_text(values), bits, strict=True))
         )
         self.say("\n".join([title, *lines, *more]))
 
 
-def _described(command: Command) -> str:
+def _command_text(command: Command) -> str:
     match command:
         case Dispatch():
             return f"dispatch {_shown(command.dispatchable.name)}"
@@ -228,7 +228,7 @@ def _is_same(a: Path, b: Path) -> bool:
         return False
 
 
-def typed(data: np.ndarray, resource: Resource) -> np.ndarray:
+def as_elements(data: np.ndarray, resource: Resource) -> np.ndarray:
     """Return the bytes `data` as elements of the resource's type, if there is no remainder."""
     element = resource.data_type.element_size
     if element and data.size % element == 0:
@@ -236,7 +236,7 @@ def typed(data: np.ndarray, resource: Resource) -> np.ndarray:
     return data
 
 
-def shaped(array: np.ndarray, tensors: Iterable[TensorInMemory]) -> np.ndarray:
+def in_shape(array: np.ndarray, tensors: Iterable[TensorInMemory]) -> np.ndarray:
     """Return `array` in the sizes of the first of `tensors` that fills it, as `Buffer.of` does."""
     sizes = next((place.tensor.sizes for place in tensors if place.fills(array)), array.shape)
     return array.reshape(sizes)
@@ -294,7 +294,7 @@ def check_temporary(function: Bindable, needed: int, device: Device, where: str)
         raise DmlError([Fault(function.c_name, "the temporary memory", rule, value, (where,))])
 
 
-def streamed(values: np.ndarray) -> Iterator[str]:
+def stream_text(values: np.ndarray) -> Iterator[str]:
     """Return numbers as a C++ stream prints them: floats with six significant digits."""
     show = "{:g}".format if np.issubdtype(values.dtype, np.floating) else str
     return map(show, values.tolist())

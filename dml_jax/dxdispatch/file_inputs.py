@@ -37,7 +37,7 @@ class Pictures:
     std: Sequence[float] | None = None
     said: dict[str, str] = field(default_factory=dict)
 
-    def normalized(self, name: str, path: Path, planes: np.ndarray) -> np.ndarray:
+    def normalize(self, name: str, path: Path, planes: np.ndarray) -> np.ndarray:
         """Return a picture, [..., C, H, W], as a network gets it; `said` tells what was done.
 
         Raises `DmlError` where a picture of integers has a mean, or the channels are others.
@@ -114,7 +114,7 @@ def _read(network: "Network", point: BindPoint, path: Path, pictures: Pictures) 
     _check_input(network, point, path, values)
     data = np.ascontiguousarray(values.make()).reshape(-1).view(np.uint8)
     if places and sizes:
-        planes = pictures.normalized(point.name, path, data.view(tensor.dtype).reshape(sizes))
+        planes = pictures.normalize(point.name, path, data.view(tensor.dtype).reshape(sizes))
         return np.moveaxis(planes, 0, places[0]).reshape(tensor.sizes)
     if tensor.data_type.element_size:
         return data.view(tensor.dtype).reshape(tensor.sizes)

@@ -120,7 +120,7 @@ def run_network(
     def dispatch() -> None:
         results[:] = jax.tree.leaves(program(*arrays))
 
-    samples = timing.measured(name, dispatch, lambda: jax.block_until_ready(results), track)
+    samples = timing.measure(name, dispatch, lambda: jax.block_until_ready(results), track)
     for line in timing.report(name, samples):
         say(line)
     remaining, outputs = iter(results), dict[str, np.ndarray]()

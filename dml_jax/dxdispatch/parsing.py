@@ -127,7 +127,7 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
     dispatchables = each(
         dispatchable_items, lambda name, item: parse_dispatchable(name, item, folder, options)
     )
-    resources = _measured(resources, resource_items, dispatchables, command_items)
+    resources = _size_deferred(resources, resource_items, dispatchables, command_items)
     # Names whose definitions failed are known, so that one mistake is reported once.
     names = Names(resources, dispatchables, set(resource_items), set(dispatchable_items))
     for name, item in dispatchable_items.items():
@@ -168,7 +168,7 @@ def _parse_model(value: Any, folder: Path, title: str, options: NetworkOptions) 
     return model
 
 
-def _measured(
+def _size_deferred(
     resources: Mapping[str, Resource],
     items: Mapping[str, Any],
     dispatchables: Mapping[str, Dispatchable | NetworkDispatchable],

@@ -31,7 +31,7 @@ class Timing:
     warmup_samples: int = 1
     verbosity: int = 0
 
-    def measured(
+    def measure(
         self,
         name: str,
         dispatch: Callable[[], Any],

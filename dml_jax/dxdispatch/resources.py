@@ -90,9 +90,9 @@ class Resource:
         """Make the initial bytes of the whole buffer; bytes without a value are zero."""
         with moving("", "initialValues", self.context):
             values = np.ascontiguousarray(self.make()).reshape(-1).view(np.uint8)
-        return self.placed(values, self.offset)
+        return self.in_buffer(values, self.offset)
 
-    def placed(self, values: np.ndarray, offset: int) -> np.ndarray:
+    def in_buffer(self, values: np.ndarray, offset: int) -> np.ndarray:
         """Return a whole buffer that holds `values` from byte `offset` on, and else zero."""
         if values.size == self.size_in_bytes:
             return values
@@ -163,7 +163,7 @@ def _parse_values(
     if isinstance(value, list):
         if not value:
             raise refused("have at least 1 element", value)
-        array = _mixed(value) if data_type == UNKNOWN else _numbers(value, data_type)
+        array = _bytes_of_types(value) if data_type == UNKNOWN else _numbers(value, data_type)
         return Values(data_type, array.nbytes, partial(read_only, array))
     if value == DEFERRED:
         return Values(data_type, 0, partial(np.zeros, 0, np.uint8))
@@ -175,9 +175,9 @@ def _parse_values(
     if "value" in value and "valueStart" in value:
         raise refused("have value, or valueStart and valueDelta", Unquoted("both"))
     if "valueStart" in value:
-        return _counted(value, data_type, accumulated, ("valueStart", "valueDelta"))
+        return _with_count(value, data_type, accumulated, ("valueStart", "valueDelta"))
     if "value" in value or "valueCount" in value:
-        return _counted(value, data_type, np.full, ("value",))
+        return _with_count(value, data_type, np.full, ("value",))
     raise refused("have valueCount and value, valueStart and valueDelta, or sourcePath", value)
 
 
@@ -197,7 +197,7 @@ def _with_size(data_type: TensorDataType) -> TensorDataType:
     return data_type
 
 
-def _counted(
+def _with_count(
     value: Any, data_type: TensorDataType, make: Callable[..., np.ndarray], names: tuple[str, ...]
 ) -> Values:
     """Return the values of {"valueCount"} and of the fields `names`, which are numbers.
@@ -246,12 +246,12 @@ def _numbers(values: list[Any], data_type: TensorDataType) -> np.ndarray:
     return np.array(list_of(lambda v: number(v, data_type))(values), data_type.dtype)
 
 
-def _mixed(values: list[Any]) -> np.ndarray:
+def _bytes_of_types(values: list[Any]) -> np.ndarray:
     """Return the bytes of a list of {"name", "type", "value"} elements, packed in order."""
     if not any(isinstance(value, Mapping) for value in values):
         _with_size(UNKNOWN)  # numbers have no type of their own
 
-    def packed(value: Any) -> bytes:
+    def pack(value: Any) -> bytes:
         if not isinstance(value, Mapping):
             rule = "be an object with type and value (numbers need an initialValuesDataType)"
             raise refused(rule, value)
@@ -262,7 +262,7 @@ def _mixed(values: list[Any]) -> np.ndarray:
                 element = fields.take("value", lambda v: number(v, data_type))
         return np.array(element, data_type.dtype).tobytes()
 
-    return np.frombuffer(b"".join(list_of(packed)(values)), np.uint8)
+    return np.frombuffer(b"".join(list_of(pack)(values)), np.uint8)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from dml_jax.description.arrays import check_there
 from dml_jax.description.tensor import shown_array
-from dml_jax.dxdispatch.executor import Executor, shaped, tensors_of, typed
+from dml_jax.dxdispatch.executor import Executor, as_elements, in_shape, tensors_of
 from dml_jax.dxdispatch.model import Dispatch, Model, WriteFile
 from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.dxdispatch.resources import UNKNOWN, Resource, values_of_file
@@ -80,7 +80,7 @@ def run_model(
     for name, resource in model.resources.items():
         result = executor.result(resource)
         if result is None:
-            result = shaped(executor.values(resource, parts[name]), tensors[name])
+            result = in_shape(executor.values(resource, parts[name]), tensors[name])
         results[name] = result.copy()
     return results
 
@@ -121,7 +121,7 @@ def initial_of_files(model: Model, files: Mapping[str, Path]) -> dict[str, np.nd
             data = np.ascontiguousarray(values_of_file(str(path), path.absolute, kind).make())
             is_typed = path.suffix.lower() == ".npy"
             flat = data.reshape(-1).view(np.uint8)
-            arrays[name] = data if is_typed else typed(flat, resource)
+            arrays[name] = data if is_typed else as_elements(flat, resource)
     raise_if(faults)
     tensors = tensors_of(model)
     parts = {name: _used_part(model.resources[name], tensors[name]) for name in arrays}
@@ -150,9 +150,9 @@ def _bytes_of(array: Array, resource: Resource, used: slice, place: str) -> np.n
     check_there(array, place)
     data, takes = np.array(array).reshape(-1), list[str]()
     for part in (resource.initialised, used):
-        expected = typed(np.empty(part.stop - part.start, np.uint8), resource)
+        expected = as_elements(np.empty(part.stop - part.start, np.uint8), resource)
         if (data.dtype, data.size) == (expected.dtype, expected.size):
-            return resource.placed(data.view(np.uint8), part.start)
+            return resource.in_buffer(data.view(np.uint8), part.start)
         takes.append(f"{expected.size} elements of {expected.dtype}")
     rule = f"hold {' or '.join(dict.fromkeys(takes))}"
     raise DmlError([Fault("", place, rule, shown_array(array))])

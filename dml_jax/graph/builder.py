@@ -321,11 +321,6 @@ class GraphBuilder:
                     sources.append(output.source)
         expect.check()
         every = names or [""] * len(outputs)
-        views = [output.desc for output in outputs]
-        is_viewed = any(
-            not same_layout(self.written(source), view)
-            for source, view in zip(sources, views, strict=True)
-        )
         read: list[list[int]] = [[] for _ in self._nodes]
         for (source, _), node, _ in self._edges:
             read[node].append(source)
@@ -356,8 +351,18 @@ class GraphBuilder:
             names_kept,
             names,
             self._declared([*self._inputs.values()], places, edges, kept),
-            views if is_viewed else None,
+            self._views(sources, outputs),
         )
+
+    def _views(
+        self, sources: Sequence[Source], outputs: Sequence[Expression]
+    ) -> list[TensorDesc] | None:
+        """Return the tensors of outputs; None where each is as its node writes it."""
+        views = [output.desc for output in outputs]
+        pairs = zip(sources, views, strict=True)
+        if all(same_layout(self.written(source), view) for source, view in pairs):
+            return None
+        return views
 
     def written(self, source: Source) -> TensorDesc:
         """Return the tensor of a graph input, or of a node's output as the node writes it."""

@@ -77,11 +77,8 @@ class Wiring(Expect):
         self._lost: set[str] = set()  # the kinds of ends that some edge does not find, or shares
         self(len(self.nodes) > 0, "NodeCount", "be at least 1", 0)
         self(output_count > 0, "OutputCount", "be at least 1", 0)
-        # More inputs than edges are a fault, reported below; it must not cost memory here.
-        most = min(input_count, len(input_edges) + 1)
-        self.input_names = self._names("Input", input_names, input_count, most)
-        most = min(output_count, len(output_edges) + 1)
-        self.output_names = self._names("Output", output_names, output_count, most)
+        self.input_names = self._names("Input", input_names, input_count, len(input_edges))
+        self.output_names = self._names("Output", output_names, output_count, len(output_edges))
         self.inputs |= self._declared("Input", input_tensors, input_count)
         self._wanted = self._declared("Output", output_tensors, output_count)
         self._by_name = self._numbers_by_name()
@@ -132,11 +129,12 @@ class Wiring(Expect):
         return {}
 
     def _names(
-        self, kind: str, names: Sequence[str] | None, count: int, most: int
+        self, kind: str, names: Sequence[str] | None, count: int, edge_count: int
     ) -> tuple[str, ...]:
-        """Return the names of the graph's inputs or outputs; by default at most `most` numbers."""
+        """Return the names of the graph's inputs or outputs, which are numbers by default."""
         if names is None:
-            return tuple(f"{kind}{i}" for i in range(most))
+            # More inputs than edges are a fault, reported later; it must not cost memory here.
+            return tuple(f"{kind}{i}" for i in range(min(count, edge_count + 1)))
         rule = f"have {count} elements ({kind}Count)"
         self(len(names) == count, f"{kind}Names", rule, list(names))
         return tuple(names)

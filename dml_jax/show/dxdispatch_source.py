@@ -11,7 +11,7 @@ from dml_jax.dxdispatch import resources
 from dml_jax.dxdispatch.model import Dispatch, Model, Print, WriteFile
 from dml_jax.dxdispatch.resources import Resource
 from dml_jax.graph import Graph
-from dml_jax.show.source import array_code, folded, head, reserved, statements, variable_of
+from dml_jax.show.source import array_code, folded, head, reserved_names, statements, variable_of
 
 _HELPERS = {
     "padded": '''
@@ -33,7 +33,7 @@ def elements(buffer, start, stop, data_type):
 
 def model_program(model: Model) -> str:
     """Return a Python program that does what `model` does."""
-    known = reserved() | {*_HELPERS}
+    known = reserved_names() | {*_HELPERS}
     buffers = {name: variable_of(name, known) for name in model.resources}
     lines = [
         folded(f"{buffers[name]} = Buffer({_contents(resource)})")

@@ -57,7 +57,7 @@ def program(graph: Graph) -> str:
 
 def statements(graph: Graph, variable: str = "graph", taken: Collection[str] = ()) -> Iterator[str]:
     """Yield the lines that build `graph` as `variable`; the names `taken` are not used."""
-    known = {*taken, *reserved(), variable}
+    known = {*taken, *reserved_names(), variable}
     values: dict[Source, Value] = {}
     yield "builder = GraphBuilder()"
     for source, name, tensor in graph.named_inputs:
@@ -214,7 +214,7 @@ def head(body: str, tensors: Collection[TensorDesc]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def reserved() -> set[str]:
+def reserved_names() -> set[str]:
     """Return the names that are no variables of a program."""
     return {*keyword.kwlist, *_classes(), *_IMPORTS, "builder", "print"}
 

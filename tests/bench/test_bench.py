@@ -50,7 +50,7 @@ from dml_jax.bench.network_cells import cells_of_graph, kernels
 from dml_jax.bench.operation_counts import operations
 from dml_jax.bench.peers import difference
 from dml_jax.bench.rows import Results, Row
-from dml_jax.bench.timing import Contender, Mark, interleaved, jax_contender
+from dml_jax.bench.timing import Contender, Mark, interleave, jax_contender
 from dml_jax.cli import cli
 from dml_jax.cli.bench import _print
 from dml_jax.dxdispatch.parsing import load_model
@@ -191,7 +191,7 @@ def test_an_operator_says_the_range_of_its_inputs(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_donated_memory_holds_the_outputs(monkeypatch, queued: bool):
-    monkeypatch.setattr("dml_jax.bench.memory.is_queued", lambda device: queued)
+    monkeypatch.setattr("dml_jax.bench.memory.has_queue", lambda device: queued)
     tensor, device = TensorDesc("FLOAT32", [8, 128]), jax.devices()[0]
     inputs = [(jnp.full(tensor.sizes, k, jnp.float32),) for k in range(3)]
     found = {
@@ -213,7 +213,7 @@ def test_donated_memory_holds_the_outputs(monkeypatch, queued: bool):
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_the_time_is_of_one_set(monkeypatch, queued: bool):
-    monkeypatch.setattr("dml_jax.bench.memory.is_queued", lambda device: queued)
+    monkeypatch.setattr("dml_jax.bench.memory.has_queue", lambda device: queued)
     inputs, done = [(jnp.full((4,), k, jnp.float32),) for k in range(4)], []
     outputs = [TensorDesc("FLOAT32", [4])]
     contender = memory.contender(lambda x: x + 0, inputs, jax.devices()[0], outputs)
@@ -224,7 +224,7 @@ def test_the_time_is_of_one_set(monkeypatch, queued: bool):
         done.extend(float(x[0]) for (x,) in results)
         clock.now += len(results)
 
-    times = interleaved({"": Contender(timed, sets=contender.sets)}, 4)
+    times = interleave({"": Contender(timed, sets=contender.sets)}, 4)
     assert times[""].median == 1.0
     assert {*done} == {0.0, 1.0, 2.0, 3.0}
 
@@ -257,7 +257,7 @@ def test_medians_and_quartiles_of_interleaved_samples(monkeypatch: pytest.Monkey
     # Two calls to warm up, then five samples, each behind a call that does not count.
     counted = [1.0, 2.0, 3.0, 4.0, 100.0]
     uneven, _ = clock.spending(9.0, 9.0, *(t for sample in counted for t in (50.0, sample)))
-    times = interleaved({"steady": steady, "uneven": uneven}, 4, samples=5, seconds=1e9)
+    times = interleave({"steady": steady, "uneven": uneven}, 4, samples=5, seconds=1e9)
     assert (times["steady"].median, times["steady"].samples, times["steady"].calls) == (1, 5, 1)
     assert (times["uneven"].low, times["uneven"].median, times["uneven"].high) == (2, 3, 4)
     assert set(sets) == {0, 1, 2, 3}  # the sets are gone through in turn
@@ -269,7 +269,7 @@ def test_short_calls_are_put_together_and_slow_ones_given_up(monkeypatch: pytest
         name: clock.spending(s)[0]
         for name, s in {"fast": 1e-6, "slow": 5e-6, "slowest": 1e-4, "kept": 1e-4}.items()
     }
-    times = interleaved(contenders, samples=9, sample_seconds=1e-3, keep={"kept"})
+    times = interleave(contenders, samples=9, sample_seconds=1e-3, keep={"kept"})
     assert times["fast"].median == pytest.approx(1e-6)
     assert times["fast"].calls == 1000
     counts = {name: t.samples for name, t in times.items()}
@@ -281,7 +281,7 @@ def test_one_that_was_slow_once_is_not_given_up(monkeypatch: pytest.MonkeyPatch)
     # Two calls to warm up; before each sample one that does not count.
     spent = [1.0, 1.0, 1.0, 100.0, *[1.0] * 8]
     contenders = {"steady": clock.spending(1.0)[0], "once slow": clock.spending(*spent)[0]}
-    times = interleaved(contenders, samples=5, seconds=1e9)
+    times = interleave(contenders, samples=5, seconds=1e9)
     assert (times["once slow"].samples, times["once slow"].median) == (5, 1)
 
 
@@ -304,7 +304,7 @@ def queueing(clock: Clock, queue: float, work: float) -> Contender:
 def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPatch):
     """However long it takes to begin, and the host to queue, and to hear that it is done."""
     contender = queueing(Clock(monkeypatch), queue=3e-5, work=1e-3)
-    times = interleaved({"": contender}, samples=5, seconds=1e9)[""]
+    times = interleave({"": contender}, samples=5, seconds=1e9)[""]
     assert times.calls > 1
     assert [times.low, times.median, times.high] == pytest.approx([1e-3] * 3)
 
@@ -312,13 +312,13 @@ def test_what_is_queued_takes_what_the_device_takes(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("queue", [1e-3, 1.0])
 def test_what_waits_for_the_host_takes_what_the_host_takes(monkeypatch, queue: float):
     contender = queueing(Clock(monkeypatch), queue, work=1e-5)
-    times = interleaved({"": contender}, samples=5, seconds=1e9, sample_seconds=2e-2)[""]
+    times = interleave({"": contender}, samples=5, seconds=1e9, sample_seconds=2e-2)[""]
     # A mark is queued, and heard of, beside the calls.
     assert queue <= times.median <= queue * (1 + 2 / times.calls)
 
 
 def test_several_devices_are_through_when_all_are(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dml_jax.bench.timing.is_queued", lambda device: True)
+    monkeypatch.setattr("dml_jax.bench.timing.has_queue", lambda device: True)
     devices, results = jax.devices()[:2], []
     contender = jax_contender(lambda _: results.append(jnp.zeros(3)) or results[-1], *devices)
     assert contender.mark is not None

@@ -59,7 +59,7 @@ def space_to_depth_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
     return [n, c, h, b, w, b], order, [n, c * b * b, h, w]
 
 
-def _moved(steps: Callable[[Any], Any]) -> Any:
+def _move_axes(steps: Callable[[Any], Any]) -> Any:
     def of(op: Any, xp: Any) -> Expression:
         shape, order, out = steps(op)
         return lambda x: x.reshape(shape).transpose(order).reshape(out)
@@ -151,10 +151,10 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
     "ELEMENT_WISE_CLIP1": _clip,
     "ELEMENT_WISE_CLIP_GRAD": _clip_grad,
     "ELEMENT_WISE_CLIP_GRAD1": _clip_grad,
-    "DEPTH_TO_SPACE": _moved(depth_to_space_steps),
-    "DEPTH_TO_SPACE1": _moved(depth_to_space_steps),
-    "SPACE_TO_DEPTH": _moved(space_to_depth_steps),
-    "SPACE_TO_DEPTH1": _moved(space_to_depth_steps),
+    "DEPTH_TO_SPACE": _move_axes(depth_to_space_steps),
+    "DEPTH_TO_SPACE1": _move_axes(depth_to_space_steps),
+    "SPACE_TO_DEPTH": _move_axes(space_to_depth_steps),
+    "SPACE_TO_DEPTH1": _move_axes(space_to_depth_steps),
     "TILE": lambda op, xp: lambda x: xp.tile(x, op.repeats),
     "SPLIT": _split,
     "JOIN": lambda op, xp: lambda *xs: xp.concatenate(xs, axis=op.axis),

@@ -5,16 +5,16 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from dml_jax.bench.expressions.quantization import activated, along, given, quantized
+from dml_jax.bench.expressions.quantization import activate, along, given, quantize
 
 
-def _convolved(op: Any, x: Any, w: Any, **types: Any) -> Any:
+def _window_products(op: Any, x: Any, w: Any, **types: Any) -> Any:
     padding = list(zip(op.start_padding, op.end_padding, strict=True))
     how = {"rhs_dilation": op.dilations, "feature_group_count": op.group_count}
     return lax.conv_general_dilated(x, w, op.strides, padding, **how, **types)
 
 
-def _transposed(op: Any, x: Any, w: Any) -> Any:
+def _transpose(op: Any, x: Any, w: Any) -> Any:
     edges = []
     behind = [(0, 0), (0, 0), *((0, p) for p in op.output_padding)]
     sizes = [n - p for n, p in zip(op.output_tensor.sizes[2:], op.output_padding, strict=True)]
@@ -39,33 +39,35 @@ def _transposed(op: Any, x: Any, w: Any) -> Any:
 def _convolution(op: Any, x: Any, w: Any, *bias: Any) -> Any:
     is_forward = op.direction.name == "FORWARD"
     w = jnp.flip(w, range(2, w.ndim)) if (op.mode.name == "CONVOLUTION") == is_forward else w
-    y = _convolved(op, x, w, precision="highest") if is_forward else _transposed(op, x, w)
-    return activated(op, y + bias[0] if bias else y)
+    y = _window_products(op, x, w, precision="highest") if is_forward else _transpose(op, x, w)
+    return activate(op, y + bias[0] if bias else y)
 
 
-def _centred(x: Any, zero: Any, axis: int, dtype: str) -> Any:
+def _at_center(x: Any, zero: Any, axis: int, dtype: str) -> Any:
     x = x.astype(dtype)
     return x if zero is None else x - along(zero.astype(dtype), axis, x.ndim)
 
 
 def _integer(op: Any, *arrays: Any) -> Any:
     x, x_zero, w, w_zero = given(op, arrays)
-    return _convolved(op, _centred(x, x_zero, 1, "int32"), _centred(w, w_zero, 0, "int32"))
+    return _window_products(
+        op, _at_center(x, x_zero, 1, "int32"), _at_center(w, w_zero, 0, "int32")
+    )
 
 
-def _quantized(op: Any, *arrays: Any) -> Any:
+def _quantize(op: Any, *arrays: Any) -> Any:
     x, x_scale, x_zero, w, w_scale, w_zero, bias, scale, zero = given(op, arrays)
-    x = _centred(x, x_zero, 1, "float32") * along(x_scale, 1, x.ndim)
-    w = _centred(w, w_zero, 0, "float32") * along(w_scale, 0, w.ndim)
-    y = _convolved(op, x, w, precision="highest")
+    x = _at_center(x, x_zero, 1, "float32") * along(x_scale, 1, x.ndim)
+    w = _at_center(w, w_zero, 0, "float32") * along(w_scale, 0, w.ndim)
+    y = _window_products(op, x, w, precision="highest")
     if bias is not None:
         y = y + bias.astype("float32") * along(x_scale.ravel() * w_scale.ravel(), 1, y.ndim)
     first = zero if zero is None else zero.ravel()[0]
-    return quantized(y / scale.ravel()[0], first, op.output_tensor.dtype)
+    return quantize(y / scale.ravel()[0], first, op.output_tensor.dtype)
 
 
 EXPRESSIONS = {
     "CONVOLUTION": _convolution,
     "CONVOLUTION_INTEGER": _integer,
-    "QUANTIZED_LINEAR_CONVOLUTION": _quantized,
+    "QUANTIZED_LINEAR_CONVOLUTION": _quantize,
 }

@@ -17,7 +17,7 @@ def _unary(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda op, x: function(scaled(op, x))
 
 
-def _rounded(op: Any, x: Any) -> Any:
+def _round(op: Any, x: Any) -> Any:
     return {
         "HALVES_TO_NEAREST_EVEN": jnp.round,
         "TOWARD_ZERO": jnp.trunc,
@@ -53,7 +53,7 @@ FUNCTIONS = {
 
 EXPRESSIONS = {
     **{f"ELEMENT_WISE_{name}": _unary(function) for name, function in FUNCTIONS.items()},
-    "ELEMENT_WISE_ROUND": _rounded,
+    "ELEMENT_WISE_ROUND": _round,
     "ELEMENT_WISE_THRESHOLD": lambda op, x: jnp.maximum(scaled(op, x), op.min),
     "ELEMENT_WISE_CONSTANT_POW": lambda op, x: scaled(op, x) ** op.exponent,
     "VALUE_SCALE_2D": lambda op, x: x * op.scale + jnp.array(op.bias, x.dtype)[None, :, None, None],

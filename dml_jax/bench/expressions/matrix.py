@@ -4,13 +4,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from dml_jax.bench.expressions.quantization import activated, given, quantized
+from dml_jax.bench.expressions.quantization import activate, given, quantize
 
 
 def _gemm(op: Any, a: Any, b: Any, c: Any = None) -> Any:
     a, b = (x.mT if t.value else x for x, t in ((a, op.trans_a), (b, op.trans_b)))
     y = op.alpha * jnp.matmul(a, b, precision="highest")
-    return activated(op, y if c is None else y + op.beta * c)
+    return activate(op, y if c is None else y + op.beta * c)
 
 
 def _integers(a: Any, a_zero: Any, b: Any, b_zero: Any) -> Any:
@@ -24,10 +24,10 @@ def _real(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any) 
     return _integers(a, a_zero, b, b_zero).astype(scale.dtype) * scale
 
 
-def _quantized(op: Any, *arrays: Any) -> Any:
+def _quantize(op: Any, *arrays: Any) -> Any:
     *terms, scale, zero = given(op, arrays)
     zero = zero if zero is None else zero.reshape(-1, 1)
-    return quantized(_real(*terms) / scale.reshape(-1, 1), zero, op.output_tensor.dtype)
+    return quantize(_real(*terms) / scale.reshape(-1, 1), zero, op.output_tensor.dtype)
 
 
 def _to_float(op: Any, *arrays: Any) -> Any:
@@ -38,6 +38,6 @@ def _to_float(op: Any, *arrays: Any) -> Any:
 EXPRESSIONS = {
     "GEMM": _gemm,
     "MATRIX_MULTIPLY_INTEGER": lambda op, *xs: _integers(*given(op, xs)),
-    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": _quantized,
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": _quantize,
     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": _to_float,
 }

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dml_jax.bench.expressions.quantization import activated
+from dml_jax.bench.expressions.quantization import activate
 
 
 def _axes(x: Any) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def _gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: Any) ->
 
 def _training(op: Any, x: Any, scale: Any, bias: Any, add: Any = 0) -> Any:
     mean, variance = (f(x, _axes(scale), keepdims=True) for f in (jnp.mean, jnp.var))
-    return activated(op, _batch(op, x, mean, variance, scale, bias) + add), mean, variance
+    return activate(op, _batch(op, x, mean, variance, scale, bias) + add), mean, variance
 
 
 def _training_gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
@@ -42,7 +42,7 @@ def _mean_variance(op: Any, x: Any, scale: Any = 1, bias: Any = 0) -> Any:
     x = x - x.mean(op.axes, keepdims=True) if uses_mean else x
     if uses_variance:
         x = x / jnp.sqrt(jnp.square(x).mean(op.axes, keepdims=True) + op.epsilon)
-    return activated(op, scale * x + bias)
+    return activate(op, scale * x + bias)
 
 
 def _local_response(op: Any, x: Any) -> Any:
@@ -64,7 +64,7 @@ def _lp(op: Any, x: Any) -> Any:
 
 
 EXPRESSIONS = {
-    "BATCH_NORMALIZATION": lambda op, *xs: activated(op, _batch(op, *xs)),
+    "BATCH_NORMALIZATION": lambda op, *xs: activate(op, _batch(op, *xs)),
     "BATCH_NORMALIZATION_GRAD": _gradient,
     "BATCH_NORMALIZATION_TRAINING": _training,
     "BATCH_NORMALIZATION_TRAINING_GRAD": _training_gradient,

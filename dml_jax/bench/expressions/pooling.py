@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.bench.expressions.quantization import along, given, quantized
+from dml_jax.bench.expressions.quantization import along, given, quantize
 
 
 def _windows(op: Any, xs: Any, initial: Any, combine: Any) -> Any:
@@ -66,15 +66,15 @@ def _unpooling(op: Any, x: Any, indices: Any) -> Any:
     return flat.at[indices.ravel()].set(x.ravel(), mode="drop").reshape(sizes)
 
 
-def _quantized(op: Any, *arrays: Any) -> Any:
+def _quantize(op: Any, *arrays: Any) -> Any:
     x, *points = given(op, arrays)
     x_scale, x_zero, scale, zero = (p if p is None else along(p, 1, x.ndim) for p in points)
     x = x.astype("float32")
     mean = _average(op, (x if x_zero is None else x - x_zero.astype("float32")) * x_scale)
-    return quantized(mean / scale, zero, op.output_tensor.dtype)
+    return quantize(mean / scale, zero, op.output_tensor.dtype)
 
 
-def _unfolded(op: Any, x: Any) -> Any:
+def _unfold(op: Any, x: Any) -> Any:
     padding = list(zip(op.start_padding, op.end_padding, strict=True))
     how: Any = {"rhs_dilation": op.dilations, "precision": lax.Precision.HIGHEST}
     patches = lax.conv_general_dilated_patches(x, op.window_sizes, op.strides, padding, **how)
@@ -84,7 +84,7 @@ def _unfolded(op: Any, x: Any) -> Any:
 def _fold(op: Any, x: Any) -> Any:
     whole = jax.ShapeDtypeStruct(op.output_tensor.sizes, op.output_tensor.dtype)
     columns = x.reshape(x.shape[-3:])
-    return jax.linear_transpose(lambda y: _unfolded(op, y), whole)(columns)[0]
+    return jax.linear_transpose(lambda y: _unfold(op, y), whole)(columns)[0]
 
 
 EXPRESSIONS = {
@@ -98,7 +98,7 @@ EXPRESSIONS = {
     "MAX_POOLING2": _maximum,
     "MAX_POOLING_GRAD": _max_grad,
     "MAX_UNPOOLING": _unpooling,
-    "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantized,
-    "UNFOLD": lambda op, x: _unfolded(op, x).reshape(op.output_tensor.sizes),
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": _quantize,
+    "UNFOLD": lambda op, x: _unfold(op, x).reshape(op.output_tensor.sizes),
     "FOLD": _fold,
 }

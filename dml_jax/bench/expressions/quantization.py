@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 
-def activated(op: Any, y: Any) -> Any:
+def activate(op: Any, y: Any) -> Any:
     """Return `y` behind the operator's activation, if it has one."""
     return y if op.fused_activation is None else op.fused_activation(y)
 
@@ -23,7 +23,7 @@ def along(values: Any, axis: int, rank: int) -> Any:
     return values.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
-def quantized(v: Any, zero: Any, dtype: Any) -> Any:
+def quantize(v: Any, zero: Any, dtype: Any) -> Any:
     """Return `v` rounded, `zero` added, within the numbers of an integer type."""
     limits = jnp.iinfo(dtype)
     steps = jnp.round(v) + (0 if zero is None else zero.astype(jnp.float32))
@@ -49,12 +49,12 @@ def _dynamic(op: Any, x: Any) -> Any:
     scale = (high - low) / (limits.max - limits.min)
     zero = jnp.round(limits.min - low / scale).astype(dtype)
     ones = (1,) * x.ndim
-    return quantized(x / scale, zero, dtype), scale.reshape(ones), zero.reshape(ones)
+    return quantize(x / scale, zero, dtype), scale.reshape(ones), zero.reshape(ones)
 
 
 def _quantize(op: Any, x: Any, scale: Any, zero: Any = None) -> Any:
     steps = x / _spread(scale, x.shape)
-    return quantized(steps, _spread(zero, x.shape), op.output_tensor.dtype)
+    return quantize(steps, _spread(zero, x.shape), op.output_tensor.dtype)
 
 
 def _dequantize(op: Any, x: Any, scale: Any, zero: Any = None) -> Any:
@@ -64,12 +64,12 @@ def _dequantize(op: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 def _add(op: Any, *arrays: Any) -> Any:
     a, sa, za, b, sb, zb, s, z = given(op, arrays)
-    return quantized((_real(a, sa, za) + _real(b, sb, zb)) / s, z, op.output_tensor.dtype)
+    return quantize((_real(a, sa, za) + _real(b, sb, zb)) / s, z, op.output_tensor.dtype)
 
 
 EXPRESSIONS = {
     "CAST": lambda op, x: x.astype(op.output_tensor.dtype),
-    "ELEMENT_WISE_QUANTIZE_LINEAR": lambda op, x, scale, zero=None: quantized(
+    "ELEMENT_WISE_QUANTIZE_LINEAR": lambda op, x, scale, zero=None: quantize(
         x / scale, zero, op.output_tensor.dtype
     ),
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": lambda op, x, scale, zero=None: _real(x, scale, zero),

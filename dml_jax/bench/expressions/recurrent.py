@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def _scanned(cell: Callable[..., Any], count: int) -> Callable[..., Any]:
+def _scan(cell: Callable[..., Any], count: int) -> Callable[..., Any]:
     """Return the expression of a cell with `count` states."""
 
     def expression(op: Any, x: jax.Array, weight: jax.Array, recurrence: jax.Array) -> Any:
@@ -39,7 +39,7 @@ def _gru(part: Any, r: Any, h: Any) -> Any:
 
 
 EXPRESSIONS = {
-    "RNN": _scanned(lambda part, r, h: (jnp.tanh(part + h @ r.T),), 1),
-    "LSTM": _scanned(_lstm, 2),
-    "GRU": _scanned(_gru, 1),
+    "RNN": _scan(lambda part, r, h: (jnp.tanh(part + h @ r.T),), 1),
+    "LSTM": _scan(_lstm, 2),
+    "GRU": _scan(_gru, 1),
 }

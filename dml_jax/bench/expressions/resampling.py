@@ -38,7 +38,7 @@ def _forward(op: Any, x: Any, counts: Any) -> Any:
     return (wide if x.dtype.kind == "f" else jnp.round(wide)).astype(x.dtype)
 
 
-def _resampled(op: Any, x: Any) -> Any:
+def _resample(op: Any, x: Any) -> Any:
     return _forward(op, x, op.output_tensor.sizes)
 
 
@@ -49,6 +49,6 @@ def _gradient(op: Any, dy: Any) -> Any:
 
 
 EXPRESSIONS = {
-    **dict.fromkeys(["UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"], _resampled),
+    **dict.fromkeys(["UPSAMPLE_2D", "RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3"], _resample),
     **dict.fromkeys(["RESAMPLE_GRAD", "RESAMPLE_GRAD1"], _gradient),
 }

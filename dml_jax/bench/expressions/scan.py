@@ -8,14 +8,14 @@ from jax import lax
 
 def _cumulative(function: Any, exclusive: str, identity: int) -> Any:
     def expression(op: Any, x: Any) -> Any:
-        def turned(x: Any) -> Any:
+        def _reverse(x: Any) -> Any:
             return jnp.flip(x, op.axis) if op.axis_direction.name == "DECREASING" else x
 
-        x = turned(x)
+        x = _reverse(x)
         if getattr(op, exclusive):
             first = jnp.full_like(lax.slice_in_dim(x, 0, 1, axis=op.axis), identity)
             x = jnp.concatenate([first, lax.slice_in_dim(x, 0, -1, axis=op.axis)], op.axis)
-        return turned(function(x, op.axis, dtype=x.dtype))
+        return _reverse(function(x, op.axis, dtype=x.dtype))
 
     return expression
 
