@@ -98,6 +98,7 @@ def _draw_roofline(figure: Any, rows: Sequence[Row]) -> None:
         axes.plot(points, roof, color=COLOURS[name], label=words)
     for row in drawn:
         _dot(axes, row.intensity, row.work / 1e9, row, alpha=0.7)
+    # Cells differ by orders of magnitude in both directions; on log axes a roof is two lines.
     axes.set(xscale="log", yscale="log", xlim=(low, high))
     axes.set(xlabel="operations for each byte that must move", ylabel="GFLOP/s")
     for axis in (axes.xaxis, axes.yaxis):

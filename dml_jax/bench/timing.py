@@ -118,6 +118,7 @@ def interleave(
     calls = {n: _calls_of_a_sample(c, turns, sample_seconds) for n, c in contenders.items()}
     order, dice = list(contenders), random.Random(0)
     begin, used, collecting = time.perf_counter(), time.process_time(), gc.isenabled()
+    # A collection would stop one contender alone, whichever happens to run then.
     gc.disable()
     try:
         for turn in range(samples):
@@ -126,6 +127,7 @@ def interleave(
                 break
             fastest = {n: min(s.took for s in of) for n, of in taken.items() if of}
             limit = give_up * min((t for n, t in fastest.items() if n not in keep), default=0.0)
+            # In a fixed order each contender would always find the caches as the same other left.
             dice.shuffle(order)
             for name in order:
                 if turn >= LEAST and name not in keep and fastest[name] > limit:

@@ -160,6 +160,7 @@ def _run(options: BenchOptions, here: "tuple[Bench, list[Cell]] | None") -> None
     from dml_jax.bench import runs
     from dml_jax.bench.rows import Results, environment
 
+    # A file of --resume that is missing is the first run of a script that always gives the option.
     if options.resume is not None and options.resume.exists():
         results = replace(Results.load(options.resume), interrupted=False)
     else:

@@ -173,6 +173,7 @@ class BenchCommand(Command):
         return super().parse_words(ctx, args)
 
 
+# A namespace, no dataclass: click names some thirty options, and a field each would say them twice.
 class BenchOptions(SimpleNamespace):
     """What the command line asks for, by the names of its options."""
 

@@ -211,11 +211,13 @@ def run(**options: Any) -> None:
 
         from dml_jax.lowering.precision import chosen, has_tensorfloat32
 
+        # The precision is part of what is traced, so it is chosen before anything is loaded.
         entered.enter_context(chosen(asked.precision))
         device = None if asked.check else find_device(asked.adapter, "--adapter")
         if asked.precision == "tensorfloat32" and device and not has_tensorfloat32(device):
             click.echo(f"'{name_of(device)}' has no tensorfloat32: float32", err=True)
         start = time.perf_counter()
+        # Weights lie on the default device: they go to the chosen one at once.
         with working(f"Loading {path.name}"), jax.default_device(device):
             loaded = load_file(path, asked.options, asked.feature_level, asked.input_path)
         asked.load_ms = 1e3 * (time.perf_counter() - start)

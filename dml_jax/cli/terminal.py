@@ -85,6 +85,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
             say_json({"faults": faults_as_values(error.faults)})
             sys.exit(1)
         raise Failure(str(error)) from None
+    # The traceback of a device that fails leads through XLA and helps no user of a command.
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise Failure(f"The device failed: {lines[0]}") from None

@@ -253,6 +253,7 @@ def _bind(
                 tensor = TensorInMemory(place, desc, point.output, resource.name, offset)
                 _check_source(tensor, source, size, resource, expect)
                 placed.append(tensor)
+    # After all tensors have their place: an overlap is a fault of two of them.
     check_overlaps(placed, operator.in_place, expect)
     expect.check()
     return tuple(placed) if complete else None

@@ -136,6 +136,7 @@ def _places(network: "Network", point: BindPoint, path: Path) -> tuple[int, int,
     if not found:
         rule = "be [..., C, H, W] or [..., H, W, C] with 1, 3 or 4 channels for a picture"
         raise DmlError([Fault("", f"the input '{point.name}'", rule, Unquoted(tensor.shown()))])
+    # A free dimension is rarely the channels; of several fixed ones 3 is the likeliest.
     places = min(found, key=lambda p: (names[p[0]] is not None, sizes[p[0]] != 3))
     own = [*sizes]
     for place, size in ((places[1], height), (places[2], width)):

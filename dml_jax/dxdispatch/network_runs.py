@@ -100,6 +100,7 @@ def run_network(
 
     Raises `DmlError` where a file cannot be read or written, and where memory is too small.
     """
+    # A run may take long: a file that cannot be written is refused before it begins.
     targets, start = _output_files(network, folder), time.perf_counter()
     network = network.with_inputs(
         [n for n in network.defaults if n in files and n not in network.fixed]
@@ -111,6 +112,7 @@ def run_network(
         say(printable(f"Sizes (others: -f NAME:SIZE, -b NAME:SIZES): {network.describe()}"))
     for input_name, text in pictures.said.items():
         say(printable(f"Input '{input_name}': {text}"))
+    # Inputs are on the device before the clock starts, as DxDispatch's resources are.
     arrays = [jax.device_put(array, device) for array in inputs.values()]
     compile_ms = 1e3 * (time.perf_counter() - start)
     if timing.verbosity > 0:

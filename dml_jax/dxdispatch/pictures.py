@@ -37,6 +37,7 @@ def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.n
     channels, height, width = sizes
     image_class = pillow()
     with image_class.open(path, formats=IMAGE_FORMATS) as opened:
+        # Before Pillow converts the picture, which would lose what these bits say.
         deep = _sixteen_bits(path, opened)
         image = opened if deep is None else image_class.fromarray(deep)
         image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])

@@ -179,6 +179,7 @@ def columns_of(picture: Picture) -> "list[Layout]":
     A line from one column to another is cut, and a mark with one number stands at both ends.
     """
     layers = _layers(picture)
+    # One column is easiest to follow, so the picture is cut only where it is too tall to be read.
     whole = Layout(picture, layers)
     if whole.height <= _TALL:
         return [whole]
