@@ -79,37 +79,19 @@ class Network(Reported):
     @functools.cached_property
     def executable(self) -> Executable:
         """Return what compiles and runs the network."""
-        options = self.options
+        options, start = self.options, self.start
+        if start is None and options.is_tunable:
+            start = tuning.start_of(self.graph)
         return Executable(
             functools.partial(plan_by, self.translated, options, [*self.weights]),
             functools.partial(call, self.signature),
-            *(self.storage, self.start or self._first_start()),
+            *(self.storage, start or Start(Choice(options.layout))),
             precision=options.precision,
             is_quick_first=options.is_quick_first,
         )
 
-    def _first_start(self) -> Start:
-        winner = tuning.winner_of(self.graph) if self.options.is_tunable else None
-        if winner is None:
-            return Start(Choice(self.options.layout))
-        return Start(Choice(winner[0], tuning.KERNELS[winner[1]], is_tuned=True))
-
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__()} - _OF_BINDINGS)
-
-    @property
-    def programs(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return where compiled programs are kept for other processes; None where they are not."""
-        return self.storage.cache
-
-    @property
-    def compiler_options(self) -> Mapping[str, Any]:
-        """Return XLA's options for programs of the network alone, by shapes and types.
-
-        Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
-        `jax.jit(f, compiler_options=dict(network.compiler_options))`.
-        """
-        return self.executable.planned.compiler_options
 
     @property
     def constants(self) -> Parameters:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -304,8 +286,7 @@ class Network(Reported):
             options = replace(self.options, tuned=False)
             reload = functools.partial(self.loader, str(self.origin.model), options)
         found = tuning.tuned(self, seconds, reload)
-        kernels = tuning.KERNELS[found.winner.kernels]
-        self._choose(Choice(found.winner.layout, kernels, is_tuned=True))
+        self._choose(found.winner.choice)
         return found
 
     def untune(self) -> bool:

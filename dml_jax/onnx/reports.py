@@ -14,6 +14,7 @@ from dml_jax.graph import FunctionNode, Graph
 from dml_jax.lowering.precision import has_tensorfloat32
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signed
+from dml_jax.runtime.weight_store import Storage
 
 _SHOWN = 8  # names in a line of a report
 _FEW = 4  # inputs or outputs that a repr shows
@@ -26,11 +27,26 @@ class Reported(Signed):
     options: NetworkOptions
     translated: Callable[[], Any]
     executable: Any
+    storage: Storage
 
     @functools.cached_property
     def graph(self) -> Graph:
         """Return the graph of the file. Its inputs are the inputs and the weights that it reads."""
         return self.translated().graph
+
+    @property
+    def programs(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return where compiled programs are kept for other processes; None where they are not."""
+        return self.storage.cache
+
+    @property
+    def compiler_options(self) -> Mapping[str, Any]:
+        """Return XLA's options for programs of the network alone, by shapes and types.
+
+        Calls and `compile` use them. In a program of your own, give them to its `jax.jit`:
+        `jax.jit(f, compiler_options=dict(network.compiler_options))`.
+        """
+        return self.executable.planned.compiler_options
 
     @property
     def rewritten(self) -> Graph:

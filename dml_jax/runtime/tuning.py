@@ -27,7 +27,7 @@ from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
 from dml_jax.lowering.dtypes import has_x64
 from dml_jax.runtime.compiler_options import CONVOLUTIONS, PRODUCTS, YNNPACK
-from dml_jax.runtime.executable import Choice, Executable, Planned
+from dml_jax.runtime.executable import Choice, Executable, Planned, Start
 from dml_jax.system.files import cache_folder, write_whole
 from dml_jax.system.processor import cores
 
@@ -74,6 +74,11 @@ class Candidate:
     options: Mapping[str, Any]
     ms: float | None = None
     note: str = ""
+
+    @property
+    def choice(self) -> Choice:
+        """Return how a network runs by the candidate."""
+        return Choice(self.layout, KERNELS[self.kernels], is_tuned=True)
 
 
 @dataclass
@@ -147,8 +152,8 @@ def state() -> list[tuple[str, int]]:
     return sorted((e.name, e.stat().st_mtime_ns) for e in folder.glob("*"))
 
 
-def winner_of(graph: Graph) -> tuple[str, str] | None:
-    """Return the layout and the name of the kernels that are kept for a graph; None without any.
+def start_of(graph: Graph) -> Start | None:
+    """Return how a network starts whose graph `tune` has a winner for; None without a winner.
 
     A folder without files costs nothing, and a file that says anything else is left out.
     """
@@ -159,7 +164,8 @@ def winner_of(graph: Graph) -> tuple[str, str] | None:
         layout, name = found["layout"], found["kernels"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return (layout, name) if layout in _LAYOUTS and name in KERNELS else None
+    is_known = layout in _LAYOUTS and name in KERNELS
+    return Start(Choice(layout, KERNELS[name], is_tuned=True)) if is_known else None
 
 
 def forget(graph: Graph) -> bool:

@@ -118,9 +118,8 @@ class Made(Folder):
     def tensor(name: str, dtype: Any, sizes: Sequence[int]) -> onnx.TensorProto:
         """Return a tensor whose elements are made."""
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        made = onnx.TensorProto(name=name, dims=sizes, data_type=kind)
-        made.data_location = onnx.TensorProto.EXTERNAL
-        return made
+        place = onnx.TensorProto.EXTERNAL
+        return onnx.TensorProto(name=name, dims=sizes, data_type=kind, data_location=place)
 
 
 def _read(tensor: onnx.TensorProto, base: Path) -> np.ndarray:

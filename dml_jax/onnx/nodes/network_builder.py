@@ -161,11 +161,11 @@ class NetworkBuilder:
             return TensorList([self.captured(tensor) for tensor in value.tensors])
         if value.is_known and not value.is_weight:
             return self.constant(value.name, value.array, value.type.element)
-        made = self.argument(value)
+        argument = self.argument(value)
         if value.count is not None:
-            made.count = replace(value.count, number=self.captured(value.count.number))
-            self.padded.append(made)
-        return made
+            argument.count = replace(value.count, number=self.captured(value.count.number))
+            self.padded.append(argument)
+        return argument
 
     def argument(self, tensor: Tensor) -> Tensor:
         """Return an input of the graph that stands for a tensor outside, which may be known."""

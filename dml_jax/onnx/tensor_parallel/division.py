@@ -147,11 +147,9 @@ def divided(proto: onnx.ModelProto, files: Folder, count: int, axis: str) -> Div
         shown = Unquoted("; ".join(left.values()))
         rule = "divide the heads of an attention or the columns of an MLP"
         raise DmlError([Fault("shard", f"{count} devices", rule, shown)])
-    made = maker.made()
     notes = [f"{name} is replicated ({reason})" for name, reason in left.items()]
     notes += [f"{name} is divided" for name in kinds if left and name not in left]
-    made.note = f"{count} devices: {', '.join(notes)}" if notes else ""
-    return made
+    return maker.division(f"{count} devices: {', '.join(notes)}" if notes else "")
 
 
 @dataclass
@@ -343,8 +341,8 @@ class _Maker:
             raise _Undivided(f"'{name}' is computed")
         return np.asarray(attribute_value(self._walk.nodes[k].attribute[0]))
 
-    def made(self) -> Division:
-        """Return the division."""
+    def division(self, note: str) -> Division:
+        """Return the division; `note` says what is not divided."""
         made = deepcopy(self._proto)
         graph, cuts = made.graph, self._division.cuts
         kept = [t for t in graph.initializer if t.name not in cuts]
@@ -360,7 +358,7 @@ class _Maker:
             if value.name in self._division.caches:
                 heads = self._division.caches[value.name]
                 value.type.tensor_type.shape.dim[1].dim_value = heads
-        self._division.proto = made
+        self._division.proto, self._division.note = made, note
         return self._division
 
     def _nodes(self) -> Iterator[onnx.NodeProto]:
