@@ -37,6 +37,8 @@ def fitted(
     rule = f"be a dict, {{{first!r}: array}}"
     if not expect(isinstance(given, Mapping), f"{word}s", rule, shown_array(given)):
         return {}
+    # A name that is unknown and one that is missing are often the same one, spelled wrongly: both
+    # are said, with the nearest known name.
     for name in given:
         rule = f"name {'an' if word == 'input' else 'a'} {word}{nearest(name, known)}"
         expect(name in known, f"{word}s", rule, name)
@@ -62,6 +64,7 @@ def type_of(array: Any) -> Type:
 
 def _accepted(kind: Type) -> list[np.dtype]:
     """Return the types of arrays that stand for a tensor, ONNX's own first."""
+    # DirectML has no type of truth values: an array of UINT8 is what a graph computes with.
     if kind.dtype == bool:
         return [kind.dtype, np.dtype(np.uint8)]
     known = [kind.dtype, kind.array_dtype]
@@ -69,6 +72,8 @@ def _accepted(kind: Type) -> list[np.dtype]:
     return [*known, np.dtype(np.float32), BFLOAT16] if is_float32 else known
 
 
+# Exports of language models sum masks and positions in INT64. With these bounds the sums fit INT32,
+# which is all that JAX has by default.
 _BOUNDS = {"attention_mask": (0, 1), "position_ids": (0, (1 << 24) - 1)}
 
 
@@ -83,10 +88,13 @@ def unchanged(name: str, array: Any, kind: Type | None) -> Any:
 
     Raises `DmlError` where it would be cut.
     """
+    # An array of JAX has lost its 64 bits where it was made, and JAX has warned there.
     if isinstance(array, jax.Array) or has_x64():
         return array
     given, array = array, np.asarray(array)
     if array.dtype == np.float64 and (kind is None or kind.is_floating):
+        # A float of Python has no type of its own. An array of NumPy has, and halving its bits
+        # without a word would be a surprise.
         if kind is not None and not hasattr(given, "dtype"):
             return array.astype(kind.dtype)
         rule = "have no 64 bits (x.astype('float32') converts)"
@@ -97,6 +105,7 @@ def unchanged(name: str, array: Any, kind: Type | None) -> Any:
         raise DmlError([Fault("", f"the input '{name}'", rule, array)])
     if array.dtype not in (np.int64, np.uint64):
         return array
+    # JAX would cut the upper 32 bits and warn; indices and sizes would be wrong ones.
     narrow = array.astype(np.int32 if array.dtype == np.int64 else np.uint32)
     if not np.array_equal(narrow, array):
         rule = f"have elements that fit {narrow.dtype.name} {WITHOUT_X64}"

@@ -27,6 +27,7 @@ def cache_of(model: Any, read: Model, options: NetworkOptions) -> ProgramCache |
     parts = (getattr(rewrite, "replacement", rewrite) for rewrite in rewrites)
     places = (getattr(part, "__module__", "") for part in parts)
     is_own = all(place.startswith("dml_jax.rewrite.") for place in places)
+    # A function of the caller may change without its name: no digest of it would be sure.
     if options.cache is None or not is_own:
         return None
     digest = hashlib.sha256()
@@ -56,5 +57,7 @@ def _add(digest: Any, arrays: Mapping[str, Any], files: Sequence[Path]) -> None:
     for name, value in sorted(arrays.items()):
         array = np.asarray(value)
         digest.update(repr((name, array.dtype, array.shape)).encode() + array.tobytes())
+    # Files of weights are large, and to read them would take longer than a start may: their sizes
+    # and times tell whether they may be others.
     stamps = [(str(f), found.st_size, found.st_mtime_ns) for f in files if (found := f.stat())]
     digest.update(repr(stamps).encode())

@@ -23,7 +23,9 @@ from dml_jax.system.processor import check_process
 
 def load(model: Any, options: NetworkOptions, store: WeightStore | None = None) -> Network:
     """Return the network of a model, as `load_onnx` says; its weights lie in `store`, if given."""
+    # JAX's threads do not live on in a child that a process forks: a compile would wait for ever.
     check_process()
+    # Before the file is read, which may take long for an option that is wrong.
     options.check()
     read_again = functools.partial(
         *(read, model, options.shapes, options.names, options.constants, options.folder)
@@ -57,6 +59,7 @@ def _load_with_cache(
             return _start(record, found, options, storage, translate)
     translated, is_file = _translate(found, options)
     network = network_of(translated, options, found.origin, storage, load)
+    # Weights that the translation made have no name in the file by which a start could find them.
     if file is not None and is_file:
         cache.write_record(file, record_of(network))
     return network
@@ -76,6 +79,7 @@ def _translate_later(
 
     The function raises `DmlError` where the model has another `key` by then.
     """
+    # The graph is asked for later, maybe under other settings, and its types follow from these.
     is_x64 = has_x64()
 
     @functools.cache
@@ -83,6 +87,8 @@ def _translate_later(
         with jax.enable_x64(is_x64):
             found = read_again()
             cache = cache_of(model, found, options)
+            # The key has a digest of the file. Programs and weights are those of the file that was
+            # loaded, so a graph of another file would not belong to them.
             if cache is None or cache.key != key:
                 rule, value = "be as it was when it was loaded", Unquoted("another one")
                 raise DmlError([Fault("", "the model", rule, value)])
@@ -99,6 +105,7 @@ def _start(
     translate: Callable[[], Translated],
 ) -> Network:
     """Return a network that was recorded, with the weights of the file."""
+    # A record has names, not arrays: the file is there, and is the larger part by far.
     tensors = {tensor.name: tensor for tensor in found.proto.graph.initializer}
     arrays = storage.store.put([found.array(tensors[name]) for name in record.weights])
     weights = dict(zip(record.weights, arrays, strict=True))

@@ -113,6 +113,8 @@ class Signature:
 
         `there` are the weights of the network. Inputs that are weights too replace these.
         """
+        # The types of weights are read of the arrays: `weights_as` may have changed those of the
+        # file.
         kinds = {name: type_of(array) for name, array in there.items()}
         names = self.replaced(inputs) if isinstance(inputs, Mapping) else ()
         replaced = {name: kinds.pop(name) for name in names if name in kinds}
@@ -147,6 +149,8 @@ class Signature:
         named.append((WORST, [*self.checks]))
         looked = [(given[name], limits) for name, limits in named if name in given]
         outputs = {name: results[name] for name in self.results}  # jax.jit sorts the names
+        # A traced program cannot raise by what it computes. Its floats are NaN instead, and its
+        # integers the least ones, so that no answer looks right.
         if looked and any(isinstance(x, Tracer) for x in outputs.values()):
             counts = (count for _, count in self.counted.values())
             return without_answer(outputs, looked, [*(name for name, _ in self.limits), *counts])

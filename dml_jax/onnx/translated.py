@@ -54,8 +54,11 @@ def plan_by(
     """
     options, kind = replace(options, layout=choice.layout), platform()
     graph, counts = rewritten(translate().checked, options.rewrites_on(kind))
+    # What the branches of an If compute of weights alone moves out of them first: the plan does not
+    # look into functions.
     graph = hoisted(graph) if options.prepare else graph
     plan = Plan.of(graph, weights, options.growth if options.prepare else None)
+    # A rule by shapes, not a measurement: a load may not take seconds. `tune` measures.
     compiler_options = choice.compiler_options
     if compiler_options is None and kind == "gpu":
         compiler_options = by_rule_of_gpu(graph, options.precision)
@@ -97,6 +100,8 @@ class NetworkRecord:
         planned, choice = self.start.planned, self.start.choice
         assert planned is not None
 
+        # Programs of the cache are looked up by types alone, so that a start needs no graph. A
+        # report, a gradient or a program that the cache lacks does, and then all of them share one.
         @functools.cache
         def call_graph() -> Graph:
             return plan_by(translate, options, self.weights, choice).plan.call_graph()

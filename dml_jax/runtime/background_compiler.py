@@ -27,6 +27,8 @@ class BackgroundCompiler:
     def _run(self) -> None:
         while True:
             with self._lock:
+                # The thread ends with the queue: an idle one would keep Python from ending, and a
+                # daemon thread within XLA may crash a process that ends.
                 if not self._waiting or not threading.main_thread().is_alive():
                     self._thread = None
                     return

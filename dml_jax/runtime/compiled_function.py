@@ -140,6 +140,8 @@ class CompiledFunction:
     def _types(self, fixed: Any, arguments: Sequence[Any]) -> Any:
         """Return what tells programs apart; None where `jax.jit` has to look at the arrays."""
         config: Any = jax.config
+        # Under these settings JAX evaluates a function step by step, which no compiled program
+        # does.
         if config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs:
             return None
         last, held = self._fixed
@@ -214,6 +216,8 @@ class _Tiers:
     def __call__(self, *arguments: Any) -> Any:
         if self._later is None:
             return self._program(*arguments)
+        # A call returns before XLA has computed: the time until the results are there is what
+        # counts.
         start = time.perf_counter()
         results = jax.block_until_ready(self._program(*arguments))
         with self._lock:
@@ -244,6 +248,7 @@ def _kind_of(arrays: Sequence[Any]) -> tuple[set[Any], tuple[Any, ...]] | None:
         if isinstance(array, jax.Array):
             if len(array.sharding.device_set) != 1:
                 return None
+            # An array without a fixed place goes where the others are, as in a call of `jax.jit`.
             if array.committed:
                 places |= array.sharding.device_set
     return places, tuple((array.shape, array.dtype) for array in arrays)

@@ -187,6 +187,8 @@ class Executable:
         for source in (source for source, array in found.items() if array is None):
             array = on_host(source)
             if array is not None:
+                # The first call may be inside of a caller's jax.jit. Arrays that stay must be
+                # arrays.
                 with jax.ensure_compile_time_eval():  # a traced array must not be kept
                     found[source] = derived[keys[source]] = jax.device_put(array)
         missing = [source for source, array in found.items() if array is None]

@@ -65,6 +65,7 @@ class HostEvaluation:
             return None
         operator: Any = node.operator
         name, output = operator.short_name, operator.outputs[0]
+        # Each refusal here leaves the node to XLA, which computes all of them in one program.
         if len(operator.outputs) > 1 or not output.is_packed or not output.data_type.element_size:
             return None
         if name != "ELEMENT_WISE_IDENTITY" and name not in _FUNCTIONS:
@@ -75,6 +76,7 @@ class HostEvaluation:
         arrays = [array for array in inputs if array is not None]
         if len(arrays) < len(inputs) or any(array.shape != output.sizes for array in arrays):
             return None
+        # Memory that begins as XLA's arrays do: `device_put` then takes it without a copy on a CPU.
         made = empty(output.span_in_bytes).view(output.dtype).reshape(output.sizes)
         if name == "ELEMENT_WISE_IDENTITY":
             _copy(arrays[0], made)

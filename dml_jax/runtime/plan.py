@@ -104,6 +104,8 @@ def keys_of(graph: Graph, weights: Mapping[str, Hashable]) -> dict[Source, Hasha
     }
     for index, node, sources in graph.plan:
         if isinstance(node, ConstantNode):
+            # By elements, not by identity: exporters write the same scale or axis again for each
+            # layer.
             keys[index, 0] = node.array.dtype.name, node.array.shape, node.array.tobytes()
         elif isinstance(node, OperatorNode) and all(source in keys for source in sources):
             views = tuple(graph.views.get((index, place)) for place in range(len(sources)))
@@ -125,6 +127,7 @@ def _read_by_calls(graph: Graph, weights: Collection[str], growth: float) -> lis
     used, unpacked = [*graph.results], _unpacked(graph, weights)
     for index, node, sources in graph.plan:
         sizes = _sizes(node)
+        # An Expand of a small weight is cheap to compute and large to hold: growth is limited.
         most = max((fixed.get(source, 0) for source in sources), default=0)
         most *= _UNPACKED if index in unpacked else growth
         if isinstance(node, ConstantNode):

@@ -185,6 +185,8 @@ class ProgramCache:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_own(self.folder.stat(), self.folder)
             _make_room(self.folder, len(data))
+            # A reader in another process sees the whole file or none: it is renamed once it is
+            # written.
             number, partial = tempfile.mkstemp(dir=self.folder, suffix=".partial")
             with os.fdopen(number, "wb") as file:
                 file.write(_MARK + hashlib.sha256(data).digest() + data)
@@ -230,6 +232,7 @@ def _bytes_of(path: Path) -> bytes | None:
             return None
         data = file.read()
     start = len(_MARK) + _DIGEST
+    # The files that were read last are the last to go where the folder is full.
     with contextlib.suppress(OSError):
         os.utime(path)
     is_whole = data[:start] == _MARK + hashlib.sha256(data[start:]).digest()

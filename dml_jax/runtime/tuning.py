@@ -203,6 +203,7 @@ def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tun
     forms = {layout: executable.plan_by(Choice(layout)) for layout in _LAYOUTS}
     candidates = [*_candidates(forms)]
     for candidate in candidates:
+        # The first candidate is the network as it is: there is always a winner.
         if calls and time.perf_counter() - start > _COMPILING * seconds:
             candidate.note = "no time"
             continue

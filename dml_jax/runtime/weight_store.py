@@ -34,6 +34,7 @@ class WeightStore:
 
     def put(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
         """Return arrays on the device; the same array is there once."""
+        # All of them in one call: a transfer to a GPU has a cost of its own.
         missing = [array for array in arrays if not self._has(array)]
         for array, held in zip(missing, jax.device_put(missing), strict=True):
             self._weights[id(array)] = weakref.ref(array), held

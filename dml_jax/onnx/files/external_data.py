@@ -69,6 +69,8 @@ class Folder:
             raise DmlError(
                 [Fault("", where, f"have a path that leads to a file ({error})", str(path))]
             ) from None
+        # Hugging Face's cache has links from a folder of names to one of contents, so that both are
+        # the model's. Any other place could be a secret of the user that a stranger's file names.
         roots = self.apparent.resolve(), self.true
         if not any(true.is_relative_to(root.resolve()) for root in roots):
             rule = f"have its data in the model's folder '{self.apparent}' once symbolic links are "

@@ -135,6 +135,7 @@ def read(
         expect(bool(proto.graph.output), "the outputs", "be one or more", Unquoted("none"))
     else:
         expect(False, "the file", "hold a model", Unquoted("a model without a graph"))
+    # Sizes come after the initializers of `constants`: an input with a value needs no size.
     inputs = _inputs(expect, proto.graph, dict(input_shapes or {}), dict(free_dimensions or {}))
     expect.check()
     initialized = {tensor.name for tensor in proto.graph.initializer}

@@ -55,6 +55,7 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     reads = [[makers[n] for n in read_by(node) if n in makers] for node in nodes]
     wanted = reached((makers[name] for name in outputs if name in makers), reads)
+    # By a list, not by recursion: a chain of nodes may be longer than Python's stack is deep.
     ordered: dict[int, None] = {}
     for first in sorted(wanted):
         path, begun = [(first, iter(reads[first]))], {first}

@@ -283,6 +283,8 @@ class NetworkBuilder:
             if padding is not None:
                 counted[own] = padding.axis, self.unique(f"{name}.count")
                 tensors.append(padding.number)
+        # All outputs before `raise_if`: nodes whose inputs are known are translated here, and may
+        # refuse.
         values = [self._written(self._value(tensor)) for tensor in tensors]
         last = self._worst()
         raise_if(self.faults)
@@ -314,6 +316,7 @@ class NetworkBuilder:
         """Return an expression that a node of the graph writes, as outputs of graphs must be."""
         if x.is_written:
             return x
+        # DirectML's graphs have no edge from an input to an output: an identity stands between.
         if isinstance(x.desc, TensorDesc):
             with contextlib.suppress(DmlError):  # where DirectML copies no such tensors
                 return dml.identity(x)

@@ -15,7 +15,10 @@ from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted
 from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value, domain_of, label_of
 from dml_jax.onnx.nodes.node import Node
 
+# Bytes of an output. A small file may say a ConstantOfShape or an Expand of any size.
 _KNOWN_MAX = 1 << 28  # bytes
+# Steps of Python's loops, about a second of them. A limit by the clock would refuse on one machine
+# what another one takes.
 _STEPS_MAX = 1 << 20
 _LOOPS = {  # op types whose reference implementation has loops of Python
     *("AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample"),
@@ -100,6 +103,7 @@ def folded(node: Node) -> Sequence[np.ndarray]:
     imports = [helper.make_opsetid(domain, version) for domain, version in node.opsets.items()]
     model = helper.make_model(graph, opset_imports=imports)  # a node alone is of the newest version
     try:
+        # NaN and infinity are answers in ONNX, of which NumPy warns.
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # NumPy's, on the way
             found = iter(ReferenceEvaluator(model).run(None, feeds))

@@ -47,6 +47,7 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
         arrays[tensor.name] = read.array(tensor)
         return arrays[tensor.name]
 
+    # Below IR version 4 each initializer had to be an input too: this says nothing of a default.
     translation.fixed |= {*read.defaults} - {*read.replaceable}
     names = [output.name for output in graph.output]
     with collecting(translation.faults):
@@ -64,6 +65,8 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
             expect(not is_list, where, rule, Unquoted("a sequence"))
             is_given = tensor is not None or bool(expect.faults)  # another fault says why
             expect(is_given, where, "be given by its node", Unquoted("nothing"))
+    # A bound that no size took is a fault only where all nodes are there: a refused node may be the
+    # one that has the size.
     if not expect.faults:
         expect.faults += bounds.faults()
     if translation.curable:
@@ -114,6 +117,7 @@ def translated_of(
     )
     nodes = (id(node) for _, node in graph.all_nodes)
     beyond = dict(translation.beyond[n] for n in nodes if n in translation.beyond)
+    # The graph has lost the weights that no needed node reads: they are not sent to the device.
     read = [name for name in graph.input_names or () if name in translation.weights]
     weights = {name: translation.weights[name] for name in read}
     return Translated(signature, graph, checked, beyond, weights)

@@ -27,6 +27,8 @@ from dml_jax.onnx.sizes.integer_ranges import output_bounds
 from dml_jax.onnx.translate import zero_size_inputs
 from dml_jax.onnx.translate.known_values import body_of, folded
 
+# Elements that are computed at load stand in the program as a constant, beside the weights that
+# they follow from: large ones would be in memory twice.
 _FOLDED_MAX = 1 << 20  # bytes; more than that is computed by the network, not at load
 
 
@@ -44,6 +46,7 @@ class NodeOutputs:
         at_run = node.record.is_random or node.record.reads_sizes
         if not is_known or at_run or (is_none and node.record.must_fit):
             return self._translated()
+        # Several readers may ask, and ONNX's reference implementation is slow.
         attempted = functools.cache(self._attempted)
 
         def fold() -> Sequence[np.ndarray]:
@@ -57,6 +60,8 @@ class NodeOutputs:
         origin = builder.origin
         asked = [kind for name, kind in zip(node.proto.output, node.types, strict=True) if name]
         known = [kind for kind in node.types if kind is not None and kind.shape is not None]
+        # Elements of weights are read only where a size or an attribute follows from them: a weight
+        # that nothing has read stays an argument, which a caller may replace.
         is_weight = any(t is not None and t.is_weight for t in node.inputs)
         is_large = any(kind.size_in_bytes > _FOLDED_MAX for kind in known)
         if not all(kind in known for kind in asked) or not (is_weight or is_large):
@@ -160,6 +165,8 @@ class NodeOutputs:
                 return self._constants(fold())
             except DmlError as error:
                 faults = faults if node.translator is not None else [*error.faults]
+        # The fault is known. The translation goes on with tensors of the right types, so that one
+        # run says everything that is in the way of a file.
         found, kinds = self._cured(), node.types
         if not found and not translation.fallback and (others := curing_types(node)) is not None:
             translation.curable.append(node.label)
@@ -239,6 +246,7 @@ class NodeOutputs:
         def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
             return in_order(node, arrays)
 
+        # A number of 64 bits that the fallback reads at load must not become an array of 32 bits.
         read = {k for k in node.record.read_at_load if node.known(k) is not None}
         inputs = [None if k in read else tensor for k, tensor in enumerate(node.inputs)]
         made = self.translation.function(node.proto, reason, inputs, kinds, run, (), paddings)

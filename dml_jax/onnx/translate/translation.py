@@ -83,6 +83,8 @@ class Translation(GraphContext):
         """
         nodes, faults = normalise(proto, outputs)
         self.faults += faults
+        # The count is shared by all graphs within: a loop whose turns are written out many times
+        # over would else fill the memory from a file of a few lines.
         for node in nodes:
             if next(self._numbers) >= PARTS_MAX:
                 rule = f"be at most {PARTS_MAX}, with those of functions and of turns of loops"
@@ -98,6 +100,8 @@ class Translation(GraphContext):
         Raises `InternalError` where a node of the model meets a bug of this package.
         """
         origin = self.builder.origin if self.called else node.name or label_of(node)
+        # None for each output: nodes that read one are not translated, and add no faults of their
+        # own.
         results: Sequence[Any] = [None] * len(node.output)
         # A bug in a graph or a function within a node goes up to the node of the model: no code
         # between the two may take it for a refusal, which another way to the outputs could cure.
@@ -159,6 +163,8 @@ class Translation(GraphContext):
         node = Node(*made)
         stated = self._stated(node, inputs)
         node.types = output_types(proto, record, schema, inputs, opsets, self._ir)
+        # A translator comes before ONNX's function: DirectML's operator is one kernel, and the
+        # function of ONNX many nodes, which XLA need not fuse into as fast a one.
         body = None if node.translator else body_of(node)
         if body is not None:
             return self.call(body, proto, inputs)
@@ -235,6 +241,7 @@ class Translation(GraphContext):
     ) -> Results:
         """Translate the body of a function in place of the node that calls it."""
         given = {a.name: a for a in (*function.attribute_proto, *proto.attribute)}
+        # Attributes of the call are written into the nodes, and each call has others.
         body = deepcopy(function)
         given_inputs = zip(function.input, inputs, strict=False)
         inner: Scope = {name: tensor for name, tensor in given_inputs if tensor is not None}
@@ -248,6 +255,7 @@ class Translation(GraphContext):
         if key in outside:
             rule = "call none that calls it"
             raise DmlError([Fault("", "the function", rule, function.name)])
+        # Each call is some frames of Python's stack, which a file must not be able to exhaust.
         if len(outside) >= CALLS_MAX:
             raise too_deep(function.name)
         self.called = (*outside, key)

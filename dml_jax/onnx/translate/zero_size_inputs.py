@@ -30,6 +30,8 @@ def translated(node: Node) -> Sequence[Any]:
     The types of the node are set. Outputs without elements are None; for the others an input
     without elements counts as left out.
     """
+    # Two sizes, since a size of the output grows by a number for each element of the input, and
+    # begins at another one: two points give the line, which is read at 0.
     few, more = (_of_size(node, size) for size in (2, 3))
     node.types = [_type(a, b) for a, b in zip(few, more, strict=True)]
     if all(kind is None or kind.is_empty for kind in node.types):
