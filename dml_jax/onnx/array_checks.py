@@ -14,7 +14,7 @@ from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx.files.types import WITHOUT_X64, Type
 
 
-def fitted(
+def fit_by_name(
     expect: Expect,
     word: str,
     given: Any,
@@ -49,7 +49,7 @@ def fitted(
         where = f"the {word} '{name}'"
         if not expect(name in given, where, "be given", Unquoted("nothing")):
             continue
-        array, accepted = given[name], _accepted(kind)
+        array, accepted = given[name], _accepted_types(kind)
         rule = f"be {accepted[0].name}{list(kind.shape or ())}{cure(name, array)}"
         fits = getattr(array, "shape", None) == kind.shape
         fits = fits and np.dtype(array.dtype) in accepted
@@ -62,7 +62,7 @@ def type_of(array: Any) -> Type:
     return Type(np_dtype_to_tensor_dtype(np.dtype(array.dtype)), tuple(array.shape))
 
 
-def _accepted(kind: Type) -> list[np.dtype]:
+def _accepted_types(kind: Type) -> list[np.dtype]:
     """Return the types of arrays that stand for a tensor, ONNX's own first."""
     # DirectML has no type of truth values: an array of UINT8 is what a graph computes with.
     if kind.dtype == bool:
@@ -83,7 +83,7 @@ def bounds_of(name: str, kind: Type) -> tuple[int, int] | None:
     return found if kind.name == "INT64" else None
 
 
-def unchanged(name: str, array: Any, kind: Type | None) -> Any:
+def as_given(name: str, array: Any, kind: Type | None) -> Any:
     """Return an array that JAX takes as it is; numbers of Python have the type of the input.
 
     Raises `DmlError` where it would be cut.

@@ -14,7 +14,7 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.evaluation import inner, sources_of
 from dml_jax.lowering.precision import chosen
-from dml_jax.onnx.array_checks import unchanged
+from dml_jax.onnx.array_checks import as_given
 from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.saving import save
 from dml_jax.onnx.options import NetworkOptions
@@ -144,9 +144,9 @@ class Network(Reported):
         Raises `DmlError` where a shape or a type is another, or an INT64 input does not fit INT32
         while 64-bit types are off in JAX.
         """
-        inputs = self.signature.named(arrays, named)
-        network = self.with_inputs(self.signature.replaced(inputs))
-        checked = {n: unchanged(n, x, self.inputs.get(n)) for n, x in inputs.items()}
+        inputs = self.signature.inputs_by_name(arrays, named)
+        network = self.with_inputs(self.signature.defaults_among(inputs))
+        checked = {n: as_given(n, x, self.inputs.get(n)) for n, x in inputs.items()}
         return self.signature.within(network.executable(network.weights, checked), checked)
 
     def run(self, *arguments: Any) -> None:
@@ -162,7 +162,7 @@ class Network(Reported):
 
         Raises `DmlError` where a shape or a type is another.
         """
-        arrays = self.signature.checked_with(weights, inputs, self.weights)
+        arrays = self.signature.check_with(weights, inputs, self.weights)
         with chosen(self.options.precision):
             graph = self.rewritten
             results = self.signature.by_name(graph.computed(sources_of(graph, arrays)))
@@ -209,7 +209,7 @@ class Network(Reported):
         Both networks have the same graph. Raises `DmlError` where a weight is missing, or has
         another shape or type.
         """
-        weights = self.signature.checked_weights(weights, self.weights)
+        weights = self.signature.check_weights(weights, self.weights)
         return replace(self, weights=weights, start=self.executable.start, _variants={})
 
     def with_inputs(self, names: Collection[str]) -> "Network":
@@ -285,7 +285,7 @@ class Network(Reported):
         if isinstance(self.origin.model, Path):
             options = replace(self.options, tuned=False)
             reload = functools.partial(self.loader, str(self.origin.model), options)
-        found = tuning.tuned(self, seconds, reload)
+        found = tuning.tune(self, seconds, reload)
         self._choose(found.winner.choice)
         return found
 

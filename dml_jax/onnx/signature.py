@@ -10,7 +10,7 @@ from jax.core import Tracer
 
 from dml_jax.description.tensor import X64_RULE, TensorDesc, shown_array
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting, moving, raise_if
-from dml_jax.onnx.array_checks import fitted, type_of
+from dml_jax.onnx.array_checks import fit_by_name, type_of
 from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.nodes.number_limits import WORST, Limit, faults_of, kind_of, without_answer
 from dml_jax.onnx.nodes.values import outer
@@ -71,7 +71,7 @@ class Signature:
         defaults = {n: k for n, k in self.defaults.items() if n not in names}
         return replace(self, inputs=inputs, defaults=defaults)
 
-    def named(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def inputs_by_name(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs of a call by name.
 
         `arrays` are one mapping, or arrays in the order of the inputs that `named` lacks. Raises
@@ -91,7 +91,7 @@ class Signature:
                 del inputs[name]
         return inputs
 
-    def replaced(self, inputs: Mapping[str, Any]) -> list[str]:
+    def defaults_among(self, inputs: Mapping[str, Any]) -> list[str]:
         """Return the defaults among inputs. Raises `DmlError` where one is fixed."""
         expect = Expect("")
         for name in self.fixed.keys() & inputs.keys():
@@ -101,14 +101,14 @@ class Signature:
         expect.check()
         return [name for name in self.defaults if name in inputs]
 
-    def checked(self, inputs: Any) -> dict[str, Any]:
+    def check(self, inputs: Any) -> dict[str, Any]:
         """Return the inputs by name. Raises `DmlError` where they do not fit."""
         expect = Expect("")
-        values = self._fitted(expect, inputs)
+        values = self._fit(expect, inputs)
         expect.check()
         return values
 
-    def checked_with(self, weights: Any, inputs: Any, there: Mapping[str, Any]) -> dict[str, Any]:
+    def check_with(self, weights: Any, inputs: Any, there: Mapping[str, Any]) -> dict[str, Any]:
         """Return weights and inputs by name. Raises `DmlError` where they do not fit.
 
         `there` are the weights of the network. Inputs that are weights too replace these.
@@ -116,19 +116,19 @@ class Signature:
         # The types of weights are read of the arrays: `weights_as` may have changed those of the
         # file.
         kinds = {name: type_of(array) for name, array in there.items()}
-        names = self.replaced(inputs) if isinstance(inputs, Mapping) else ()
+        names = self.defaults_among(inputs) if isinstance(inputs, Mapping) else ()
         replaced = {name: kinds.pop(name) for name in names if name in kinds}
         expect = Expect("")
-        values = self._fitted(expect, inputs)
-        held = fitted(expect, "weight", weights, kinds, replaced)
+        values = self._fit(expect, inputs)
+        held = fit_by_name(expect, "weight", weights, kinds, replaced)
         expect.check()
         return {**held, **values}
 
-    def checked_weights(self, weights: Any, there: Mapping[str, Any]) -> dict[str, Any]:
+    def check_weights(self, weights: Any, there: Mapping[str, Any]) -> dict[str, Any]:
         """Return weights by name in place of those that are `there`. Raises `DmlError`."""
         expect = Expect("")
         kinds = {name: type_of(array) for name, array in there.items()}
-        given = fitted(expect, "weight", weights, kinds, {})
+        given = fit_by_name(expect, "weight", weights, kinds, {})
         expect.check()
         return given
 
@@ -157,8 +157,8 @@ class Signature:
         raise_if(faults_of(looked))
         return outputs
 
-    def _fitted(self, expect: Expect, inputs: Any) -> dict[str, Any]:
-        return fitted(expect, "input", inputs, self.inputs, self.defaults, self._cure)
+    def _fit(self, expect: Expect, inputs: Any) -> dict[str, Any]:
+        return fit_by_name(expect, "input", inputs, self.inputs, self.defaults, self._cure)
 
     def _cure(self, name: str, array: Any) -> str:
         """Return how the network is loaded for an array, if free dimensions alone differ."""

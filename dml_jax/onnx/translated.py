@@ -71,7 +71,7 @@ def call(
     signature: Signature, plan: Plan, parameters: Sequence[Any], inputs: Arrays
 ) -> dict[str, jax.Array]:
     """Return the results of a plan by name, of its parameters and of inputs; a pure function."""
-    return signature.by_name(plan.call(parameters, signature.checked(inputs)))
+    return signature.by_name(plan.call(parameters, signature.check(inputs)))
 
 
 @dataclass(frozen=True)

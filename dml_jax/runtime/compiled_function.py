@@ -163,11 +163,11 @@ class CompiledFunction:
             with self._lock:
                 program = self._programs.get(types)
                 if program is None:
-                    program = self._compiled(types[0], fixed, *arguments)
+                    program = self._compile(types[0], fixed, *arguments)
                     self._programs[types] = program
         return program
 
-    def _compiled(self, device: Any, *arguments: Any) -> Callable[..., Any]:
+    def _compile(self, device: Any, *arguments: Any) -> Callable[..., Any]:
         """Return the first program for arguments: a quick one, where these come first."""
         lowered: Any = None if self._cache is not None else self._plain.lower(*arguments)
 

@@ -143,7 +143,7 @@ class Executable:
         last = self._last
         if last is None or any(map(operator.is_not, last[0], given)):
             kept = (weights[name] for name in self.planned.plan.kept)
-            last = self._last = given, (*kept, *self._derived(weights))
+            last = self._last = given, (*kept, *self._derive(weights))
         return last[1]
 
     def choose(self, choice: Choice) -> None:
@@ -174,7 +174,7 @@ class Executable:
             *(name, function), cache=cache, precision=precision, seconds=seconds, **more
         )
 
-    def _derived(self, weights: Arrays) -> list[jax.Array]:
+    def _derive(self, weights: Arrays) -> list[jax.Array]:
         """Return the arrays that follow from weights; those that the store lacks are computed."""
         plan, derived = self.planned.plan, self._storage.store.derived
         graph = plan.prepare_graph

@@ -16,7 +16,7 @@ from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
 from dml_jax.system.aligned_memory import empty
 
 
-def _dequantized(x: np.ndarray, scale: np.ndarray, *zero: np.ndarray) -> np.ndarray:
+def _dequantize(x: np.ndarray, scale: np.ndarray, *zero: np.ndarray) -> np.ndarray:
     exact = np.float32 if x.dtype.itemsize < 4 else np.int64
     steps = x.astype(exact) - sum(z.astype(exact) for z in zero)
     return steps.astype(np.float32) * scale
@@ -29,7 +29,7 @@ _FUNCTIONS = {
     "ELEMENT_WISE_DIVIDE": np.divide,
     "ELEMENT_WISE_SQRT": np.sqrt,
     "ELEMENT_WISE_BIT_XOR": np.bitwise_xor,
-    "ELEMENT_WISE_DEQUANTIZE_LINEAR": _dequantized,
+    "ELEMENT_WISE_DEQUANTIZE_LINEAR": _dequantize,
     "CAST": np.asarray,
 }
 """Functions that round as XLA's do, of FLOAT32 and of bits."""

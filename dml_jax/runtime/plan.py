@@ -124,7 +124,7 @@ def _read_by_calls(graph: Graph, weights: Collection[str], growth: float) -> lis
         for source, name, edge in graph.named_inputs
         if name in weights
     }
-    used, unpacked = [*graph.results], _unpacked(graph, weights)
+    used, unpacked = [*graph.results], _unpacking_nodes(graph, weights)
     for index, node, sources in graph.plan:
         sizes = _sizes(node)
         # An Expand of a small weight is cheap to compute and large to hold: growth is limited.
@@ -141,7 +141,7 @@ def _read_by_calls(graph: Graph, weights: Collection[str], growth: float) -> lis
     return [*dict.fromkeys(kept)]
 
 
-def _unpacked(graph: Graph, weights: Collection[str]) -> set[int]:
+def _unpacking_nodes(graph: Graph, weights: Collection[str]) -> set[int]:
     """Return the nodes that make floats of integer weights which products alone read.
 
     There are none where all these floats take more than `_UNPACKED_MAX` bytes.

@@ -187,7 +187,7 @@ def _keep(graph: Graph, winner: Candidate) -> Path | None:
     return path
 
 
-def tuned(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tuning:
+def tune(network: Any, seconds: float, reload: Callable[[], Any] | None) -> Tuning:
     """Time the candidates of a network, and keep the fastest.
 
     Args:

@@ -202,7 +202,7 @@ def free_sizes(
     free dimension give two sizes to one dimension.
     """
     graph = parsed(model, is_whole=False)[0].graph
-    values = {v.name: v for v in _asked(graph)}
+    values = {v.name: v for v in _required_inputs(graph)}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
     known = {d.denotation: None for d in every if d.denotation and not is_fixed(d)}
     plain = {d.dim_param for d in every}
@@ -272,7 +272,7 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
 
 def _free_names(graph: onnx.GraphProto) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
-    for value in _asked(graph):
+    for value in _required_inputs(graph):
         dims = value.type.tensor_type.shape.dim
         if not all(map(is_fixed, dims)):
             found[value.name] = [None if is_fixed(d) else d.dim_param for d in dims]
@@ -301,7 +301,7 @@ def names_within(model: Any) -> set[str]:
     return dims | {name for node in graph.node for name in node.output if name}
 
 
-def _asked(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+def _required_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """Return the inputs of a graph that are no initializers."""
     initialized = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in initialized]
@@ -372,7 +372,7 @@ def _inputs(
     expect: Expect, graph: onnx.GraphProto, shapes: dict[str, Sequence[int]], free: dict[str, int]
 ) -> dict[str, Type]:
     """Return the types of the inputs, with the sizes that the caller fixes."""
-    asked = _asked(graph)
+    asked = _required_inputs(graph)
     known = [value.name for value in asked]
     for name in shapes:
         rule = f"name an input{nearest(name, known)}"

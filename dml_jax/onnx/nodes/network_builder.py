@@ -290,14 +290,14 @@ class NetworkBuilder:
         raise_if(self.faults)
         names = [*paddings, *(count for _, count in counted.values())]
         known = {id(p.number): counted[name][1] for name, p in paddings.items() if p is not None}
-        every = {**self._counted(known), **counted}
+        every = {**self._counts_by_source(known), **counted}
         made = dict(zip(names, values, strict=True))
         graph = self.builder.build(made, True, every)
         if last is None:
             return graph, graph
         return graph, self.builder.build({**made, self.unique("limited"): last.value}, True, every)
 
-    def _counted(self, known: Mapping[int, str]) -> dict[Source | str, tuple[int, str]]:
+    def _counts_by_source(self, known: Mapping[int, str]) -> dict[Source | str, tuple[int, str]]:
         """Return (dimension, name of the count) of arrays of which data decides a size, by source.
 
         `known` has the names of counts that are outputs, by the identity of their tensors.

@@ -217,7 +217,7 @@ def output_types(
 
 
 def _tensor_type(name: str, kind: onnx.TypeProto | None) -> Type | None:
-    """Return the inferred type of an output. Raises `DmlError` where it is no tensor's."""
+    """Return the infer type of an output. Raises `DmlError` where it is no tensor's."""
     found = Type.of(kind)
     if kind is not None and found is None:
         what = Unquoted(kind.WhichOneof("value") or "no type")

@@ -303,7 +303,7 @@ class _Maker:
             has_heads = attributes_of(node).get("num_heads", 0)
             return _Part({}, {"num_heads": _length(pieces) // block.size} if has_heads else {})
         if kind[1] == "Reshape":
-            return _Part({1: self._reshaped(node.input[1], block.size, whole, _length(pieces))})
+            return _Part({1: self._reshape(node.input[1], block.size, whole, _length(pieces))})
         weights = {p: self._walk.weight(n) for p, n in enumerate(node.input) if n}
         sizes = {p: self._walk.sizes[name] for p, name in weights.items() if name is not None}
         if kind == NORM:
@@ -319,7 +319,7 @@ class _Maker:
             names[place] = self._cut(node.input[place], Cut(len(shape) - 1, pieces, shape))
         return _Part(names)
 
-    def _reshaped(self, name: str, size: int, whole: int, own: int) -> str:
+    def _reshape(self, name: str, size: int, whole: int, own: int) -> str:
         """Return the name of the sizes that a node Reshape gives to one device's heads."""
         wanted = [*self._known(name)]
         if wanted[-1] == whole and whole != size:

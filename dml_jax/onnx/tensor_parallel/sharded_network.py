@@ -55,16 +55,16 @@ class LocalNetwork(DecoderNetwork, Protocol):
 
 
 class ShardedNetwork:
-    """A decoder's network, divided among the devices of a mesh by `Network.shard`.
+    """A decoder's network, divide among the devices of a mesh by `Network.shard`.
 
     It has the functions of a `Network`: a call, `apply`, `prepared` and `apply_prepared`. Each is
-    one program for all devices. Arrays have the sizes of all devices together: caches are divided
+    one program for all devices. Arrays have the sizes of all devices together: caches are divide
     by their heads, weights by the columns or rows that a device multiplies; all else is the same on
     all devices.
 
     Args:
         local: the network of one device.
-        division: how the graph is divided.
+        division: how the graph is divide.
         mesh: the devices.
         axis: the name of the mesh's axis that they are along.
         read: returns a weight of the whole network, by its name.
@@ -75,7 +75,7 @@ class ShardedNetwork:
         outputs: the names of the outputs.
         mesh: the devices.
         weights: the weights by name, on the devices.
-        note: what is not divided, and why, in one line; "" where all is.
+        note: what is not divide, and why, in one line; "" where all is.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class ShardedNetwork:
         # would take memory of the first device beside its part of `weights`.
         self._local, known = local.replace(weights=shapes), store.named or {}
         self.weights: dict[str, jax.Array] = {
-            name: known[name] if name in known else self._placed(name, read) for name in shapes
+            name: known[name] if name in known else self._place(name, read) for name in shapes
         }
         store.named = {**self.weights, **known}
 
     def placed(self, weights: Arrays) -> dict[str, jax.Array]:
         """Return weights on the devices, of those of the whole network by name."""
-        return {name: self._placed(name, weights.__getitem__) for name in self.weights}
+        return {name: self._place(name, weights.__getitem__) for name in self.weights}
 
-    def _placed(self, name: str, read: Callable[[str], Any]) -> jax.Array:
+    def _place(self, name: str, read: Callable[[str], Any]) -> jax.Array:
         whole, cut = self._division.cuts.get(name, (name, None))
         array = np.asarray(read(whole))
         if array.dtype == bool:
@@ -129,7 +129,7 @@ class ShardedNetwork:
         return jax.make_array_from_callback(tuple(sizes), sharding, part)
 
     def _spec(self, name: str) -> P:
-        """Return along which axis a weight, an input or an output is divided."""
+        """Return along which axis a weight, an input or an output is divide."""
         if name in self._division.caches:
             return P(None, self._axis)
         _, cut = self._division.cuts.get(name, (name, None))
@@ -138,7 +138,7 @@ class ShardedNetwork:
     def _specs(self, names: Any) -> dict[str, P]:
         return {name: self._spec(name) for name in names}
 
-    def _mapped(self, function: Any, *specs: Any, results: Any = None) -> Any:
+    def _map(self, function: Any, *specs: Any, results: Any = None) -> Any:
         """Return a function that each device computes with what it has."""
         results = self._specs(self.outputs) if results is None else results
         given = {"mesh": self.mesh, "in_specs": specs, "out_specs": results}
@@ -155,7 +155,7 @@ class ShardedNetwork:
         """
         self._check(inputs)
         specs = self._specs(weights), self._specs(inputs)
-        return self._mapped(self._local.apply, *specs)(dict(weights), dict(inputs))
+        return self._map(self._local.apply, *specs)(dict(weights), dict(inputs))
 
     def prepared(self, weights: Arrays) -> Sequence[jax.Array]:
         """Return the arrays that calls hold, as `Network.prepared` does; a pure function.
@@ -174,7 +174,7 @@ class ShardedNetwork:
             return [x[None] for x in self._local.prepared(weights)[len(names) :]]
 
         results = [P(self._axis)] * count
-        mapped = self._mapped(prepare, self._specs(self.weights), results=results)
+        mapped = self._map(prepare, self._specs(self.weights), results=results)
         return CompiledFunction("prepare", mapped)
 
     @property
@@ -192,7 +192,7 @@ class ShardedNetwork:
             return self._local.apply_prepared((*held[: len(names)], *made), inputs)
 
         specs = (*(self._spec(name) for name in names), *[P(self._axis)] * count)
-        return self._mapped(apply, specs, self._specs(inputs))(tuple(held), dict(inputs))
+        return self._map(apply, specs, self._specs(inputs))(tuple(held), dict(inputs))
 
     def _check(self, inputs: Arrays) -> None:
         """Raise `DmlError` where an input has other sizes than those of all devices together."""
@@ -230,7 +230,7 @@ class ShardedNetwork:
         return {name: results[name] for name in self.outputs}
 
     def report(self) -> str:
-        """Return what each device computes, and what is not divided."""
+        """Return what each device computes, and what is not divide."""
         lines = [f"{self.mesh.shape[self._axis]} devices, each with", self._local.report()]
         return "\n".join([*lines, self.note] if self.note else lines)
 
@@ -272,7 +272,7 @@ def sharded(
         model: a path, the bytes of a file, or an onnx.ModelProto.
         options: the options of the whole network.
         mesh: the devices.
-        axis: the axis of the mesh that the network is divided along.
+        axis: the axis of the mesh that the network is divide along.
         weights: the weights of the whole network by name; those of the file by default.
         store: the arrays that other networks of the model have on the devices, by name.
     """

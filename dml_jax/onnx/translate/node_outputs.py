@@ -45,9 +45,9 @@ class NodeOutputs:
         is_none = any(kind is not None and kind.is_empty for kind in node.types)
         at_run = node.record.is_random or node.record.reads_sizes
         if not is_known or at_run or (is_none and node.record.must_fit):
-            return self._translated()
+            return self._translate()
         # Several readers may ask, and ONNX's reference implementation is slow.
-        attempted = functools.cache(self._attempted)
+        attempted = functools.cache(self._attempt)
 
         def fold() -> Sequence[np.ndarray]:
             found, error = attempted()
@@ -55,7 +55,7 @@ class NodeOutputs:
                 raise error
             return found
 
-        translated = functools.cache(lambda: self._translated(fold))
+        translated = functools.cache(lambda: self._translate(fold))
         builder = self.translation.builder
         origin = builder.origin
         asked = [kind for name, kind in zip(node.proto.output, node.types, strict=True) if name]
@@ -95,15 +95,15 @@ class NodeOutputs:
             for name, array, kind in zip(names, arrays, self.node.types, strict=False)
         ]
 
-    def _attempted(self) -> tuple[Sequence[np.ndarray], DmlError | None]:
+    def _attempt(self) -> tuple[Sequence[np.ndarray], DmlError | None]:
         """Return the elements of the outputs, or why they cannot be had."""
         try:
             with jax.enable_x64(True):
-                return self._folded(), None
+                return self._fold(), None
         except DmlError as error:
             return (), error
 
-    def _folded(self) -> Sequence[np.ndarray]:
+    def _fold(self) -> Sequence[np.ndarray]:
         """Return the elements of the outputs of a node of known inputs.
 
         ONNX's reference implementation computes them, and what a network runs where this has not
@@ -124,7 +124,7 @@ class NodeOutputs:
                     raise
         inner = self.translation.inner(fallback=True)
         own = node.over([t and inner.argument(t) for t in node.inputs], inner.builder)
-        made = NodeOutputs(inner, own)._translated() if node.translator else []
+        made = NodeOutputs(inner, own)._translate() if node.translator else []
         raise_if(inner.faults)
         if is_read and not is_checked:
             try:
@@ -143,7 +143,7 @@ class NodeOutputs:
             for t in made
         ]
 
-    def _translated(self, fold: Callable[[], Sequence[np.ndarray]] | None = None) -> Results:
+    def _translate(self, fold: Callable[[], Sequence[np.ndarray]] | None = None) -> Results:
         """Return what the translator gives, or tensors of these types where it refuses.
 
         `fold` computes the outputs at load, where all inputs are known.
@@ -167,7 +167,7 @@ class NodeOutputs:
                 faults = faults if node.translator is not None else [*error.faults]
         # The fault is known. The translation goes on with tensors of the right types, so that one
         # run says everything that is in the way of a file.
-        found, kinds = self._cured(), node.types
+        found, kinds = self._translate_beyond(), node.types
         if not found and not translation.fallback and (others := curing_types(node)) is not None:
             translation.curable.append(node.label)
             kinds = [kind or other for kind, other in zip(kinds, others, strict=True)]
@@ -221,7 +221,7 @@ class NodeOutputs:
                     raise DmlError(faults)
                 self.translation.beyond.setdefault(id(own), (self.node.label, str(faults[0])))
 
-    def _cured(self) -> Results:
+    def _translate_beyond(self) -> Results:
         """Return what the translator gives beyond DirectML; nothing where it refuses that too."""
         if self.node.translator is None:
             return []

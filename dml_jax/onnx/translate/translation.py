@@ -161,7 +161,7 @@ class Translation(GraphContext):
         inputs, none = [*inputs], [None] * len(proto.output)
         made = proto, record, version, schema, inputs, none, self.builder, opsets, self._policy
         node = Node(*made)
-        stated = self._stated(node, inputs)
+        stated = self._count_by_output(node, inputs)
         node.types = output_types(proto, record, schema, inputs, opsets, self._ir)
         # A translator comes before ONNX's function: DirectML's operator is one kernel, and the
         # function of ONNX many nodes, which XLA need not fuse into as fast a one.
@@ -176,7 +176,7 @@ class Translation(GraphContext):
             if count and result.count and not same_count(result.count, count):
                 raise refusal(node.op_type, node.tensor(0), count)
             result.count = count or result.count
-        return [self._settled(t) for t in results] if self._policy.carries(node) else results
+        return [self._settle(t) for t in results] if self._policy.carries(node) else results
 
     def _look(self, node: Node) -> None:
         """Have the indices of a node looked at, where they may lie beyond their table.
@@ -198,7 +198,7 @@ class Translation(GraphContext):
             is_whole = tensor.count is None
             self.checks.append((tensor if is_whole else padded_with(tensor, 0), limits))
 
-    def _stated(self, node: Node, inputs: list[Tensor | None]) -> Count | None:
+    def _count_by_output(self, node: Node, inputs: list[Tensor | None]) -> Count | None:
         """Return the count of the output where sizes come while the program runs, else None.
 
         Its largest sizes take the place of the one of `inputs` that decides them.
@@ -210,7 +210,7 @@ class Translation(GraphContext):
         inputs[found.index] = self.constant(node.tensor(found.index).name, found.array)
         return Count(found.axis, found.number, node.label)
 
-    def _settled(self, tensor: Tensor | None) -> Tensor | None:
+    def _settle(self, tensor: Tensor | None) -> Tensor | None:
         """Return an output: known where its elements follow from sizes, cut to its bound."""
         if tensor is None:
             return tensor

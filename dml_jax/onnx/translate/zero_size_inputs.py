@@ -48,11 +48,11 @@ def _results(node: Node) -> Sequence[Any]:
 def _of_size(node: Node, size: int) -> Sequence[Any]:
     """Return what the translator gives with `size` elements in place of 0."""
     builder = GraphBuilder(beyond=node.builder.beyond)
-    inputs = [t and _filled(t, str(k), size, builder) for k, t in enumerate(node.inputs)]
+    inputs = [t and _with_elements(t, str(k), size, builder) for k, t in enumerate(node.inputs)]
     return _results(node.over(inputs, builder, [None] * len(node.types)))
 
 
-def _filled(tensor: Tensor, name: str, size: int, builder: GraphBuilder) -> Tensor:
+def _with_elements(tensor: Tensor, name: str, size: int, builder: GraphBuilder) -> Tensor:
     """Return a tensor like another one, with `size` elements in place of 0, in another graph."""
     kind = Type(tensor.type.element, tuple(n or size for n in tensor.shape))
 
