@@ -11,9 +11,12 @@ import jax
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import Fault
 from dml_jax.graph import FunctionNode, Graph
+from dml_jax.lowering.attention import missing_cudnn
 from dml_jax.lowering.precision import has_tensorfloat32
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signed
+from dml_jax.rewrite import refusals
+from dml_jax.runtime.platform import platform
 from dml_jax.runtime.weight_store import Storage
 
 _SHOWN = 8  # names in a line of a report
@@ -161,6 +164,7 @@ def report(network: Reported) -> str:
     if made:
         lines.append(f"{sum(made.values())} nodes rewritten in the program")
         lines += [f"  {count} {name}" for name, count in made.items()]
+    lines += _refused_rewrites(network)
     for place, kinds in (("input", network.inputs), ("output", network.output_types)):
         for name, kind in kinds.items():
             if kind.array_dtype.itemsize < kind.dtype.itemsize:
@@ -170,6 +174,20 @@ def report(network: Reported) -> str:
     if network.programs is not None:
         lines.append(network.programs.report())
     return "\n".join(lines)
+
+
+def _refused_rewrites(network: Reported) -> list[str]:
+    """Return lines that say which nodes match a rewrite, but stay, and what keeps cuDNN away."""
+    refused = refusals(network.graph, network.options.rewrites_on(platform()))
+    total = sum(sum(reasons.values()) for reasons in refused.values())
+    lines = [f"{total} matches of rewrites stay as they are"] if total else []
+    for name, reasons in refused.items():
+        lines += [f"  {count} {name}: {reason}" for reason, count in reasons.most_common()]
+    names = {operator.short_name for operator in network.rewritten.operators}
+    has_attention = any(name.startswith("MULTIHEAD_ATTENTION") for name in names)
+    if has_attention and platform() == "gpu" and (reason := missing_cudnn()):
+        lines.append(f"attention without cuDNN's kernel: {reason}")
+    return lines
 
 
 def sizes_by_data(network: Reported) -> collections.Counter[str]:

@@ -11,7 +11,7 @@ from dml_jax.rewrite.channels_last import CHANNELS_LAST, ChannelsLast
 from dml_jax.rewrite.filter_trimming import PLACES
 from dml_jax.rewrite.float16_products import PRODUCTS
 from dml_jax.rewrite.fused_attention import ATTENTIONS
-from dml_jax.rewrite.pattern import Found, GraphRewrite, Rewrite, rewritten
+from dml_jax.rewrite.pattern import Found, GraphRewrite, Rewrite, refusals, rewritten
 from dml_jax.rewrite.quantized_products import QUANTIZED
 from dml_jax.rewrite.weight_layouts import MATRICES, RECURRENCES, ROWS
 
@@ -44,5 +44,6 @@ __all__ = [
     "Found",
     "GraphRewrite",
     "Rewrite",
+    "refusals",
     "rewritten",
 ]

@@ -20,22 +20,27 @@ from dml_jax.rewrite.pattern import Found, Rewrite
 _STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
 
 
-def _is_foldable(norm: Found, conv: Found) -> bool:
-    """Return whether a normalization scales and shifts the channels that a convolution gives."""
+def _refusal(norm: Found, conv: Found) -> str:
+    """Return why a normalization does not scale and shift the channels of a convolution."""
     op, read, written = conv.operator, norm[0].desc, conv.output
     assert isinstance(op, Convolution)
-    if conv.readers > 1 or op.direction.suffix != "FORWARD" or op.fused_activation is not None:
-        return False
+    if conv.readers > 1:
+        return "another node reads the convolution"
+    if op.direction.suffix != "FORWARD":
+        return "the convolution is a transpose, whose filter has its channels elsewhere"
+    if op.fused_activation is not None:
+        return "the convolution has an activation, which is not linear"
     is_whole = read.is_packed and written.is_packed and norm.output.is_packed
     is_whole = is_whole and read.data_type == written.data_type
     if not is_whole or read.sizes[:2] != written.sizes[:2]:
-        return False
+        return "the normalization reads the convolution in other strides, sizes or types"
     channels = written.sizes[1]
-    of_channels = all(
-        math.prod(norm[name].sizes) == channels == norm[name].sizes[1] for name in _STATISTICS
-    )
-    is_fixed = norm.is_fixed(*_STATISTICS) and conv.is_fixed("filter_tensor", "bias_tensor")
-    return of_channels and is_fixed
+    statistics = [norm[name].sizes for name in _STATISTICS]
+    if any(not math.prod(sizes) == channels == sizes[1] for sizes in statistics):
+        return "the statistics are not one number for each channel"
+    if norm.is_fixed(*_STATISTICS) and conv.is_fixed("filter_tensor", "bias_tensor"):
+        return ""
+    return "the statistics or the filter are no weights"
 
 
 def _folded(norm: Found, conv: Found) -> Expression:
@@ -68,5 +73,5 @@ BATCH_NORMALIZATIONS = Rewrite(
     "BATCH_NORMALIZATION into CONVOLUTION",
     ("BATCH_NORMALIZATION", "CONVOLUTION"),
     _folded,
-    _is_foldable,
+    _refusal,
 )

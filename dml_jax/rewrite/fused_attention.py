@@ -25,22 +25,24 @@ def _is_product(node: Found) -> bool:
     return is_plain and is_half and is_packed and op.c_tensor is None
 
 
-def _is_attention(values: Found, softmax: Found, scores: Found) -> bool:
+def _refusal(values: Found, softmax: Found, scores: Found) -> bool | str:
+    """Return why two products around a softmax are no attention that cuDNN computes."""
     if not (_is_product(values) and _is_product(scores)):
         return False
     if any(node.readers > 1 or node.is_output for node in (softmax, scores)):
-        return False
+        return "another node reads the scores or the weights"
+    if not same_layout(softmax[0].desc, scores.output):
+        return "the softmax reads the scores in other strides or sizes"
+    if not same_layout(values[0].desc, softmax.output) or [*softmax.operator.axes] != [3]:
+        return "the softmax is not over the keys"
     size, own = scores[0].sizes[3], values.operator
-    return (
-        same_layout(softmax[0].desc, scores.output)
-        and same_layout(values[0].desc, softmax.output)
-        and [*softmax.operator.axes] == [3]
-        and own.trans_b == MatrixTransform.NONE
-        and own.alpha == 1
-        and size == values[1].sizes[3]
-        and size % HEAD_MULTIPLE == 0
-        and size <= HEAD_MOST
-    )
+    if own.trans_b != MatrixTransform.NONE or own.alpha != 1:
+        return "the values are transposed or scaled"
+    if size != values[1].sizes[3]:
+        return "a key and a value have different sizes"
+    if size % HEAD_MULTIPLE or size > HEAD_MOST:
+        return f"a head has {size} elements, no multiple of {HEAD_MULTIPLE} up to {HEAD_MOST}"
+    return ""
 
 
 def _attention(values: Found, softmax: Found, scores: Found) -> Expression:
@@ -61,6 +63,4 @@ def _attention(values: Found, softmax: Found, scores: Found) -> Expression:
     return turned(made.output.reinterpret([batches, queries, heads, size]), _BY_HEADS)
 
 
-ATTENTIONS = Rewrite(
-    "attentions", ("GEMM", "ACTIVATION_SOFTMAX1", "GEMM"), _attention, _is_attention
-)
+ATTENTIONS = Rewrite("attentions", ("GEMM", "ACTIVATION_SOFTMAX1", "GEMM"), _attention, _refusal)

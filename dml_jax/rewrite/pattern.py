@@ -29,14 +29,15 @@ class Rewrite:
             the only output of the first one. It calls functions of `dml_jax` with the inputs of
             the nodes. The expression has the output's type, sizes and strides. Or it returns a node
             with the same outputs, and its other inputs by their places.
-        condition: takes the same nodes; returns whether they are replaced.
+        condition: takes the same nodes; returns why they are not replaced, as a report says it, and
+            "" where they are. True and False do as well, for a yes and for a no without words.
         read: the place of the input through which the chain goes on.
     """
 
     name: str
     pattern: Sequence[str]
     replacement: Callable[..., Expression | tuple[AnyNode, Mapping[int, Expression]]]
-    condition: Callable[..., bool] = lambda *_: True
+    condition: Callable[..., bool | str] = lambda *_: True
     read: int = 0
 
     def once(self, graph: Graph) -> tuple[Graph, int]:
@@ -48,7 +49,7 @@ class Rewrite:
         copy, count = Copy(graph), 0
         for index, node, _ in copy.plan():
             found = [copy.found(k) for k in chains.get(index, ())]
-            if not found or not self.condition(*found):
+            if not found or not _is_yes(self.condition(*found)):
                 copy.add(index, node)
                 continue
             made, count = self.replacement(*found), count + 1
@@ -57,6 +58,16 @@ class Rewrite:
             else:
                 copy.replace(index, self, made)
         return (copy.build(), count) if count else (graph, 0)
+
+    def refusals(self, graph: Graph) -> Counter[str]:
+        """Return how many chains of nodes match, but are not replaced, by the reason in words."""
+        copy, reasons = Copy(graph), Counter[str]()
+        for index, node, _ in copy.plan():
+            if chain := self._chain(graph, index):
+                reason = self.condition(*(copy.found(k) for k in chain))
+                reasons.update([reason] if isinstance(reason, str) and reason else [])
+            copy.add(index, node)
+        return reasons
 
     def _chain(self, graph: Graph, index: int) -> list[int]:
         """Return the nodes that match, from the last one on; none where they do not."""
@@ -68,6 +79,10 @@ class Rewrite:
             chain.append(index)
             index, _ = graph.reads[index].get(self.read, (-1, 0))
         return chain
+
+
+def _is_yes(answer: bool | str) -> bool:
+    return answer == "" if isinstance(answer, str) else bool(answer)
 
 
 class GraphRewrite(Protocol):
@@ -148,6 +163,21 @@ def rewritten(
             if not count:
                 break
     return graph, counts
+
+
+def refusals(graph: Graph, rewrites: Iterable[Rewrite | GraphRewrite]) -> dict[str, Counter[str]]:
+    """Return why nodes that match a rewrite are not replaced, and how many, by the rewrite's name.
+
+    The arguments are those of `rewritten`. It rewrites the graph again, since a node may become
+    another one before a rewrite looks at it: nothing has to be kept for a report that few ask for.
+    """
+    reasons = {}
+    for rewrite in rewrites:
+        graph, _ = rewritten(graph, [rewrite])
+        if isinstance(rewrite, Rewrite):
+            parts = [graph, *(g for node in graph.functions for g in node.graphs)]
+            reasons[rewrite.name] = sum(map(rewrite.refusals, parts), Counter[str]())
+    return reasons
 
 
 def _everywhere(graph: Graph, rewrite: Rewrite | GraphRewrite) -> tuple[Graph, int]:

@@ -19,16 +19,21 @@ from dml_jax.rewrite.pattern import Found, Rewrite
 _BITS, _PER_BYTE = 4, 2
 
 
-def _reads_integers(product: Found, weight: Found) -> bool:
-    """Return whether a GEMM can read the integers that a DEQUANTIZE of a weight reads."""
+def _refusal(product: Found, weight: Found) -> bool | str:
+    """Return why a GEMM does not read the integers that a DEQUANTIZE of a weight reads."""
     gemm, (x, scale, *_) = product.operator, weight.operator.inputs
-    is_turned = gemm.trans_b == MatrixTransform.TRANSPOSE != gemm.trans_a
+    if x.data_type.suffix != "UINT4":
+        return f"integers are {x.data_type.suffix}, not UINT4"
+    if not gemm.trans_b == MatrixTransform.TRANSPOSE != gemm.trans_a:
+        return "the second matrix alone has to be transposed"
     is_matrix = len(x.sizes) == 2 and math.prod(gemm.a_tensor.sizes[:-2]) == 1
     is_read = gemm.b_tensor.is_packed and gemm.b_tensor.sizes[-2:] == x.sizes
-    if not (is_turned and is_matrix and is_read and x.is_packed and x.data_type.suffix == "UINT4"):
-        return False
-    in_rows = scale.sizes[0] == x.sizes[0] and x.sizes[1] // scale.sizes[1] % _PER_BYTE == 0
-    return in_rows and weight.is_fixed(*range(len(weight.inputs)))
+    if not (is_matrix and is_read and x.is_packed):
+        return "the weight is no whole matrix of one batch"
+    if scale.sizes[0] != x.sizes[0] or x.sizes[1] // scale.sizes[1] % _PER_BYTE:
+        return "a block of one scale is no part of a row of whole bytes"
+    is_fixed = weight.is_fixed(*range(len(weight.inputs)))
+    return "" if is_fixed else "the integers are computed at each call"
 
 
 @functools.lru_cache(maxsize=64)
@@ -58,6 +63,4 @@ def _node(product: Found, weight: Found) -> tuple[FunctionNode, dict[int, Any]]:
     return node, {k: x for k, x in enumerate(given) if x is not None}
 
 
-QUANTIZED = Rewrite(
-    "products of quantized weights", ("GEMM", "DEQUANTIZE"), _node, _reads_integers, 1
-)
+QUANTIZED = Rewrite("products of quantized weights", ("GEMM", "DEQUANTIZE"), _node, _refusal, 1)

@@ -21,9 +21,16 @@ def turned(x: Expression, order: tuple[int, ...]) -> Expression:
     return dml.identity(x.reinterpret([x.sizes[d] for d in order], [strides[d] for d in order]))
 
 
-def _is_matrix_turned(node: Found) -> bool:
-    is_turned = node.operator.trans_b == MatrixTransform.TRANSPOSE
-    return is_turned and node.is_fixed("b_tensor") and node["b_tensor"].desc.is_packed
+def _fixed_matrix(node: Found) -> str:
+    """Return why the second matrix of a product cannot be turned once."""
+    if not node.is_fixed("b_tensor"):
+        return "the matrix is computed at each call"
+    return "" if node["b_tensor"].desc.is_packed else "the matrix is a view of other strides"
+
+
+def _refusal_of_transposed(node: Found) -> bool | str:
+    is_transposed = node.operator.trans_b == MatrixTransform.TRANSPOSE
+    return _fixed_matrix(node) if is_transposed else False
 
 
 def _with_turned_matrix(node: Found) -> Expression:
@@ -36,14 +43,17 @@ def _with_turned_matrix(node: Found) -> Expression:
     return operator(node["a_tensor"], b, *node.inputs[2:])
 
 
-def _is_half_matrix(node: Found) -> bool:
+def _refusal_of_half(node: Found) -> bool | str:
     is_half = node.operator.b_tensor.data_type == TensorDataType.FLOAT16
     is_plain = node.operator.trans_b == MatrixTransform.NONE and is_half
-    return is_plain and node.is_fixed("b_tensor") and node["b_tensor"].desc.is_packed
+    return _fixed_matrix(node) if is_plain else False
 
 
-def _is_recurrence(node: Found) -> bool:
-    return node.is_fixed(*_WEIGHTS) and all(node[name].desc.is_packed for name in _WEIGHTS)
+def _refusal_of_cell(node: Found) -> str:
+    if not node.is_fixed(*_WEIGHTS):
+        return "the weights are computed at each call"
+    are_packed = all(node[name].desc.is_packed for name in _WEIGHTS)
+    return "" if are_packed else "the weights are views of other strides"
 
 
 def _with_turned_weights(node: Found) -> tuple[FunctionNode, dict[int, Expression]]:
@@ -58,7 +68,9 @@ def _with_turned_weights(node: Found) -> tuple[FunctionNode, dict[int, Expressio
     return laid_out(node.operator, TURNED, inputs, outputs, None), {1: weight, 2: recurrence}
 
 
-RECURRENCES = Rewrite("recurrences turned", ("RNN LSTM GRU",), _with_turned_weights, _is_recurrence)
-MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _is_matrix_turned)
-ROWS = Rewrite("matrices as rows", ("GEMM",), _with_turned_matrix, _is_half_matrix)
+RECURRENCES = Rewrite(
+    "recurrences turned", ("RNN LSTM GRU",), _with_turned_weights, _refusal_of_cell
+)
+MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _refusal_of_transposed)
+ROWS = Rewrite("matrices as rows", ("GEMM",), _with_turned_matrix, _refusal_of_half)
 """Turns FLOAT16 matrices {K, N} to {N, K}, as a GPU multiplies one row by them fastest."""

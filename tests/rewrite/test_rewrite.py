@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import dml_jax
 from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, rewritten
+from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, refusals, rewritten
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -375,6 +375,22 @@ def test_the_graph_of_the_file_stays():
     assert [len(g.nodes) for g in (network.graph, network.rewritten)] == [4, 2]
     assert "1 nodes rewritten in the program\n  1 pairs of transposes" in network.report()
     assert "rewritten" not in load_onnx(model, rewrites=[]).report()
+
+
+def test_a_report_says_why_nodes_stay():
+    """A condition that says why not, one that only says no, and a chain that is replaced."""
+    builder = GraphBuilder()
+    x = builder.input_tensor("x", TensorDesc("FLOAT32", [2, 3]))
+    graph = builder.build({"y": dml_jax.activation_relu(x), "z": dml_jax.activation_elu(x)})
+    worded = Rewrite("worded", ("ACTIVATION_RELU",), lambda n: n[0], lambda _: "it is needed")
+    silent = Rewrite("silent", ("ACTIVATION_RELU",), lambda n: n[0], lambda _: False)
+    found = refusals(graph, [worded, silent, *DEFAULT])
+    assert found.pop("worded") == {"it is needed": 1}
+    assert not any(found.values())
+    product = text("y = MatMul(x, x)", "float[3, 3]", "float[3, 3]")
+    square = Rewrite("squares", ("GEMM",), lambda n: n[0], lambda _: "the product is needed")
+    report = load_onnx(product, rewrites=[square]).report()
+    assert "1 matches of rewrites stay as they are\n  1 squares: the product is needed" in report
 
 
 def test_a_graph_within_a_node_is_rewritten():
