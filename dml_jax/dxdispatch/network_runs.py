@@ -125,14 +125,20 @@ def run_network(
     samples = timing.measure(name, dispatch, lambda: jax.block_until_ready(results), track)
     for line in timing.report(name, samples):
         say(line)
-    remaining, outputs = iter(results), dict[str, np.ndarray]()
-    for output, kind in network.output_types.items():
-        array = np.zeros(0, kind.array_dtype) if kind.is_empty else np.asarray(next(remaining))
-        outputs[output] = array.reshape(kind.shape)
+    outputs = _outputs_of(network, results)
     network.signature.within(outputs, inputs)
     for output, path in targets.items():
         write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
     return NetworkRun(name, inputs, outputs, compile_ms, samples, targets)
+
+
+def _outputs_of(network: "Network", results: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Return the outputs by name; a program gives no result for an output without elements."""
+    remaining, outputs = iter(results), dict[str, np.ndarray]()
+    for name, kind in network.output_types.items():
+        array = np.zeros(0, kind.array_dtype) if kind.is_empty else np.asarray(next(remaining))
+        outputs[name] = array.reshape(kind.shape)
+    return outputs
 
 
 def compile_network(network: "Network", name: str, device: Device) -> Compiled:
