@@ -13,7 +13,8 @@ from dml_jax.onnx.nodes.op_types import fallback
 from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules
 
-_BLOCK = 256  # boxes that are compared at once
+# Boxes are compared in blocks: the matrix of all pairs may be too large.
+_BLOCK = 256
 
 
 def _integers(x: jax.Array) -> jax.Array:
@@ -93,7 +94,8 @@ def _suppress(
 
     def of_class(corners: jax.Array, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return the chosen boxes of a class, the best first, and how many these are."""
-        allowed = ~jnp.isnan(scores) if least is None else scores > least  # NaN is no score
+        # NaN is no score: it passes no threshold, and is left out where there is none.
+        allowed = ~jnp.isnan(scores) if least is None else scores > least
         order = jnp.argsort(jnp.where(allowed, -scores, jnp.inf), stable=True)
         kept = _survivors(corners[order], allowed[order], overlap, limit)
         places, count = _places(kept, limit)
@@ -145,7 +147,8 @@ def _survivors(boxes: jax.Array, allowed: jax.Array, most: jax.Array, limit: int
         left = lax.fori_loop(0, number, against, allowed[number])
         is_near = (_overlap(own, own) > most) & is_later
 
-        def settle(pair: Any) -> Any:  # the best box stays; each turn decides one more at least
+        # The best undecided box stays, so that each turn decides one box at least.
+        def settle(pair: Any) -> Any:
             last = pair[1]
             return last, left & ~jnp.any(is_near & last[:, None], 0)
 

@@ -71,7 +71,8 @@ def _quantized_lstm(node: Node, x: jax.Array, *inputs: Any) -> Any:
     is_coupled = bool(node.attribute("input_forget", 0))
     cell = recurrent.lstm(of_states, peephole, functions, _clip(node), is_coupled)
     bias = None if b is None else jnp.sum(b.reshape(len(b), 2, -1), 1)
-    if lengths is not None:  # what no step reads has no part in the rounding
+    # Elements that no step reads have no part in the range of the rounding.
+    if lengths is not None:
         steps = jnp.arange(len(x), dtype=lengths.dtype)
         x = jnp.where((steps < lengths.max())[:, None, None], x, 0)
     parts = of_inputs(x)  # of all sequences to the last step of the longest: these are rounded
@@ -84,7 +85,8 @@ def _round_to_bytes(x: jax.Array, axes: Sequence[int]) -> tuple[jax.Array, jax.A
     These are the integers from 0 to 255, then the scale and the zero point, which have one element
     along `axes`.
     """
-    both = jnp.stack([-x, x])  # of which one pass finds both ends
+    # The largest of -x and x are both ends of the range, which one pass finds.
+    both = jnp.stack([-x, x])
     ends = jnp.maximum(both.max([axis + 1 for axis in axes], keepdims=True), 0)
     low, high = -ends[0], ends[1]
     scale = jnp.where(high > low, (high - low) / 255, 1)

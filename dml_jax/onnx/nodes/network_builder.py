@@ -137,7 +137,8 @@ class NetworkBuilder:
             return self.constant(name, array, element)
         if self._outer is not None:
             return self.captured(self._outer.weight(name, array, element))
-        known = self._made.setdefault(name, [])  # graphs beside each other may share a name
+        # Two graphs beside each other may have initializers of one name.
+        known = self._made.setdefault(name, [])
         for made in known:
             if made.type == kind and np.array_equal(made.array, array):
                 return made  # the same graph, translated again
@@ -343,7 +344,8 @@ class NetworkBuilder:
         Raises `DmlError` with the faults of all that cannot be had.
         """
         faults = list[Fault]()
-        last = {tensor.name: tensor for tensor in proto.initializer}  # the last one counts
+        # Of several initializers of one name, the last one counts.
+        last = {tensor.name: tensor for tensor in proto.initializer}
         for tensor in (*last.values(), *proto.sparse_initializer):
             is_sparse = isinstance(tensor, onnx.SparseTensorProto)
             values = tensor.values if is_sparse else tensor

@@ -43,7 +43,8 @@ def linear_count(count: Tensor, factor: int, more: int, divisor: int) -> Tensor:
     if bounds is not None:
         low, high = (max(0, end * factor + more) // divisor for end in bounds)
         bounds = low, high
-    is_sum = terms is not None and divisor == 1  # no sum is rounded
+    # A sum of integers cannot say that it is rounded down.
+    is_sum = terms is not None and divisor == 1
     terms = [term.times(factor).plus(number(more)) for term in terms or ()] if is_sum else None
     name = f"{count.name} * {factor} + {more}"
     return Tensor(name, COUNT, value, bounds=bounds, terms=terms)

@@ -25,7 +25,9 @@ _LIMITS: dict[int, Bounds] = {TensorProto.INT64: INT32, TensorProto.UINT64: _UIN
 
 def bounds_of(tensor: Tensor) -> Bounds:
     """Return the least and the largest element that a tensor of integers may have."""
-    is_read = not (tensor.is_weight and has_x64())  # a call may replace what nothing reads
+    # A weight whose elements are read here cannot be replaced by a call any more, and with x64
+    # no result depends on the bounds.
+    is_read = not (tensor.is_weight and has_x64())
     if tensor.is_known and is_read and tensor.array.size:
         return int(tensor.array.min()), int(tensor.array.max())
     if tensor.bounds is not None:

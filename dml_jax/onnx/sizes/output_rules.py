@@ -73,7 +73,8 @@ def _of_terms(
     missing = len(terms) - len(terms_of(node.tensor(index)) or ())
 
     def element(place: int) -> Callable[[], Expression]:
-        tensor = node.tensor(index)  # before its largest sizes take its place
+        # Read at once: a constant of the largest sizes takes the tensor's place among the inputs.
+        tensor = node.tensor(index)
 
         def value() -> Expression:
             x = tensor.expression

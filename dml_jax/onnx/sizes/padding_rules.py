@@ -163,7 +163,8 @@ def window_rule(node: Node, axis: int) -> PaddedOutput | int | None:
         return PaddedOutput(axis, fill=0, change=(step, extent - step + more - around, 1))
     is_average = node.op_type == "AveragePool" and not node.attribute("count_include_pad", 0)
     if node.attribute("ceil_mode", 0) or (is_average and behind):
-        return None  # the last window would end elsewhere, or be divided by another number
+        # The last window would end elsewhere, or be divided by another number of elements.
+        return None
     fill = least if node.op_type == "MaxPool" else 0
     return PaddedOutput(axis, fill=fill, change=(1, around - extent + step, step))
 

@@ -14,7 +14,8 @@ from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import Bounds
 from dml_jax.onnx.nodes.tensor import Tensor
 
-_MOST = 64  # elements
+# Lists of sizes and indices are short; sums of the elements of data would cost, and be useless.
+_MOST = 64
 _EXACT = (TensorProto.INT32, TensorProto.INT64)
 
 

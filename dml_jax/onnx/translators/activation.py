@@ -22,7 +22,8 @@ ACTIVATIONS: dict[str, Sequence[str]] = {  # the attributes that are arguments o
     "Shrink": ("bias", "lambd"),
 }
 _ROWS = "Hardmax", "LogSoftmax", "Softmax"
-_SIXTH = float(np.float32(1 / 6))  # a FLOAT, as ONNX's function has it
+# ONNX's function body of HardSwish has 1/6 as a FLOAT, and not as the exact fraction.
+_SIXTH = float(np.float32(1 / 6))
 
 
 @translates(*ACTIVATIONS, padding=padding_rules.by_element)
@@ -109,7 +110,8 @@ def _quick_gelu(node: Node) -> Expression:
 def gelu_by_tanh(x: Expression) -> Expression:
     """Return the form of GELU that a hyperbolic tangent approximates."""
     inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-    return x * dml.activation_sigmoid(inner * 2.0)  # 0.5 * (1 + tanh(u)) is sigmoid(2 * u)
+    # 0.5 * (1 + tanh(u)) is sigmoid(2 * u): one operator in place of three.
+    return x * dml.activation_sigmoid(inner * 2.0)
 
 
 @translates("Mish", padding=padding_rules.by_element)

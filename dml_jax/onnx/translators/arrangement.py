@@ -99,7 +99,8 @@ def _concat(node: Node) -> Expression | Padded:
     kind = index_type()
     places = node.builder.constant(np.arange(x.sizes[axis], dtype=kind.dtype))
     index, total = places, node.builder.constant(np.zeros(1, kind.dtype))
-    for part in parts:  # what comes behind a part stands where its padding begins
+    # The elements behind a part stand where its padding begins: places move up by the padding.
+    for part in parts:
         size, count = part.shape[axis], part.count
         number = dml.cast(reshape(count.number.expression, (1,)), kind) if count else size
         total = total + number

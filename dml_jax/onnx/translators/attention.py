@@ -43,7 +43,8 @@ def _attention(node: Node) -> Any:
         past_value=node.get(5),
     )
     output = reshape(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
-    if is_seen is not None:  # a query that sees nothing gives 0
+    # A query that sees no key gives 0, which no softmax of its scores would.
+    if is_seen is not None:
         output = dml.if_(transpose(is_seen, (0, 2, 1, 3)), output, 0)
     if not is_flat:
         output = permute(output, (0, 2, 1, 3))
@@ -88,7 +89,8 @@ def _mask(node: Node, keys: int, lowest: float) -> Expression | None:
     mask = of_rank(node[3], 4)
     if mask.sizes[3] == 1:
         return mask
-    value = 0.0 if mask.dtype == np.uint8 else lowest  # keys that the mask leaves out are not seen
+    # ONNX lets a mask be shorter than the keys: keys beyond it are not seen.
+    value = 0.0 if mask.dtype == np.uint8 else lowest
     return lengthen(mask, (*mask.sizes[:3], keys), value)
 
 

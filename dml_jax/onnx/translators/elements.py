@@ -48,7 +48,8 @@ def _unary(node: Node) -> Expression:
 
 @translates("Sign", padding=padding_rules.by_element)
 def _sign(node: Node) -> Expression:
-    sign = dml.sign(node[0])  # 0 of NaN, where ONNX has NaN
+    # DirectML's SIGN has 0 of NaN, ONNX has NaN: ONNX wins.
+    sign = dml.sign(node[0])
     return dml.if_(dml.is_nan(node[0]), node[0], sign) if node.type().is_floating else sign
 
 
@@ -130,7 +131,8 @@ def _floor_of_floats(a: Expression, b: Expression) -> Expression:
     is_zero = dml.equals(rest, 0.0)
     has_other_sign = dml.logical_xor(dml.less_than(rest, 0.0), dml.less_than(b, 0.0))
     shifted = dml.if_(has_other_sign, rest + b, rest)
-    return dml.if_(is_zero, dml.sign(b) * 0.0, shifted)  # 0 has the sign of b
+    # ONNX's Mod has the sign of the divisor, also of 0.
+    return dml.if_(is_zero, dml.sign(b) * 0.0, shifted)
 
 
 @translates("BitShift")
@@ -184,7 +186,8 @@ def _clip(node: Node) -> Expression:
     if all(bound is not None or not node.has(k) for k, bound in enumerate(bounds, 1)):
         ends = (np.asarray(limits.min), np.asarray(limits.max))
         low, high = (node.number(k, end.item()) for k, end in enumerate(ends, 1))
-        return dml.clip(node[0], min(low, high), high)  # ONNX gives max where min is above it
+        # Where min is above max, ONNX gives max, and DirectML does not: ONNX wins.
+        return dml.clip(node[0], min(low, high), high)
     x = node[0]
     x = dml.max(x, node[1]) if node.has(1) else x
     return dml.min(x, node[2]) if node.has(2) else x

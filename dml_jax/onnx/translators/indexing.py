@@ -49,7 +49,8 @@ def _gather_elements(node: Node) -> Expression:
     check_places(node)
     axis, data, wanted = node.axis(), node[0], node.shape(1)
     sizes = [n if d == axis else wanted[d] for d, n in enumerate(node.shape())]
-    data = cut(data, sizes or (1,))  # elements beyond the indices are not read
+    # DirectML wants equal sizes but along the axis; ONNX reads no element beyond the indices.
+    data = cut(data, sizes or (1,))
     return dml.gather_elements(data, counts.from_the_start(node, axis), axis)
 
 
@@ -65,7 +66,8 @@ def _gather_nd(node: Node) -> Expression:
     made = batch + (ranks[1] - 1 - batch) + (ranks[0] - batch - node.shape(1)[-1])
     rank = max(*ranks, made)
     data, indices = of_rank(node[0], rank), of_rank(_places(node, batch), rank)
-    if not made and node.types[0]:  # inference leaves out that it is a scalar
+    # ONNX's inference leaves out the type of a result that is a scalar.
+    if not made and node.types[0]:
         node.types = [Type(node.types[0].element, ())]
     found = dml.gather_nd(data, indices, *ranks, batch)
     return reshape(found, (*node.shape(1)[:-1], *node.shape()[batch + node.shape(1)[-1] :]))
@@ -119,7 +121,8 @@ def _scatter_nd(node: Node) -> Any:
         return node.tensor(0)
     rank, ranks = max(node.rank(k) for k in range(3)), (node.rank(0), node.rank(1))
     data, indices, count = node[0], _places(node), node.tensor(1).count
-    if count is not None:  # what has no index goes behind the data, and is cut off
+    # An update in the padding has no index: it goes to one more row behind the data, cut off later.
+    if count is not None:
         data = dml.padding(data, "CONSTANT", 0.0, [0] * ranks[0], [1, *[0] * (ranks[0] - 1)])
         behind = np.array([node.shape()[0], *[0] * (node.shape(1)[-1] - 1)], indices.dtype)
         last = on_axis(node.builder.constant(behind), ranks[1] - 1, ranks[1])
@@ -152,7 +155,8 @@ def _first_elements(node: Node, k: int) -> list[Expression | None]:
     is_largest, axis, x = node.attribute("largest", 1), node.axis(), node[0]
     if is_largest or not node.type().is_floating:
         values, places = dml.top_k(x, axis, k, "DECREASING" if is_largest else "INCREASING")
-    else:  # DirectML has NaN first, ONNX Runtime last
+    else:
+        # DirectML has NaN first among the least numbers, ONNX Runtime last: ONNX Runtime wins.
         places = dml.top_k(_ranks(x), axis, k, "INCREASING")[1]
         values = dml.gather_elements(x, places, axis)
     kind = node.types[1] if len(node.types) > 1 else None

@@ -33,8 +33,12 @@ from dml_jax.onnx.translators.subgraphs import (
     subgraph_of,
 )
 
-_UNROLLED_MAX = 64  # turns of a loop whose body is translated for each of them
-_SHORT = 128  # nodes of all turns of a loop that is short
+# A written-out turn costs its nodes in the program: more turns compile too long, fewer would
+# refuse sizes that change from turn to turn.
+_UNROLLED_MAX = 64
+# A loop of few nodes in all its turns is written out: each turn has its own known sizes and
+# constants, and the program stays small.
+_SHORT = 128
 _INT64 = onnx.TensorProto.INT64
 
 
@@ -114,6 +118,7 @@ def _turn(
     own[names[0]] = translation.constant(names[0], np.array(number, np.int64))
     own[names[1]] = translation.constant(names[1], np.array(True))
     own.update(zip(names[2:], state, strict=True))
+    # Data may end the loop before this turn: indices beyond a table are no error at load here.
     translation.loops += 1
     try:
         results = site.inlined(graph, own)

@@ -364,7 +364,8 @@ def _group_query_attention(node: Node) -> Any:
         scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
         seen = _in_window(node, starts, shape, window if window > 0 else keys)
         output = _attention_with_sink(node, (query, key, value), scale, seen, bias)
-    if before and not is_known:  # more tokens than the buffer holds have no answer
+    # More tokens than the buffer holds would overwrite keys: such a call has no answer.
+    if before and not is_known:
         is_beyond = dml.greater_than(reshape(node[6], (1, 1, 1)), keys)
         output = dml.if_(pack(spread(is_beyond, output.sizes)), math.nan, output)
     key, value = (_whole_cache(x, scale) for x, scale in zip((key, value), scales, strict=True))
@@ -460,7 +461,8 @@ def _attention_with_sink(
     if bias is not None:
         scores = scores + as_type(bias, "FLOAT32")
     scores = dml.if_(spread(is_seen, scores.sizes), scores, float(np.finfo(np.float32).min))
-    if node.has(11) or node.attribute("smooth_softmax", 0) == 1:  # a sum that has one term more
+    # The softmax of a sink has one term more in its sum, which DirectML's attention lacks.
+    if node.has(11) or node.attribute("smooth_softmax", 0) == 1:
         zeros = node.builder.constant(np.zeros(heads, np.float32))
         sink = as_type(node[11], "FLOAT32") if node.has(11) else zeros
         sink = pack(spread(reshape(sink, (1, heads, 1, 1)), (batch, heads, queries, 1)))

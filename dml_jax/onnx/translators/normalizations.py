@@ -198,7 +198,8 @@ def _mean_variance_of_channels(node: Node) -> Expression:
 @translates("MeanVarianceNormalization", since=9)
 def _mean_variance(node: Node) -> Expression:
     axes = [node.from_start(a, node.rank(), "axes") for a in node.attribute("axes")]
-    return _normalize(node[0], None, None, axes, 1e-18)  # ONNX adds 1e-9 to the root
+    # ONNX's reference adds 1e-9 to the root; this is the square of it below the root.
+    return _normalize(node[0], None, None, axes, 1e-18)
 
 
 @translates("LpNormalization", padding=padding_rules.softmax_rule(0))

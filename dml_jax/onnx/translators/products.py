@@ -65,7 +65,8 @@ def product_of_integers(a: Quantized, b: Quantized, bias: Expression | None = No
 
     Parameters are one number, or one for each row of `a`, and one for each column of `b`.
     """
-    if a.steps.dtype != b.steps.dtype:  # DirectML has one type for both
+    # DirectML takes one type of both inputs, where ONNX takes INT8 with UINT8.
+    if a.steps.dtype != b.steps.dtype:
         a, b = _as_unsigned(a), _as_unsigned(b)
     x, y, sizes = matrices(a.steps, b.steps)
     rows = [_of_rows(p, len(x.sizes)) for p in (a.scale, a.zero)]
@@ -138,7 +139,8 @@ def _gemm(node: Node) -> Expression:
     alpha, beta = (node.attribute(name, 1.0) for name in ("alpha", "beta"))
     is_turned = [bool(node.attribute(f"trans{name}", 0)) for name in "AB"]
     ways = [MatrixTransform(turned) for turned in is_turned]
-    if node.has(2) and beta:  # as BLAS: NaN times 0 is not read
+    # A beta of 0 means that C is not read, as in BLAS: NaN times 0 would be NaN.
+    if node.has(2) and beta:
         sizes = a.sizes[is_turned[0]], b.sizes[1 - is_turned[1]]
         c = spread(of_rank(node[2], 2), sizes)
     return dml.gemm(a, b, c, ways[0], ways[1], alpha, beta)
@@ -238,7 +240,8 @@ def _inferred_einsum(
     names = [name for name in proto.input if name]
     if len({*names}) < len(names):  # a tensor alone, or with itself
         return
-    with contextlib.suppress(ValueError):  # ranks that do not fit, which inference says
+    # NumPy refuses ranks that do not fit. ONNX's inference does too, and names the node.
+    with contextlib.suppress(ValueError):
         shapes = broadcast_shapes(equation, [tensor.shape for tensor in given])
         for name, tensor, shape in zip(names, given, shapes, strict=True):
             kinds[name] = helper.make_tensor_type_proto(tensor.type.element, shape)

@@ -17,7 +17,8 @@ from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import as_type, reshape
 from dml_jax.onnx.sizes import padding_rules
 
-_BITS = 23  # of a number in [0, 1): 1 minus the step is a FLOAT
+# Bits of a number in [0, 1): with them, 1 minus the step is a FLOAT, so that 1 never comes out.
+_BITS = 23
 
 
 def _uniform(node: Node, sizes: Sequence[int], stream: int = 0) -> Expression:
@@ -39,7 +40,8 @@ def _random_uniform(node: Node) -> Expression:
 @translates("RandomNormal", "RandomNormalLike", is_random=True, padding=padding_rules.like_rule)
 def _random_normal(node: Node) -> Expression:
     radius, turn = (_uniform(node, node.output_shape(), stream) for stream in (0, 1))
-    radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)  # Box and Muller
+    # Two uniform numbers make a normal one (Box and Muller). 1 minus the first is never 0.
+    radius = dml.sqrt(dml.log(1.0 - radius) * -2.0)
     made = radius * dml.cos(turn * (2 * math.pi))
     return as_type(made * node.attribute("scale") + node.attribute("mean"), node.output_type())
 

@@ -79,6 +79,7 @@ def _arg(node: Node) -> Expression | np.ndarray:
     made = node.function(node[0], [node.axis()], direction, node.output_type())
     count = node.tensor(0).count
     if count and count.axis == node.axis() and direction == "DECREASING":
-        end = dml.cast(count.number.expression, node.output_type()) - 1  # the padding may be equal
+        # Padding may equal the extreme, and the last place wins: it must not lie in the padding.
+        end = dml.cast(count.number.expression, node.output_type()) - 1
         made = dml.min(made, reshape(end, (1,) * len(made.sizes)))
     return made

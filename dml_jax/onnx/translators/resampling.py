@@ -28,7 +28,8 @@ from dml_jax.onnx.nodes.reshapes import as_type, permute, reshape, taken
 from dml_jax.onnx.nodes.tensor import Tensor
 from dml_jax.onnx.sizes import padding_rules
 
-_FAR = float(np.finfo(np.float32).max)  # as a scale, it samples one place only
+# A scale of DirectML that lets all places of the output be one place of the input.
+_FAR = float(np.finfo(np.float32).max)
 _HALF = Fraction(1, 2)
 
 
@@ -75,7 +76,8 @@ class Line:
         """Return the element nearest to each place: `way` is ONNX's nearest_mode."""
         unit = 2 * math.lcm(self.step.denominator, self.start.denominator)
         half, step, start = unit // 2, int(self.step * unit), int(self.start * unit)
-        places = np.arange(self.out, dtype=object) * step + start  # integers of any size
+        # Fractions, since places that are halves decide which neighbour is nearest.
+        places = np.arange(self.out, dtype=object) * step + start
         found = {
             "round_prefer_floor": lambda x: -((half - x) // unit),
             "round_prefer_ceil": lambda x: (x + half) // unit,
@@ -142,7 +144,8 @@ def line_of(
             line.input_offset -= Fraction(n, 2) * (1 - out / (scale * n))
     elif mode == "pytorch_half_pixel":
         line.step = Fraction(0)
-    elif mode == "align_corners":  # the length is fractional, as ONNX counts
+    elif mode == "align_corners":
+        # The length of the output is not rounded here, as ONNX's text counts it.
         line.step = (n - 1) / (scale * n - 1) if out > 1 else Fraction(0)
     elif mode == "tf_half_pixel_for_nn":
         line.output_offset = -_HALF
@@ -273,7 +276,8 @@ def _in_parts(
         x = _resample_or_gather(node, x, [lines[d] for d in order], mode, nearest)
         return permute(x, [order.index(d) for d in range(len(lines))])
     kind, last = x.desc.data_type, moved[_RANK_MAX - 2]
-    x = as_type(x, TensorDataType.FLOAT32)  # rounded once, at the end
+    # A matrix for each dimension would round each time; FLOAT is rounded once, at the end.
+    x = as_type(x, TensorDataType.FLOAT32)
     first = [line if d <= last else Line.kept(line.size) for d, line in enumerate(lines)]
     rest = [Line.kept(line.out) if d <= last else line for d, line in enumerate(lines)]
     for part in (first, rest):

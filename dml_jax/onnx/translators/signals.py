@@ -17,7 +17,8 @@ from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import pack, permute, reshape, resize
 
-_LENGTH_MAX = 1024  # a matrix of a longer transform would be large
+# A transform is a product with a matrix of its length squared: a longer one has no operator.
+_LENGTH_MAX = 1024
 
 
 def transform(node: Node) -> tuple[int, int, int]:

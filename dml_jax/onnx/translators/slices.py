@@ -18,7 +18,8 @@ from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
 # The name of Slice with starts and ends as inputs, below opset 10.
 OP_TYPES["", "DynamicSlice"] = OpType(versions=Versions(written_as=early_versions.DYNAMIC_SLICE))
-_FAR = 2**30  # beyond all places, and INT32 holds twice of it
+# Beyond all places of a tensor, and INT32 holds its sum with a size.
+_FAR = 2**30
 
 
 @translates(

@@ -17,7 +17,8 @@ from dml_jax.onnx.nodes.node import expect, refused
 from dml_jax.onnx.nodes.op_types import inlines
 from dml_jax.onnx.nodes.tensor import EmptyOptional, Scope, Tensor, TensorList
 
-_TENSORS_MAX = 1024  # of a sequence that is cut: each is an operator of the graph
+# Each tensor of a sequence that is split is a slice in the graph, which has to stay small.
+_TENSORS_MAX = 1024
 
 
 def _list(site: Site) -> list[Tensor]:

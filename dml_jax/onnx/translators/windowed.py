@@ -29,7 +29,9 @@ from dml_jax.onnx.translators.activation import with_activation
 
 Ints = list[int]
 
-_INFERRED = 22  # earlier inference counts a window of a pool that lies in the padding alone
+# ONNX's inference below version 22 counts a window of a pool that lies in the padding alone;
+# its text does not, so that earlier versions are inferred by this one.
+_INFERRED = 22
 
 
 @dataclass
@@ -211,7 +213,8 @@ def _convolve_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> 
             is_right = 1 <= asked[d - n] <= most
             node.expect(is_right, "output_shape", f"be in [1, {most}]", asked[d - n])
         lacking = max(0, start[d] + sizes[d] - natural[d])
-        behind[d] = lacking // strides[d]  # DirectML adds less than a stride by itself
+        # DirectML adds the rest, which is less than a stride, by itself.
+        behind[d] = lacking // strides[d]
         end[d] = max(0, natural[d] + behind[d] * strides[d] - start[d] - sizes[d])
     window = _with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
     x = planes(lengthen(x, [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]))
@@ -264,7 +267,9 @@ def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = window_of(node, None, node.shape()[2:])
     is_counted = bool(node.attribute("count_include_pad", 0))
-    if is_counted and window.end != window.declared:  # cells beyond the padding never count
+    # ONNX counts the cells of the declared padding alone, DirectML all cells of a window: ONNX
+    # wins, by zeros that are written out.
+    if is_counted and window.end != window.declared:
         low, high = [0, 0, *window.start], [0, 0, *window.declared]
         x = dml.padding(x, "CONSTANT", 0.0, low, high)
         pairs = zip(window.end, window.declared, strict=True)

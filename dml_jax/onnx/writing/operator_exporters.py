@@ -240,7 +240,8 @@ def recurrent(w: Writer, op: Any, x: Value, weight: Value, matrix: Value, *rest:
         return None if x is None else w.reshape(x, x.shape[count:])
 
     lengths = less(lengths, 3)
-    if lengths is not None:  # DirectML takes longer ones for the whole sequence
+    # DirectML takes a length beyond the sequence for the whole one, which ONNX does not promise.
+    if lengths is not None:
         lengths = w("Min", w.cast(lengths, np.int32), w.constant(np.int32(steps)))
     inputs = [less(x, 1), less(weight, 1), less(matrix, 1), less(bias, 2), lengths, less(state, 1)]
     named: dict[str, Any] = {
@@ -300,7 +301,8 @@ def running_sum(w: Writer, op: Any, x: Value) -> Value:
 
 @exports("TOP_K", "TOP_K1")
 def largest(w: Writer, op: Any, x: Value) -> list[Value]:
-    only(x.dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8))  # NaN counts as the largest
+    # NaN counts as the largest element, which ONNX does not promise: no floats here.
+    only(x.dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8))
     direction = getattr(op, "axis_direction", None)
     is_least = direction is not None and direction.name == "INCREASING"
     values, places = w.top_k(x, op.k, op.axis, not is_least)

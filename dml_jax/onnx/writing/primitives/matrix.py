@@ -41,7 +41,8 @@ def convolution(eqn: Equation) -> Value:
     x = w.transpose(eqn[0], numbers.lhs_spec)
     filters = w.transpose(eqn[1], numbers.rhs_spec)
     wide = np.dtype(p["preferred_element_type"] or eqn.dtype)
-    if wide.kind in "iu":  # as products: ONNX Runtime convolves no such integers
+    # ONNX Runtime convolves no integers of this width: products of matrices stand for it.
+    if wide.kind in "iu":
         wide = np.dtype(np.float64 if wide.itemsize > 2 else np.float32)
     x, filters = convert(w, x, wide), convert(w, filters, wide)
     groups, batches = p["feature_group_count"], p["batch_group_count"]
@@ -92,7 +93,8 @@ def correlate(
     if not spatial:
         x, filters = (w.reshape(v, [*v.shape, 1]) for v in (x, filters))
         return w.reshape(correlate(w, x, filters, [1], [(0, 0)], [1], groups, bias), shape)
-    if x.dtype == np.float64:  # ONNX Runtime's CPU has no kernel
+    # ONNX allows DOUBLE here, and ONNX Runtime's CPU has no kernel of it: the kernels win.
+    if x.dtype == np.float64:
         x = w.pad(x, [0, 0, *low], [0, 0, *high])
         return _by_products(w, x, filters, strides, dilations, groups, shape)
     named = attributes_of(filters, strides, dilations, [*low, *high], groups)

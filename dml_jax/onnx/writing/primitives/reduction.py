@@ -58,7 +58,8 @@ def place_of_extreme(eqn: Equation) -> Value:
     w, (axis,) = eqn.writer, eqn.params["axes"]
     op_type = "ArgMax" if eqn.name == "argmax" else "ArgMin"
     x = _signed_order(w, eqn[0]) or eqn[0]
-    if x.dtype == bool or x.dtype.itemsize == 2:  # ONNX Runtime compares wider ones alone
+    # ONNX Runtime has extremes of wider types alone.
+    if x.dtype == bool or x.dtype.itemsize == 2:
         x = w.cast(x, np.int32 if x.dtype.kind in "biu" else np.float32)
     made = w(op_type, x, dtype=np.int64, shape=eqn.shape, axis=axis, keepdims=0)
     return w.cast(made, eqn.dtype)
