@@ -12,8 +12,9 @@ from typing import Any
 
 from dml_jax.operator import registry
 from dml_jax.operator.base import Operator, operator_from_json
-from dml_jax.operator.contract import Fitted, Rule, per_channel, rule, with_rank
+from dml_jax.operator.contract import Rule, rule
 from dml_jax.operator.fused import Fused, FusedActivation
+from dml_jax.operator.inference import Fitted, per_channel, with_rank
 from dml_jax.operator.registry import Registry
 
 OPERATORS: Registry[type[Operator]] = registry.OPERATORS

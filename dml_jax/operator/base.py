@@ -21,10 +21,11 @@ from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
 from dml_jax.errors import NOTHING, DmlError, Fault, raise_if
 from dml_jax.operator.call import BindPoint
-from dml_jax.operator.contract import NEWEST, Contract, Fitted
+from dml_jax.operator.contract import NEWEST, Contract
 from dml_jax.operator.declared import Declared
 from dml_jax.operator.fields_from_facts import fields_of_facts, half_declared
 from dml_jax.operator.fused import FusedActivation
+from dml_jax.operator.inference import Fitted, Inference
 from dml_jax.operator.registry import OPERATORS, named
 from dml_jax.operator.samples import domain, typical_fields
 
@@ -69,6 +70,7 @@ class Operator(Declared):
     """
 
     contract: ClassVar[Contract]
+    inference: ClassVar[Inference]
     _tensor_fields: ClassVar[tuple[str, ...]]
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
@@ -101,6 +103,7 @@ class Operator(Declared):
             cls.support = cls.support.of(cls._tensor_fields)
             _ = cls.support.groups  # a row that misses a tensor is refused here
         cls.contract = Contract(cls)
+        cls.inference = Inference(cls, cls.contract)
         cls.in_place = cls.contract.pairs_in_place() if is_in_place else {}
         jax.tree_util.register_static(cls)
         OPERATORS.put(cls)
@@ -212,14 +215,14 @@ class Operator(Declared):
             given = f"be given to {cls.__name__}(...): they choose their own sizes"
             faults.append(Fault(cls.c_name, listed.c_name, given, NOTHING))
         cls._fill(fields, faults, cls._convert(fields, faults, beyond), made)
-        types = cls.contract.types_by_output(output_data_type, faults)
+        types = cls.inference.types_by_output(output_data_type, faults)
         partial = object.__new__(cls)
         partial.__dict__.update(fields, beyond=beyond)
         partial._check(faults, fields)
         raise_if(faults)
-        wanted = cls.contract.wanted(outputs)
+        wanted = cls.inference.wanted(outputs)
         fields |= {f.name: None for f in made if f not in wanted}
-        fields |= cls.contract.outputs_that_follow(partial, wanted, types, output_sizes, faults)
+        fields |= cls.inference.outputs_that_follow(partial, wanted, types, output_sizes, faults)
         raise_if(faults)
         return cls(**fields, beyond=beyond)
 

@@ -1,21 +1,18 @@
-"""The contract of an operator: what its description must meet, and what follows from it.
+"""The contract of an operator: what its description must meet.
 
 `Contract.check` finds the faults of a description, sizes among them: by the support rows, the
 constraint records, the rules of the operator, and the sizes that it expects. `Contract.refused_at`
-asks a feature level, and `Contract.outputs_that_follow` makes the outputs of other fields.
+asks a feature level. `dml_jax.operator.inference` has what follows from a description.
 """
 
 import functools
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from dml_jax import constraints
-from dml_jax.constraints import Aspect, View, aspect_of, is_wrong, solve_sizes, solve_types
+from dml_jax.constraints import Aspect, View, aspect_of, is_wrong
 from dml_jax.description.descriptor import UnknownFieldError
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
@@ -26,10 +23,7 @@ from dml_jax.errors import (
     Expect,
     Fault,
     Unquoted,
-    collecting,
     field_of,
-    moving,
-    nearest,
 )
 from dml_jax.operator.declared import Declared, tensors_of
 from dml_jax.operator.fused import FusedActivation
@@ -53,38 +47,8 @@ def rule(*fields: str) -> Callable[[Rule], Rule]:
     return marked
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """How a function fits its arrays to the ranks of an operator; every field keeps its order.
-
-    Attributes:
-        sizes: the sizes of each fitted input, by field.
-        attributes: the attributes that change with the ranks.
-        result: the sizes of each result of the function; None leaves those of the outputs.
-    """
-
-    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    result: tuple[int, ...] | None = None
-
-
-def with_rank(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return sizes with as many ones in front as give `rank`; the first are multiplied if more."""
-    first = len(sizes) - rank + 1
-    if first > 1:
-        return (math.prod(sizes[:first]), *sizes[first:])
-    return (1,) * (rank - len(sizes)) + tuple(sizes)
-
-
-def per_channel(sizes: Mapping[str, tuple[int, ...] | None], *fields: str) -> Fitted:
-    """Return how arrays of one number for each channel get the input's rank."""
-    x, known = sizes["input_tensor"] or (), {name: sizes.get(name) or () for name in fields}
-    rest = (1,) * len(x[2:])
-    return Fitted({n: (1, *own, *rest) for n, own in known.items() if len(own) == 1 < len(x)})
-
-
 class Contract:
-    """What the description of an operator must meet, and what follows from its fields.
+    """What the description of an operator must meet.
 
     Attributes:
         operator: the class of the operator.
@@ -272,7 +236,7 @@ class Contract:
 
     def refused_at(self, op: Declared, level: FeatureLevel) -> tuple[Fault, ...]:
         """Return why a feature level refuses a description; nothing where it accepts it."""
-        faults = op.support.faults(self.c_name, list(op.tensors()), self._group_of(op), level)
+        faults = op.support.faults(self.c_name, list(op.tensors()), op.support_group, level)
         expect = Expect(self.c_name)
         of_level = [record for record in self.operator.records() if record.levels]
         if of_level:
@@ -285,133 +249,6 @@ class Contract:
                     expect(False, f.c_name, text, Unquoted(value.operator.short_name))
         at = f" at feature level {level}"
         return (*faults, *(replace(f, rule=f.rule + at) for f in expect.faults))
-
-    def _group_of(self, op: Declared) -> Any:
-        """Return the value of the attribute by which the support rows of an operator go."""
-        return getattr(op, op.support.by) if op.support.by else None
-
-    # What follows from a description without outputs.
-
-    def wanted(self, outputs: Collection[str] | None) -> list[Field]:
-        """Return the outputs that are made: all, or of the optional ones those of `outputs`."""
-        return [f for f in self.outputs if not f.optional or outputs is None or f.name in outputs]
-
-    def outputs_that_follow(
-        self,
-        op: Declared,
-        wanted: Sequence[Field],
-        data_type: Any,
-        output_sizes: Any,
-        faults: list[Fault],
-    ) -> dict[str, TensorDesc]:
-        """Return the outputs `wanted` of a description without outputs, packed.
-
-        The caller of `Operator.infer` gives `output_sizes`, and types as `types_by_output` has
-        them.
-        """
-        view, c_names = self.view(op.__dict__), [f.c_name for f in wanted]
-        types, one_type = data_type
-        sizes = self._sizes_by_output(op, view, output_sizes, wanted, faults)
-        solved_types = solve_types(self.operator.records(), view, c_names, NEWEST, {})
-        given = {f.c_name: sizes[f.name] for f in wanted if _are_sizes(sizes.get(f.name))}
-        solved: dict[str, Any] = solve_sizes(self.operator.records(), view, c_names, NEWEST, given)
-        own, defaults = _own_sizes(op), op.default_data_types()
-        free = [f for f in wanted if f.c_name not in solved_types]
-        chosen = {f.c_name: t.name for f in free if (t := types.get(f.name, defaults.get(f.name)))}
-        if chosen:
-            solved_types |= solve_types(self.operator.records(), view, c_names, NEWEST, chosen)
-        made: dict[str, TensorDesc] = {}
-        for f in wanted:
-            # One type is for the outputs that may choose.
-            is_open = f in free or not (one_type and free)
-            kind = types.get(f.name) if is_open else None
-            if kind is None and f.c_name in solved_types:
-                kind = TensorDataType.of(solved_types[f.c_name], op.beyond)
-            kind = kind or defaults.get(f.name) or self._only_type(op, f)
-            shape = sizes.get(f.name, own.get(f.name, solved.get(f.c_name)))
-            call = f"{type(op).__name__}.infer(..., output_"
-            if shape is None or None in tuple(shape):
-                cure = f"{{{f.name!r}: [...]}}" if len(wanted) > 1 else "..."
-                demand = f"be given: {call}sizes={cure})"
-                faults.append(Fault(self.c_name, f"{f.c_name}.Sizes", demand, NOTHING))
-            elif kind is None:
-                demand = f"be given: {call}data_type=...)"
-                faults.append(Fault(self.c_name, f"{f.c_name}.DataType", demand, NOTHING))
-            else:
-                with collecting(faults), moving(self.c_name, f.c_name):
-                    made[f.name] = TensorDesc(kind, shape, beyond=op.beyond)
-        return made
-
-    def _only_type(self, op: Declared, f: Field) -> TensorDataType | None:
-        """Return the type of an output that no record gives: its only one, or the input's."""
-        allowed = op.support.groups[self._group_of(op)][0].types[f.name]
-        if len(allowed) == 1:
-            return allowed[0]
-        return next((t.data_type for t in op.inputs if t.data_type in allowed), None)
-
-    def types_by_output(self, value: Any, faults: list[Fault]) -> tuple[Mapping[str, Any], bool]:
-        """Return the types that the caller of `infer` gives, by output, and whether it is one."""
-        is_one = not isinstance(value, Mapping)
-        by_field = dict.fromkeys((f.name for f in self.outputs), value) if is_one else value
-        return self._of_outputs(by_field, "DataType", TensorDataType.of, faults), is_one
-
-    def _sizes_by_output(
-        self, op: Declared, view: View, sizes: Any, wanted: Sequence[Field], faults: list[Fault]
-    ) -> Mapping[str, Any]:
-        """Return the sizes that the caller of `infer` gives, by output."""
-        names = [f.name for f in wanted]
-        if sizes is None or isinstance(sizes, Mapping):
-            by_field = sizes or {}
-        elif isinstance(sizes, (list, tuple)) and any(map(_is_listed, sizes)):
-            if len(sizes) > len(names):
-                demand = f"have at most {len(names)} lists, one for each of {', '.join(names)}"
-                faults.append(Fault(self.c_name, "output_sizes", demand, sizes))
-            by_field = dict(zip(names, sizes, strict=False))
-        else:
-            solved = solve_sizes(self.operator.records(), view, [f.c_name for f in wanted], NEWEST)
-            known = {f.name: solved.get(f.c_name) for f in wanted} | _own_sizes(op)
-            left = [name for name in names if None in (known[name] or [None])]
-            by_field = {names[0]: sizes}
-            if left and names[0] not in left:
-                fields = ", ".join(f"{name!r}: [...]" for name in left)
-                listed = ", ".join("[...]" if name in left else "None" for name in names)
-                demand = f"say whose sizes they are: {{{fields}}} or [{listed}]"
-                faults.append(Fault(self.c_name, "output_sizes", demand, sizes))
-                by_field = dict.fromkeys(left, sizes)
-        return self._of_outputs(by_field, "Sizes", lambda value: value, faults)
-
-    def _of_outputs(
-        self,
-        by_field: Mapping[str, Any],
-        part: str,
-        convert: Callable[[Any], Any],
-        faults: list[Fault],
-    ) -> dict[str, Any]:
-        """Return the converted sizes or types (`part`) of outputs."""
-        chosen, known = {}, {f.name: f.c_name for f in self.outputs}
-        for name, item in by_field.items():
-            if name not in known:
-                demand = f"be an output{nearest(name, known)}"
-                faults.append(Fault(self.c_name, str(name), demand, item))
-            elif item is not None:
-                found: list[Fault] = []
-                with collecting(found), moving(self.c_name, f"{known[name]}.{part}"):
-                    chosen[name] = convert(item)
-                faults += [fault for fault in found if fault not in faults]
-        return chosen
-
-
-def _own_sizes(op: Declared) -> dict[str, Any]:
-    """Return the sizes that an operator says itself."""
-    return {**op.expected_sizes(), **op.default_sizes()}
-
-
-def _are_sizes(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(n, int) for n in value)
-
-
-def _is_listed(value: Any) -> bool:
-    return value is None or isinstance(value, (Sequence, np.ndarray))
 
 
 def is_of_axis(fault: Fault) -> bool:

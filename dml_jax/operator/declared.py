@@ -64,6 +64,11 @@ class Declared(Descriptor, Bindable):
         """Return the types of outputs that no record gives, for `infer` without types."""
         return {}
 
+    @property
+    def support_group(self) -> Any:
+        """Return the value of the attribute by which the support rows go; None without one."""
+        return getattr(self, self.support.by) if self.support.by else None
+
     @classmethod
     def expresses(cls, fields: Mapping[str, Any], beyond: bool = False) -> str:
         """Return why this version does not express a call of a function; "" where it does.
