@@ -67,10 +67,14 @@ class Record:
         return self.kind == "type" and key == "is" and self.data["is"].isupper()
 
     def _reads(self) -> Iterator[Aspect]:
-        bound = {self.data.get("each"), *self.data.get("let", {})}
-        for text in self._texts():
-            yield from (r for r in roots(text) if r[0] not in bound)
         data = self.data
+        bound = {data.get("each"), *data.get("let", {})}
+        # A sum goes along one dimension: it rests on the ranks, and other sizes may be wrong.
+        is_sum = "sum(" in data.get("holds", "")
+        for text in self._texts():
+            for root, aspect in roots(text):
+                if root not in bound:
+                    yield root, "DimensionCount" if is_sum and aspect == "Sizes" else aspect
         if self.kind == "type":
             is_tensor = "Tensor" in data["type"]
             yield aspect_of(data["type"] + ".DataType") if is_tensor else (data["type"], "")
