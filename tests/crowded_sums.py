@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from onnx import TensorProto, checker, helper
+from onnx import checker, parser
 
 import dml_jax
 
@@ -80,16 +80,11 @@ def pulled(function: Any, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
 
 def network(shape: tuple[int, ...], axis: int) -> None:
     a, b = itertools.islice(arrays(shape), 2)
-    axes = helper.make_tensor("axes", TensorProto.INT64, [1], [axis])
-    nodes = [
-        helper.make_node("Mul", ["a", "b"], ["c"]),
-        helper.make_node("ReduceSum", ["c", "axes"], ["y"]),
-    ]
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "ab"]
     reduced = [1 if d == axis else n for d, n in enumerate(shape)]
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, reduced)
-    graph = helper.make_graph(nodes, "sum", values, [result], [axes])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+    sum (float{[*shape]} a, float{[*shape]} b) => (float{reduced} y) <int64[1] axes = {{{axis}}}>
+    {{ c = Mul (a, b)  y = ReduceSum (c, axes) }}"""
+    model = parser.parse_model(text)
     checker.check_model(model)
     exact(dml_jax.load_onnx(model)(a, b)["y"], (a * b).sum(axis, keepdims=True))
 

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
+from build import model_of, node, parse, saved
 from click.testing import CliRunner, Result
 from forms import compiled_soon
 from kernel_shares import REST, kinds_of, shares, shares_of
@@ -768,23 +769,10 @@ def test_a_model_s_dispatchables_are_measured(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two equal products with a Relu behind each."""
-    from onnx import helper, numpy_helper
-
-    weights = [np.eye(64, dtype=np.float32) * k for k in (2, 3)]
-    names = ["x", "a", "b", "c", "y"]
-    nodes = [
-        helper.make_node(
-            op, [names[k], *(["w" + str(k // 2)] if k % 2 == 0 else [])], [names[k + 1]]
-        )
-        for k, op in enumerate(["MatMul", "Relu", "MatMul", "Relu"])
-    ]
-    ends = [helper.make_tensor_value_info(n, 1, [64, 64]) for n in ("x", "y")]
-    held = [numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
-    path = tmp_path_factory.mktemp("network") / "two.onnx"
-    opset = [helper.make_opsetid("", 18)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
-    return path
+    weights = {f"w{k}": np.eye(64, dtype=np.float32) * k for k in (2, 3)}
+    text = """g (float[64, 64] x) => (float[64, 64] y)
+        { a = MatMul (x, w2)  b = Relu (a)  c = MatMul (b, w3)  y = Relu (c) }"""
+    return saved(parse(text, **weights), tmp_path_factory.mktemp("network"))
 
 
 def test_each_operator_of_a_network_is_measured(network: Path, monkeypatch: pytest.MonkeyPatch):
@@ -815,25 +803,20 @@ def test_a_profile_says_which_kernel_computes_a_node(network: Path, tmp_path: Pa
 
 def test_nodes_have_the_names_of_the_file(tmp_path: Path):
     """Also after rewrites, and where a function or a weight that is read late makes the nodes."""
-    node, opsets = onnx.helper.make_node, [onnx.helper.make_opsetid("", 17)]
-    body = [node("Mul", ["a", "a"], ["t"], name="inner"), node("Neg", ["t"], ["b"])]
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    body = [node("Mul", "a a", "t", name="inner"), node("Neg", "t", "b")]
     function = onnx.helper.make_function("l", "Own", ["a"], ["b"], body, opsets)
     nodes = [
-        node("Identity", ["w"], ["filter"], name="weights"),
-        node("Conv", ["x", "filter"], ["c"], name="stem", pads=[1, 1, 1, 1]),
-        node("Own", ["c"], ["o"], name="/model/own", domain="l"),
-        node("Softmax", ["o"], ["y"], name='the "head"', axis=1),
-        node("Relu", ["y"], ["z"]),
+        node("Identity", "w", "filter", name="weights"),
+        node("Conv", "x filter", "c", name="stem", pads=[1, 1, 1, 1]),
+        node("Own", "c", "o", name="/model/own", domain="l"),
+        node("Softmax", "o", "y", name='the "head"', axis=1),
+        node("Relu", "y", "z"),
     ]
-    ends = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4, 8, 8])
-        for name in "xz"
-    ]
-    weights = [onnx.numpy_helper.from_array(np.ones((4, 4, 3, 3), np.float32), "w")]
-    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
-    imports = [*opsets, onnx.helper.make_opsetid("l", 1)]
-    path, named = tmp_path / "network.onnx", {"stem", "/model/own", 'the "head"', "Node 'z' (Relu)"}
-    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, functions=[function]), path)
+    weights = {"w": np.ones((4, 4, 3, 3), np.float32)}
+    inputs = {"x": (np.float32, [1, 4, 8, 8])}
+    path = saved(model_of(nodes, inputs, "z", weights, 17, [function]), tmp_path)
+    named = {"stem", "/model/own", 'the "head"', "Node 'z' (Relu)"}
     result = bench("--network", str(path), "--profile", str(tmp_path / "trace"))
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "trace" / "kernels.json").read_text())
@@ -982,15 +965,9 @@ def test_the_roof_of_a_network_is_that_of_its_products(tmp_path: Path, monkeypat
     """A language model's first input has integers."""
     monkeypatch.setattr(limits, "MULTIPLIED", 64)
     weights = np.ones((64, 64), np.float32)
-    nodes = [
-        onnx.helper.make_node("Gather", ["table", "ids"], ["x"]),
-        onnx.helper.make_node("MatMul", ["x", "w"], ["y"]),
-    ]
-    ids = onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [1, 8])
-    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 8, 64])
-    tables = [onnx.numpy_helper.from_array(weights, name) for name in ("table", "w")]
-    path = tmp_path / "network.onnx"
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [ids], [y], tables)), path)
+    text = """g (int64[1, 8] ids) => (float[1, 8, 64] y)
+        { x = Gather (table, ids)  y = MatMul (x, w) }"""
+    path = saved(parse(text, table=weights, w=weights), tmp_path)
     result = bench("--network", str(path), "--roofline", "--seconds", "0.001", "--json")
     peaks = {c["operator"]: c.get("peak") for c in json.loads(result.stdout)["cells"]}
     assert peaks["whole program"] == peaks["GEMM"] > 0

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from build import parse
 from onnx import TensorProto, helper, parser
 
 import dml_jax
@@ -128,14 +129,8 @@ def test_outputs_without_operators_are_outputs_of_the_graph():
 
 def test_weights_that_directml_lacks_are_inputs_of_functions():
     w = helper.make_tensor("w", TensorProto.FLOAT8E5M2, [3], np.array([1, 2, 3], np.float32))
-    nodes = [
-        helper.make_node("Cast", ["w"], ["f"], to=1),
-        helper.make_node("Mul", ["x", "f"], ["y"]),
-    ]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy")
-    graph = helper.make_graph(nodes, "g", [x], [y], [w])
-    opsets = [helper.make_opsetid("", 21)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    model = parse("g (float[3] x) => (float[3] y) { f = Cast <to = 1> (w)  y = Mul (x, f) }", 21)
+    model.graph.initializer.append(w)
     network = load_onnx(model, fallback=True)
     assert "FLOAT8_E5M2[3]" in [tensor.shown().upper() for tensor in network.graph.inputs]
     found = network(np.array([4, 5, 6], np.float32))["y"]

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime as real
 import pytest
+from build import parse
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import dml_jax.onnxruntime as own
@@ -314,43 +315,23 @@ def test_a_pipeline_of_scikit_learn(monkeypatch: pytest.MonkeyPatch):
 def turns(op_type: str, state: str, condition: str, count: int) -> tuple[bytes, dict[str, Any]]:
     """Return a Loop of `count` turns that concatenates strings, or collects rows."""
     is_string = state == "strings"
-    kind = kind_of(words("a")) if is_string else kind_of([ROWS])
-    body = helper.make_graph(
-        [
-            node("Identity", ["go"], ["on"]),
-            node("Identity", ["i"], ["o"]),
-            node("Gather", ["x", "i"], ["row"]),
-            node("StringConcat", ["s", "b"], ["t"])
-            if is_string
-            else node("SequenceInsert", ["s", "row"], ["t"]),
-        ],
-        "body",
-        [
-            helper.make_tensor_value_info("i", _INT64, []),
-            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-            helper.make_value_info("s", kind),
-        ],
-        [
-            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
-            helper.make_value_info("t", kind),
-            helper.make_tensor_value_info("o", _INT64, []),
-        ],
-    )
-    start = node("Constant", [], ["s0"], value_strings=["a"])
-    if not is_string:
-        start = node("SequenceEmpty", [], ["s0"], dtype=_FLOAT)
-    nodes = [
-        start,
-        node("ReduceMax", ["n"], ["most"], keepdims=0),  # of more numbers than sizes follow from
-        node(op_type, ["most", condition, "s0"], ["y", "z"], body=body),
-    ]
-    if not is_string:
-        nodes.append(node("ConcatFromSequence", ["y"], ["c"], axis=0, new_axis=1))
-        nodes.append(node("MatMul", ["c", "w"], ["m"]))
-    feeds = {"x": ROWS, "n": np.full(5000, count)}
-    weights = {"yes": np.array(True), "b": words("b"), "w": ROWS.T.copy()}
-    outputs = ["y", "z"] if is_string else ["y", "z", "m"]
-    return model(nodes, feeds, outputs, weights), feeds
+    kind = "string[1]" if is_string else "seq(float[])"
+    start = 'Constant <value_strings = ["a"]> ()' if is_string else "SequenceEmpty <dtype = 1> ()"
+    product = "c = ConcatFromSequence <axis = 0, new_axis = 1> (y)  m = MatMul (c, w)"
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[N, 2] x, int64[M] n) => (y, z)
+        <bool yes = {{1}}> {{
+        s0 = {start}
+        most = ReduceMax <keepdims = 0> (n)
+        y, z = {op_type} (most, {condition}, s0) <
+            body = body (int64 i, bool go, {kind} s) => (bool on, {kind} t, int64 o) {{
+                on = Identity (go)  o = Identity (i)  row = Gather (x, i)
+                t = {"StringConcat (s, b)" if is_string else "SequenceInsert (s, row)"} }}>
+        {"" if is_string else product}
+    }}"""
+    made = parse(text, b=words("b"), w=ROWS.T.copy())
+    made.graph.output.extend([] if is_string else [onnx.ValueInfoProto(name="m")])
+    # The count is the largest of more numbers than sizes follow from.
+    return made.SerializeToString(), {"x": ROWS, "n": np.full(5000, count)}
 
 
 @pytest.mark.parametrize("condition", ["yes", ""])

@@ -32,20 +32,15 @@ DESC = 'D.TensorDesc("FLOAT32", [4])'
 JSON = {"DataType": "FLOAT32", "Sizes": [4]}
 IDENTITY = {"InputTensor": JSON, "OutputTensor": JSON}
 NETWORK = """
-from onnx import TensorProto, helper
-v = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy"]
-graph = helper.make_graph([helper.make_node("Sqrt", ["x"], ["y"])], "g", v[:1], v[1:])
-model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+from onnx import parser
+model = parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
+g (float[4] x) => (float[4] y) { y = Sqrt (x) }''')
 """
 SESSION = """
 import dml_jax.onnxruntime as ort
-from onnx import TensorProto, helper
-v = [helper.make_tensor_value_info(n, t, s) for n, t, s in
-     [("x", TensorProto.FLOAT, ["n", 4]), ("y", TensorProto.INT64, [2, None])]]
-nodes = [helper.make_node("Sqrt", ["x"], ["z"]), helper.make_node("NonZero", ["z"], ["c"]),
-         helper.make_node("Neg", ["c"], ["y"])]
-graph = helper.make_graph(nodes, "g", v[:1], v[1:])
-model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+from onnx import parser
+model = parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
+g (float[n, 4] x) => (int64[2, m] y) { z = Sqrt (x)  c = NonZero (z)  y = Neg (c) }''')
 session = ort.InferenceSession(model.SerializeToString())
 def sums():
     return [int(session.run(None, {"x": a[:n].astype("f")})[0].sum()) for n in (1, 2, 3, 1)]

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from build import model_of, node
+from onnx import TensorProto, numpy_helper, parser
 
 import dml_jax
 from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
@@ -95,31 +96,16 @@ def normalized(
     arrays = {name: random.normal(size=count) for name in ("scale", "shift", "mean")}
     arrays |= {"variance": random.uniform(0.5, 2, count), "w": random.normal(size=filters)}
     arrays |= {"b": random.normal(size=count)} if bias else {}
-    tensors = [numpy_helper.from_array(a.astype(dtype), n) for n, a in arrays.items()]
-    kept = [t for t in tensors if t.name not in given]
+    tensors = {n: a.astype(dtype) for n, a in arrays.items() if n not in given}
     read = between[-1].output[0] if between else "c"
     nodes = [
-        helper.make_node(op_type, ["x", "w", *(["b"] if bias else [])], ["c"], **attributes),
+        node(op_type, "x w b" if bias else "x w", "c", **attributes),
         *between,
-        helper.make_node(
-            "BatchNormalization",
-            [read, "scale", "shift", "mean", "variance"],
-            ["n"],
-            epsilon=epsilon,
-        ),
+        node("BatchNormalization", f"{read} scale shift mean variance", "n", epsilon=epsilon),
         *behind,
     ]
-    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    inputs = [helper.make_tensor_value_info("x", element, shape)]
-    inputs += [helper.make_tensor_value_info(n, element, [count]) for n in given]
-    results = [helper.make_tensor_value_info(n, element, None) for n in (tail, *outputs)]
-    graph = helper.make_graph(nodes, "g", inputs, results, kept)
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def op(op_type: str, inputs: str, output: str, **attributes: Any) -> Any:
-    return helper.make_node(op_type, inputs.split(), [output], **attributes)
+    inputs = {"x": (dtype, shape)} | {name: (dtype, [count]) for name in given}
+    return model_of(nodes, inputs, (tail, *outputs), tensors, opset=21)
 
 
 IMAGE, FILTERS = [2, 3, 6, 5], [4, 3, 3, 3]
@@ -136,23 +122,23 @@ OF_NORMALIZATION: Mapping[str, tuple[Any, int]] = {
     "points": (normalized(IMAGE, [5, 3, 1, 1]), 1),
     "epsilon": (normalized(IMAGE, FILTERS, epsilon=0.5), 1),
     "half": (normalized(IMAGE, FILTERS, dtype=np.float16, bias=True), 1),
-    "activation": (normalized(IMAGE, FILTERS, "r", behind=[op("Relu", "n", "r")]), 1),
-    "identity": (normalized(IMAGE, FILTERS, between=[op("Identity", "c", "i")]), 1),
+    "activation": (normalized(IMAGE, FILTERS, "r", behind=[node("Relu", "n", "r")]), 1),
+    "identity": (normalized(IMAGE, FILTERS, between=[node("Identity", "c", "i")]), 1),
     "two": (
         normalized(
             IMAGE,
             FILTERS,
             "m",
             behind=[
-                op("Conv", "n k", "d"),
-                op("BatchNormalization", "d scale shift mean variance", "m"),
+                node("Conv", "n k", "d"),
+                node("BatchNormalization", "d scale shift mean variance", "m"),
             ],
         ),
         2,
     ),
-    "read twice": (normalized(IMAGE, FILTERS, "s", behind=[op("Add", "n c", "s")]), 0),
+    "read twice": (normalized(IMAGE, FILTERS, "s", behind=[node("Add", "n c", "s")]), 0),
     "output": (normalized(IMAGE, FILTERS, outputs=["c"]), 0),
-    "between": (normalized(IMAGE, FILTERS, between=[op("Relu", "c", "r")]), 0),
+    "between": (normalized(IMAGE, FILTERS, between=[node("Relu", "c", "r")]), 0),
     "transpose": (normalized(IMAGE, [3, 4, 3, 3], op_type="ConvTranspose"), 0),
     "statistics": (normalized(IMAGE, FILTERS, given=["mean", "scale"]), 0),
     "twice": (
@@ -160,7 +146,7 @@ OF_NORMALIZATION: Mapping[str, tuple[Any, int]] = {
             IMAGE,
             FILTERS,
             "m",
-            behind=[op("BatchNormalization", "n scale shift mean variance", "m")],
+            behind=[node("BatchNormalization", "n scale shift mean variance", "m")],
         ),
         2,
     ),
@@ -211,15 +197,9 @@ def test_weights_are_prepared_once_also_within_a_program():
 def padded(shape: Sequence[int], filters: Sequence[int], **attributes: Any) -> Any:
     random = np.random.default_rng(len(filters))
     arrays = {"w": random.normal(size=filters), "b": random.normal(size=filters[0])}
-    tensors = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
-    types = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-        for n, s in (("x", shape), ("y", None))
-    ]
-    graph = helper.make_graph(
-        [op("Conv", "x w b", "y", **attributes)], "g", types[:1], types[1:], tensors
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    weights = {name: array.astype(np.float32) for name, array in arrays.items()}
+    conv = node("Conv", "x w b", "y", **attributes)
+    return model_of([conv], {"x": (np.float32, shape)}, ["y"], weights, opset=21)
 
 
 IN_PADDING: Mapping[str, tuple[Any, int]] = {
