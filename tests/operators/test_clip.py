@@ -7,7 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dml_jax import DmlError, ElementWiseClip, ScaleBias, TensorDesc
+from dml_jax import (
+    DmlError,
+    ElementWiseClip,
+    ElementWiseClip1,
+    ElementWiseClipGrad,
+    ScaleBias,
+    TensorDataType,
+    TensorDesc,
+    operator_from_json,
+)
+
+T = TensorDesc
+
 
 INTEGERS = [np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 INFINITY = math.inf
@@ -180,3 +192,135 @@ def test_sizes_and_types_agree():
         ("OutputTensor.DataType", "FLOAT16"),
         ("OutputTensor.Sizes[1]", 4),
     ]
+
+
+def clip_grad(x: np.ndarray, low: float, high: float) -> ElementWiseClipGrad:
+    tensor = T.of(x)
+    return ElementWiseClipGrad(
+        input_tensor=tensor,
+        input_gradient_tensor=tensor,
+        output_gradient_tensor=tensor,
+        min=low,
+        max=high,
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (0.1, 0.7), (1, -1), (0, 0), (-np.inf, 0.5)])
+def test_gradient_of_clip_is_clip_grad(dtype: type, low: float, high: float):
+    rng = np.random.default_rng(1)
+    special = [low, high, np.nan, np.inf, -np.inf, -0.0, 0.0]
+    x = np.concatenate([rng.standard_normal(200), special]).astype(dtype)
+    gradient = rng.standard_normal(x.shape).astype(dtype)
+    tensor = T.of(x)
+    clip = ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=low, max=high)
+    grad = clip_grad(x, low, high)
+    _, pullback = jax.vjp(clip, jnp.asarray(x))
+    (by_autodiff,) = pullback(jnp.asarray(gradient))
+    assert np.asarray(by_autodiff).tobytes() == np.asarray(grad(x, gradient)).tobytes()
+
+
+@pytest.mark.parametrize("low, high", [(-1, 1), (0, 0), (1, -1), (-np.inf, np.inf)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_gradient_comes_through_bit_by_bit_or_not_at_all(dtype: type, low: float, high: float):
+    """Infinities, NaN and the sign of zero, and its own derivatives."""
+    values = [-np.inf, -2, -1, -0.0, 0.5, 1, 2, np.inf, np.nan]
+    x, gradient = (a.astype(dtype).ravel() for a in np.meshgrid(values, [*values, -np.nan]))
+    op = clip_grad(x, low, high)
+    passes = ~((x <= low) | (x >= high))
+    expected = np.where(passes, gradient, dtype(0))
+    bits = f"u{expected.itemsize}"
+    np.testing.assert_array_equal(np.asarray(op(x, gradient)).view(bits), expected.view(bits))
+    slope = jax.grad(lambda g: op(jnp.asarray(x), g)[np.isfinite(gradient)].sum())
+    np.testing.assert_array_equal(slope(jnp.asarray(gradient)), passes & np.isfinite(gradient))
+
+
+def clip1(data_type: str, low, high, size: int = 1) -> ElementWiseClip1:
+    tensor = T(data_type, [size])
+    return ElementWiseClip1(
+        input_tensor=tensor, output_tensor=tensor, min_max_data_type=data_type, min=low, max=high
+    )
+
+
+def test_64_bit_bounds_are_exact():
+    x = np.array([0, 2**53 + 2, 2**62], np.int64)
+    assert np.asarray(clip1("INT64", 2**53 + 1, 2**53 + 1, 3)(x)).tolist() == [2**53 + 1] * 3
+    y = np.array([2**64 - 1], np.uint64)
+    assert np.asarray(clip1("UINT64", 0, 2**64 - 2)(y)).tolist() == [2**64 - 2]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "low", "high", "fields"),
+    [
+        ("INT32", 0.5, 3, ["Min"]),
+        ("INT32", 0, 2**31, ["Max"]),
+        ("UINT8", -1, 256, ["Min", "Max"]),
+        ("INT8", float("-inf"), float("inf"), ["Min", "Max"]),
+        ("FLOAT32", float("nan"), 1, ["Min"]),
+        ("INT64", 0, 10**400, ["Max"]),
+        ("INT64", "0", True, ["Min", "Max"]),
+    ],
+)
+def test_bounds_that_do_not_fit(data_type: str, low, high, fields: list[str]):
+    with pytest.raises(DmlError) as refused:
+        clip1(data_type, low, high)
+    assert sorted({fault.field for fault in refused.value.faults}) == sorted(fields)
+
+
+def test_bounds_of_one_value_are_one_operator():
+    assert clip1("FLOAT32", 0, TensorDataType.FLOAT16) == clip1("FLOAT32", 0, 2)
+    rounded = float(np.float32(0.1))
+    assert clip1("FLOAT32", 0.1, 1) == clip1("FLOAT32", rounded, 1) != clip1("FLOAT32", 0.2, 1)
+    assert clip1("FLOAT16", 0.1, 1) != clip1("FLOAT16", rounded, 2)
+    assert clip1("FLOAT16", 0, 10**6) == clip1("FLOAT16", 0, float("inf"))
+    one = clip1("FLOAT32", 0, 1)
+    for low, high in ((0.0, 1.0), (np.float32(0), np.int8(1)), (jnp.float32(0), np.array(1.0))):
+        assert clip1("FLOAT32", low, high) == one
+        assert hash(clip1("FLOAT32", low, high)) == hash(one)
+    others = [clip1("FLOAT32", low, 1) for low in (-0.0, float("-inf"), 0.5)]
+    assert len({one, *others}) == 4
+
+
+def test_integers_round_once_to_floats():
+    """2^62 + 2^38 + 1 is above the middle of two FLOAT32; by way of a double it would be on it."""
+    bound = np.asarray(clip1("FLOAT32", 2**62 + 2**38 + 1, float("inf"))(np.zeros(1, np.float32)))
+    assert bound.tolist() == [2.0**62 + 2.0**39]
+
+
+def test_whole_floats_are_integers():
+    assert np.asarray(clip1("INT16", 2.0, 5.0)(np.array([9], np.int16))).tolist() == [5]
+
+
+def test_the_bounds_type_is_the_outputs():
+    tensor = T("FLOAT32", [1])
+    with pytest.raises(DmlError, match=r"MinMaxDataType to be FLOAT32 .*, got INT32"):
+        ElementWiseClip1(
+            input_tensor=tensor, output_tensor=tensor, min_max_data_type="INT32", min=0, max=1
+        )
+
+
+@pytest.mark.parametrize(
+    ("data_type", "json", "expected"),
+    [
+        ("INT64", {"Int64": 2**53 + 1}, 2**53 + 1),
+        ("FLOAT32", {"Float32": 0.5}, 0.5),
+        ("FLOAT16", {"UInt16": 0x3C00}, 1.0),
+        ("FLOAT16", 0.25, 0.25),
+        ("FLOAT32", "-Inf", float("-inf")),
+        ("FLOAT32", {"Float32": "-inf"}, float("-inf")),
+        ("UINT8", 7, 7),
+    ],
+)
+def test_scalars_in_json(data_type: str, json, expected):
+    tensor = {"DataType": data_type, "Sizes": [1]}
+    desc = {"InputTensor": tensor, "OutputTensor": tensor, "MinMaxDataType": data_type}
+    op = operator_from_json(
+        {"Type": "ELEMENT_WISE_CLIP1", "Desc": {**desc, "Min": json, "Max": json}}
+    )
+    assert isinstance(op, ElementWiseClip1)
+    assert (op.min, op.max) == (expected, expected)
+    for wrong in ({"Int8": 1, "Int16": 1}, {"Bytes": [1]}, {}, [1], None, {"Float": 1}):
+        with pytest.raises(DmlError, match="Min"):
+            operator_from_json(
+                {"Type": "ELEMENT_WISE_CLIP1", "Desc": {**desc, "Min": wrong, "Max": json}}
+            )

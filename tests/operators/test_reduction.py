@@ -25,6 +25,9 @@ from records.reduction import index_of, reduced
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
 
+T = TensorDesc
+
+
 TINY = float(np.finfo(np.float32).tiny)
 """A GPU may keep smaller numbers, which a CPU flushes to 0, and the other way round."""
 
@@ -739,3 +742,40 @@ def test_sums_of_products_in_many_dimensions():
     script = Path(__file__).parents[1] / "crowded_sums.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_alike_fields_make_no_other_operator():
+    fields: Any = {"input_tensor": TensorDesc("FLOAT32", [2, 3]), "axes": [1]}
+    most, least = (cls.infer(**fields, axis_direction="INCREASING") for cls in (Argmax, Argmin))
+    assert most != least
+    assert most == Argmax.from_json(most.to_json())
+    with pytest.raises(DmlError, match="be DML_OPERATOR_ARGMIN"):
+        Argmin.from_json(most.to_json())
+
+
+def test_the_largest_index_fits():
+    """2^31 elements have indices up to 2^31 - 1."""
+    one = TensorDesc("INT32", [1])
+    ways: Any = (Argmax, {"axis_direction": "INCREASING"}), (Reduce, {"function": "ARGMIN"})
+    for cls, how in ways:
+        fields = {"output_tensor": one, "axes": [0], **how}
+        cls(input_tensor=TensorDesc("UINT8", [2**31]), **fields)
+        with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
+            cls(input_tensor=TensorDesc("UINT8", [2**31 + 1]), **fields)
+
+
+@pytest.mark.parametrize(("op", "function"), [(Argmax, "ARGMAX"), (Argmin, "ARGMIN")])
+@pytest.mark.parametrize("length", [1, 2, 7, 33, 64, 1000])
+def test_axis_direction(op: type, function: str, length: int):
+    """INCREASING is REDUCE's; DECREASING counts from the other end."""
+    rng = np.random.default_rng(length)
+    x = rng.integers(0, 3, (40, length)).astype(np.float32)
+    x[::4, rng.integers(0, length)] = np.nan
+    x[1::4, rng.integers(0, length)] = np.nan
+    tensors = {"input_tensor": T.of(x), "output_tensor": T("INT32", [40, 1]), "axes": [1]}
+    first = op(**tensors, axis_direction="INCREASING")(x)
+    np.testing.assert_array_equal(first, Reduce(function=function, **tensors)(x))
+    last = op(**tensors, axis_direction="DECREASING")(x)
+    np.testing.assert_array_equal(
+        last, length - 1 - np.asarray(op(**tensors, axis_direction="INCREASING")(x[:, ::-1]))
+    )
