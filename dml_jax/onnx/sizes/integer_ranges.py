@@ -25,7 +25,7 @@ _LIMITS: dict[int, Bounds] = {TensorProto.INT64: INT32, TensorProto.UINT64: _UIN
 
 def bounds_of(tensor: Tensor) -> Bounds:
     """Return the least and the largest element that a tensor of integers may have."""
-    # A weight whose elements are read here cannot be replaced by a call any more, and with x64
+    # A weight whose elements are read here is fixed: a call cannot replace it. With x64,
     # no result depends on the bounds.
     is_read = not (tensor.is_weight and has_x64())
     if tensor.is_known and is_read and tensor.array.size:
