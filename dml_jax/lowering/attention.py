@@ -29,7 +29,7 @@ HEAD_MULTIPLE = 8
 HEAD_MOST = 128
 
 
-def separated(
+def separate(
     plain: Sequence[jax.Array | None],
     stacked: Sequence[jax.Array | None],
     heads: int,
@@ -54,7 +54,7 @@ def separated(
     return q, k, v
 
 
-def biased(parts: Parts, bias: jax.Array | None) -> Parts:
+def add_bias(parts: Parts, bias: jax.Array | None) -> Parts:
     """Return queries, keys and values plus their parts of `bias`, one after the other in it."""
     if bias is None:
         return parts
@@ -66,7 +66,7 @@ def biased(parts: Parts, bias: jax.Array | None) -> Parts:
     return added[0], added[1], added[2]
 
 
-def appended(past: jax.Array | None, new: jax.Array) -> jax.Array:
+def append(past: jax.Array | None, new: jax.Array) -> jax.Array:
     """Return `past` [..., B, N, P, D] and `new` [B, L, N, D] behind it, as [B, N, T, D]."""
     new = new.transpose(0, 2, 1, 3)
     return new if past is None else jnp.concatenate([past.reshape(past.shape[-4:]), new], 2)
@@ -113,15 +113,15 @@ def attend(parts: Parts, scale: float, mask: Mask, dtype: Any) -> jax.Array:
     def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         return _attend(q, k, v, scale, mask)
 
-    def fused(*arrays: jax.Array) -> jax.Array:
+    def by_kernel(*arrays: jax.Array) -> jax.Array:
         is_missing = missing_cudnn(arrays[0].shape[3]) != ""
         return plain(*arrays) if is_missing else _by_cudnn(scale, dtype, *arrays)
 
     def gradients(*arrays: jax.Array) -> Sequence[jax.Array]:
-        return jax.vjp(fused, *arrays[:-1])[1](arrays[-1])
+        return jax.vjp(by_kernel, *arrays[:-1])[1](arrays[-1])
 
     return by_platform(
-        plain, cuda=fused, gradients={"cuda": gradients}, whole_arrays=True, partitioned=True
+        plain, cuda=by_kernel, gradients={"cuda": gradients}, whole_arrays=True, partitioned=True
     )(*parts)
 
 
@@ -137,7 +137,7 @@ def attend_buffers(
 
     def plain(*arrays: jax.Array, by_sums: bool = False) -> jax.Array:
         q, k, v, starts, mask = jax.tree.unflatten(tree, arrays)
-        mask = mask.limited(causal(starts, q.shape[1], new, k.shape[2]))
+        mask = mask.with_seen(causal(starts, q.shape[1], new, k.shape[2]))
         return _attend(q, k, v, scale, mask, by_sums)
 
     def by_blocks(*arrays: jax.Array) -> jax.Array:
@@ -182,7 +182,7 @@ def _by_blocks(parts: Parts, starts: jax.Array, new: int, scale: float, mask: Ma
         query = jnp.minimum(jnp.arange(s, dtype=start.dtype), new - 1)[None, None, :, None]
         own = key <= starts[:, None, None, None] + query
         own = own & (key >= start)  # the last block reads keys of the one before it again
-        here = jax.tree.map(lambda x: part(x, 3), mask).limited(own)
+        here = jax.tree.map(lambda x: part(x, 3), mask).with_seen(own)
         seen = here.keys_seen(low, n)
         keys, values = zero_unseen(keys, seen), zero_unseen(values, seen)
         scores = lax.dot_general(rows, keys, (((3,), (3,)), batch), precision=exact)
@@ -234,8 +234,8 @@ def missing_cudnn(head_size: int = HEAD_MULTIPLE) -> str:
     def trial() -> str:
         try:
             with jax.default_device(jax.devices("gpu")[0]):
-                fused = functools.partial(_by_cudnn, 1.0, x.dtype)
-                jax.jit(fused).lower(x, keys, keys).compile()
+                by_kernel = functools.partial(_by_cudnn, 1.0, x.dtype)
+                jax.jit(by_kernel).lower(x, keys, keys).compile()
         except RuntimeError as error:  # JAX's, where there is no GPU, or no library that has it
             return str(error).partition("\n")[0]
         return ""

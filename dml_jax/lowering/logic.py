@@ -27,7 +27,7 @@ def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
     return x == x.dtype.type(sign * jnp.inf)
 
 
-def _shifted(shift: Any) -> Callable[..., jax.Array]:
+def _shift(shift: Any) -> Callable[..., jax.Array]:
     """Return `shift`, with 0 for counts of at least the width, which XLA leaves to its backends."""
 
     def shifted(x: jax.Array, count: jax.Array) -> jax.Array:
@@ -37,5 +37,5 @@ def _shifted(shift: Any) -> Callable[..., jax.Array]:
     return shifted
 
 
-shift_left = _shifted(lax.shift_left)
-shift_right = _shifted(lax.shift_right_logical)
+shift_left = _shift(lax.shift_left)
+shift_right = _shift(lax.shift_right_logical)

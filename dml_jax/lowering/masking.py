@@ -50,7 +50,7 @@ class Mask:
         """Return the largest bias that hides a key."""
         return max(self.fill, HIDING)
 
-    def limited(self, seen: jax.Array) -> "Mask":
+    def with_seen(self, seen: jax.Array) -> "Mask":
         """Return the mask with which keys are also hidden where `seen` is false."""
         return replace(self, replaced=[*self.replaced, seen])
 

@@ -60,7 +60,7 @@ def gemm(
     Integers wrap, where `alpha` and `beta` are 1; else the sum is truncated and saturated.
     """
     y = _of_rows(a, b, transposed)
-    return _finished(y, a, c, alpha, beta, activation)
+    return _finish(y, a, c, alpha, beta, activation)
 
 
 def quantized_gemm(
@@ -90,7 +90,7 @@ def quantized_gemm(
     is_one = rows.shape[0] == 1 and packed.shape[0] * rows.shape[1] >= one_row_products.LARGE
     of_one_row = functools.partial(one_row_products.of_one_row, bits=bits)
     y = by_platform(plain, cuda=of_one_row if is_one else None, whole_arrays=True)(*arrays)
-    return _finished(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
+    return _finish(y.reshape(*a.shape[:-1], -1), a, c, alpha, beta, activation)
 
 
 def _of_rows(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.Array:
@@ -102,7 +102,7 @@ def _of_rows(a: jax.Array, b: jax.Array, transposed: tuple[bool, bool]) -> jax.A
     return by_platform(plain, cuda=reduced, whole_arrays=True)(a, b)
 
 
-def _finished(
+def _finish(
     y: jax.Array,
     a: jax.Array,
     c: jax.Array | None,
@@ -232,8 +232,8 @@ def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
         return _product_in_parts(a, b)
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
     left, right = (
-        _filled(a, -rows % TILE, -terms % TILE),
-        _filled(b, -terms % TILE, -columns % TILE),
+        _fill_tiles(a, -rows % TILE, -terms % TILE),
+        _fill_tiles(b, -terms % TILE, -columns % TILE),
     )
     return _product_of_int8(left, right)[..., :rows, :columns]
 
@@ -247,7 +247,7 @@ def _counts_twice(flags: str) -> bool:
     return bool(is_untried) and not re.search(r"--xla_gpu_enable_triton_gemm=(false|0)\b", flags)
 
 
-def _filled(x: jax.Array, rows: int, columns: int) -> jax.Array:
+def _fill_tiles(x: jax.Array, rows: int, columns: int) -> jax.Array:
     """Return matrices with rows and columns of zeros behind."""
     edges = [*[(0, 0, 0)] * (x.ndim - 2), (0, rows, 0), (0, columns, 0)]
     return lax.pad(x, x.dtype.type(0), edges)

@@ -155,13 +155,13 @@ def unit(x: jax.Array, axis: int, power: int, epsilon: float) -> jax.Array:
 
     def plain(x: jax.Array) -> jax.Array:
         step = _step(jnp.max(jnp.abs(x), axis, keepdims=True), 2.0**50)
-        return _divided(x, step, _total(x * step, axis, power), power, epsilon)
+        return _divide_by_norm(x, step, _total(x * step, axis, power), power, epsilon)
 
     def by_sum(x: jax.Array) -> jax.Array:
         total = _total(x, axis, power)
         step = _step(total, 2.0**100)
         total = lax.cond((step == 1).all(), lambda: total, lambda: _total(x * step, axis, power))
-        return _divided(x, step, total, power, epsilon)
+        return _divide_by_norm(x, step, total, power, epsilon)
 
     return by_platform(plain, cpu=by_sum, whole_arrays=True)(x)
 
@@ -178,7 +178,7 @@ def _step(of: jax.Array, limit: float) -> jax.Array:
     return jnp.where(of > limit, of.dtype.type(2.0**-90), step)
 
 
-def _divided(
+def _divide_by_norm(
     x: jax.Array, step: jax.Array, total: jax.Array, power: int, epsilon: float
 ) -> jax.Array:
     """Return elements times `step`, divided by their norm, of which `total` is the power."""

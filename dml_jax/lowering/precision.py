@@ -65,7 +65,7 @@ def operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the operands of a product: of FLOAT32 the nearest bfloat16 where that is chosen."""
     if _CHOSEN.value != "bfloat16":
         return a, b
-    return _rounded(a), _rounded(b)
+    return _to_bfloat16(a), _to_bfloat16(b)
 
 
 def stored_operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -78,7 +78,7 @@ def stored_operands(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return lax.convert_element_type(a, "bfloat16"), lax.convert_element_type(b, "bfloat16")
 
 
-def _rounded(x: jax.Array) -> jax.Array:
+def _to_bfloat16(x: jax.Array) -> jax.Array:
     """Return the nearest bfloat16 numbers, as FLOAT32; arrays of other types as they are."""
     if x.dtype != np.float32:
         return x

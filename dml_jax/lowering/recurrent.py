@@ -38,10 +38,10 @@ def product(x: jax.Array, weight: jax.Array | Function, is_turned: bool = False)
     if callable(weight):
         return weight(x)
     dimensions = (((2,), (1,) if is_turned else (2,)), ((0,), (0,)))
-    return _multiplied(lax.convert_element_type(x, weight.dtype), weight, dimensions)
+    return _multiply(lax.convert_element_type(x, weight.dtype), weight, dimensions)
 
 
-def _multiplied(a: jax.Array, b: jax.Array, dimensions: Any) -> jax.Array:
+def _multiply(a: jax.Array, b: jax.Array, dimensions: Any) -> jax.Array:
     """Return a product, of FLOAT16 with FLOAT32 sums."""
     return lax.dot_general(*operands(a, b), dimensions, precision(), wide_type(a.dtype))
 
@@ -58,9 +58,9 @@ def parts_of_input(
     x = lax.convert_element_type(x, weight.dtype)
     if not is_turned:
         dimensions = (((2,), (2,)), ((), ()))
-        return _multiplied(weight, x, dimensions).transpose(2, 0, 3, 1)
+        return _multiply(weight, x, dimensions).transpose(2, 0, 3, 1)
     flat = x.reshape(-1, x.shape[2]), weight.reshape(x.shape[2], -1)
-    rows = _multiplied(*flat, (((1,), (0,)), ((), ())))
+    rows = _multiply(*flat, (((1,), (0,)), ((), ())))
     return rows.reshape(*x.shape[:2], *weight.shape[1:]).swapaxes(1, 2)
 
 

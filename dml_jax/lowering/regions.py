@@ -158,7 +158,7 @@ class _Grid:
         return (y, x), is_y & is_x
 
 
-def _gathered(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) -> jax.Array:
+def _gather(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) -> jax.Array:
     """Return the elements of rows `y` and columns `z`: all channels of each, or one each."""
     places = jnp.broadcast_arrays(batch.reshape(-1, 1, 1, 1), *(a.astype(np.int32) for a in (y, z)))
     if not by_channel:
@@ -172,7 +172,7 @@ def _gathered(x: jax.Array, batch: jax.Array, y: Any, z: Any, by_channel: bool) 
     return read.reshape(row.shape)  # channels stay apart, so that they shard
 
 
-def _sampled(
+def _sample(
     x: jax.Array,
     batch: jax.Array,
     places: Any,
@@ -194,7 +194,7 @@ def _sampled(
     (top, bottom, v), (left, right, w) = taps
 
     def at(row: jax.Array, column: jax.Array, has_weight: Any = True) -> jax.Array:
-        y = _gathered(x, batch, row, column, by_channel)
+        y = _gather(x, batch, row, column, by_channel)
         return jnp.where(inside & (has_weight | jnp.isfinite(y)), y, lax.full_like(y, 0))
 
     if not how.is_linear:
@@ -214,7 +214,7 @@ def _sums(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
     """Return the sums over the samples of each output that lie inside."""
 
     def term(step: Any, x: jax.Array, rois: jax.Array, batch: jax.Array) -> list[jax.Array]:
-        return [_sampled(x, batch, *_Grid(how, x, rois).at(step), how)]
+        return [_sample(x, batch, *_Grid(how, x, rois).at(step), how)]
 
     steps = _Grid(how, x, lax.stop_gradient(rois)).steps
     if how.is_unrolled:  # one gather, or one scatter of the gradient
@@ -251,16 +251,16 @@ def _maxima(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> j
 
     def candidates(step: Any) -> Any:
         places, inside = grid.at(step)
-        return _sampled(fixed, batch, places, inside, how), inside
+        return _sample(fixed, batch, places, inside, how), inside
 
     shape = (rois.shape[0], *how.sizes, x.shape[3])
     step = _largest(functools.partial(how.loop, grid.steps), candidates, fixed, shape)
     places, _ = _Grid(how, x, rois).at(jnp.maximum(step, np.int32(0)))
-    value = _sampled(x, batch, jnp.broadcast_arrays(*places), step >= 0, how, by_channel=True)
+    value = _sample(x, batch, jnp.broadcast_arrays(*places), step >= 0, how, by_channel=True)
     return jnp.where(step < 0, how.outside, value)
 
 
-def _prepared(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any, Any]:
+def _prepare(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any, Any]:
     """Return the picture as [N, H, W, C], the regions as [R, 4], and their pictures as [R]."""
     last = batch.dtype.type(x.shape[0] - 1)
     picture = jnp.minimum(batch, last).astype(np.int32).reshape(-1)
@@ -273,12 +273,12 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
 
     `rois` has the left, top, right and bottom of each region, [..., R, 4], `batch` its picture.
     """
-    arrays = _prepared(x, rois, batch)
-    plain = functools.partial(_aligned, how=how)
+    arrays = _prepare(x, rois, batch)
+    plain = functools.partial(_align, how=how)
     if math.prod(how.bounds(arrays[0])) > _MOST_UNROLLED:
         return plain(*arrays).transpose(0, 3, 1, 2).astype(x.dtype)
     # A GPU starts several kernels in each step of a loop.
-    unrolled = functools.partial(_aligned, how=replace(how, is_unrolled=True))
+    unrolled = functools.partial(_align, how=replace(how, is_unrolled=True))
 
     def back(*arrays: jax.Array) -> Any:
         return jax.vjp(unrolled, *arrays[:3])[1](arrays[3])
@@ -287,7 +287,7 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
     return y.transpose(0, 3, 1, 2).astype(x.dtype)
 
 
-def _aligned(picture: jax.Array, regions: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
+def _align(picture: jax.Array, regions: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return what pictures [N, H, W, C] have in regions, as [R, Y, X, C]; see `align`."""
     fixed = _Grid(how, picture, lax.stop_gradient(regions))
     missing = fixed.missing()
@@ -320,7 +320,7 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
     multiplied by `scale`, and rounded, halves away from zero. `sizes` are the bins along y and x.
     """
     batch = _whole(jnp.trunc(wide(rois)[..., 0]), 0, x.shape[0] - 1)
-    picture, regions, batch = _prepared(x, lax.stop_gradient(rois), batch)
+    picture, regions, batch = _prepare(x, lax.stop_gradient(rois), batch)
     places = lax.round(regions[:, 1:] * scale, lax.RoundingMethod.AWAY_FROM_ZERO)
     whole = _whole(places, -_FAR, _FAR)
     bins = []
@@ -343,7 +343,7 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
         y, z = top + step // columns, left + step % columns
         ends = (np.int32(n - 1) for n in picture.shape[1:3])
         y_inside, z_inside = (jnp.minimum(a, end) for a, end in zip((y, z), ends, strict=True))
-        return _gathered(x, batch, y_inside, z_inside, by_channel), (y < bottom) & (z < right)
+        return _gather(x, batch, y_inside, z_inside, by_channel), (y < bottom) & (z < right)
 
     steps = jnp.max(bottom - top, initial=0) * columns
     fixed = lax.stop_gradient(picture)

@@ -153,12 +153,12 @@ def _along(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
     count = places.shape[1]
     if count > _UNROLLED:
         read = jnp.take(x, places, axis, mode="clip")
-        return jnp.sum(_weighted(read, weights, axis), axis + 1)
-    parts = [_weighted(_read(x, places[:, t], axis), weights[:, t], axis) for t in range(count)]
+        return jnp.sum(_weigh(read, weights, axis), axis + 1)
+    parts = [_weigh(_read(x, places[:, t], axis), weights[:, t], axis) for t in range(count)]
     return sum(parts[1:], parts[0])
 
 
-def _weighted(x: jax.Array, weights: np.ndarray, axis: int) -> jax.Array:
+def _weigh(x: jax.Array, weights: np.ndarray, axis: int) -> jax.Array:
     """Return `x` by the weights from dimension `axis` on; 0 where they are 0, of NaN too."""
     if (weights == 1).all():
         return x

@@ -38,19 +38,19 @@ def as_float(x: jax.Array, dtype: Any) -> jax.Array:
             x = lax.convert_element_type(x, np.float32)
     if x.dtype.itemsize < 4:
         x = lax.convert_element_type(x, np.float32)
-    return x if x.dtype == dtype else _converted(x, dtype)
+    return x if x.dtype == dtype else _convert(x, dtype)
 
 
 @derived_by(
     lambda dx, x, dtype: lax.convert_element_type(dx, dtype),
     transpose=lambda dy, x, dtype: lax.convert_element_type(dy, x.dtype),
 )
-def _converted(x: jax.Array, dtype: np.dtype) -> jax.Array:
+def _convert(x: jax.Array, dtype: np.dtype) -> jax.Array:
     """Return FLOAT32 or FLOAT64 in another float type."""
     if dtype == np.float64:
         return _as_float64(x)
     if x.dtype == np.float64:
-        return _as_float32(x) if dtype == np.float32 else _converted(odd_float32(x), dtype)
+        return _as_float32(x) if dtype == np.float32 else _convert(odd_float32(x), dtype)
 
     def convert(x: jax.Array) -> jax.Array:
         return lax.convert_element_type(x, dtype)

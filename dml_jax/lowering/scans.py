@@ -46,7 +46,7 @@ def _cumulative(
 ) -> jax.Array:
     y = lax.rev(wide(x), [axis] if reverse else [])
     if exclusive:
-        y = _padded(y, axis, 1, -1, _identity(y, combine))
+        y = _pad(y, axis, 1, -1, _identity(y, combine))
     steps = functools.partial(_by_steps, axis=axis, combine=combine)
     y = by_platform(functools.partial(whole, axis=axis), cpu=steps, whole_arrays=False)(y)
     return lax.convert_element_type(lax.rev(y, [axis] if reverse else []), x.dtype)
@@ -56,7 +56,7 @@ def _identity(x: jax.Array, combine: Combine) -> jax.Array:
     return jnp.asarray(0 if combine is lax.add else 1, x.dtype)
 
 
-def _padded(x: jax.Array, axis: int, before: int, behind: int, value: jax.Array) -> jax.Array:
+def _pad(x: jax.Array, axis: int, before: int, behind: int, value: jax.Array) -> jax.Array:
     widths = [(before, behind, 0) if d == axis else (0, 0, 0) for d in range(x.ndim)]
     return lax.pad(x, value, widths)
 
@@ -76,9 +76,9 @@ def _by_steps(x: jax.Array, axis: int, combine: Combine) -> jax.Array:
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
     piece = FEW_LINES // 2
     count = math.ceil(size / piece)
-    pieces = _padded(x, axis, 0, count * piece - size, identity)
+    pieces = _pad(x, axis, 0, count * piece - size, identity)
     pieces = _by_steps(pieces.reshape(*before, count, piece, *behind), axis + 1, combine)
-    ends = _padded(lax.index_in_dim(pieces, -1, axis + 1, False), axis, 1, -1, identity)
+    ends = _pad(lax.index_in_dim(pieces, -1, axis + 1, False), axis, 1, -1, identity)
     starts = jnp.expand_dims(_by_steps(ends, axis, combine), axis + 1)
     made = combine(jnp.broadcast_to(starts, pieces.shape), pieces)
     return lax.slice_in_dim(made.reshape(*before, -1, *behind), 0, size, axis=axis)
@@ -147,7 +147,7 @@ def _by_pieces(keys: jax.Array, k: int, least: int, first: Places) -> jax.Array:
         return first(keys, k)
     count = math.ceil(size / piece)
     lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
-    pieces = _padded(keys, keys.ndim - 1, 0, count * piece - size, lowest)
+    pieces = _pad(keys, keys.ndim - 1, 0, count * piece - size, lowest)
     pieces = pieces.reshape(*lines, count, piece)
     chosen = lax.sort(first(lax.reduce_max(pieces, [pieces.ndim - 1]), k))
     found = jnp.take_along_axis(pieces, chosen[..., None], -2, mode="promise_in_bounds")

@@ -101,19 +101,19 @@ def read(buffer: jax.Array, sizes: Sizes, strides: Sizes | None) -> jax.Array:
     ordered = tuple(sizes[d] for d in order)
     if tuple(strides[d] for d in order) == packed_strides(ordered):
         x = lax.slice_in_dim(buffer, 0, math.prod(ordered)).reshape(ordered)
-        return _placed(x, sizes, order)
+        return _place(x, sizes, order)
     x, step = lax.expand_dims(buffer, [0]), None
     for d in order:
         # x is [..., extent]; of the extent, sizes[d] steps of strides[d] belong to the tensor.
         extent = sizes[d] * strides[d]
-        x = _resized(x, extent) if step is None else lax.slice_in_dim(x, 0, extent, axis=-1)
+        x = _resize(x, extent) if step is None else lax.slice_in_dim(x, 0, extent, axis=-1)
         x = x.reshape(*x.shape[:-1], sizes[d], strides[d])
         step = strides[d]
     x = lax.index_in_dim(lax.index_in_dim(x, 0, 0, keepdims=False), 0, -1, keepdims=False)
-    return _placed(x, sizes, order)
+    return _place(x, sizes, order)
 
 
-def _placed(x: jax.Array, sizes: Sizes, order: Sequence[int]) -> jax.Array:
+def _place(x: jax.Array, sizes: Sizes, order: Sequence[int]) -> jax.Array:
     """Return `x`, whose dimensions are those of `order`, as a tensor that repeats the others."""
     x = lax.transpose(x, sorted(range(len(order)), key=order.__getitem__))
     return x if x.shape == sizes else lax.broadcast_in_dim(x, sizes, sorted(order))
@@ -144,12 +144,12 @@ def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Ar
         address %= jnp.uint32(strides[d])
     inside &= address == 0
     for d in reversed(order):
-        x = _resized(x, strides[d])
+        x = _resize(x, strides[d])
         x = x.reshape(*x.shape[:-2], sizes[d] * strides[d])
-    return lax.select(inside, _resized(x, buffer.shape[0]), buffer)
+    return lax.select(inside, _resize(x, buffer.shape[0]), buffer)
 
 
-def _resized(x: jax.Array, extent: int) -> jax.Array:
+def _resize(x: jax.Array, extent: int) -> jax.Array:
     """The array with its last dimension cut or zero-padded to `extent`."""
     if x.shape[-1] >= extent:
         return lax.slice_in_dim(x, 0, extent, axis=-1)
@@ -167,10 +167,10 @@ def reinterpret(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
     if old > new:
         # Of two in a row, from int8 by way of float32 to uint16, XLA makes one that is none.
         buffer = lax.optimization_barrier(buffer)
-    return _viewed(buffer, dtype)
+    return _view(buffer, dtype)
 
 
-def _viewed(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
+def _view(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
     ratio = dtype.itemsize // buffer.dtype.itemsize
     parts = buffer.reshape(-1, ratio) if ratio > 1 else buffer
     return lax.bitcast_convert_type(parts, dtype).reshape(-1)

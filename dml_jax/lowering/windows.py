@@ -108,7 +108,7 @@ class Window(NamedTuple):
         counts = self.unpadded.counts(self.spatial(jax.tree.leaves(parts)[0], first))
         for d in reversed(range(len(counts))):
             steps = self.sizes[d], self.dilations[d], self.strides[d]
-            parts = _folded(combine, parts, d + first, *steps, counts[d])
+            parts = _fold_halves(combine, parts, d + first, *steps, counts[d])
         return parts
 
     def elements(self, sizes: Sequence[int], dtype: np.dtype, first: int = 2) -> jax.Array:
@@ -123,7 +123,7 @@ class Window(NamedTuple):
         return total
 
 
-def _folded(
+def _fold_halves(
     combine: Callable[[Parts, Parts], Parts],
     parts: Parts,
     axis: int,
@@ -141,7 +141,7 @@ def _folded(
         return functools.reduce(combine, (at(parts, k * dilation) for k in range(size)))
     half = size // 2
     places = (count - 1) * stride + 1 + half * dilation
-    halves = _folded(combine, parts, axis, half, dilation, 1, places)
+    halves = _fold_halves(combine, parts, axis, half, dilation, 1, places)
     whole = combine(at(halves, 0), at(halves, half * dilation))
     return combine(whole, at(parts, (size - 1) * dilation)) if size % 2 else whole
 

@@ -12,7 +12,7 @@ from dml_jax.graph import Graph
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signature
 from dml_jax.rewrite import rewritten
-from dml_jax.rewrite.branch_weights import hoisted
+from dml_jax.rewrite.branch_weights import hoist
 from dml_jax.runtime.compiler_options import by_rule, by_rule_of_gpu
 from dml_jax.runtime.executable import Choice, Planned, Start
 from dml_jax.runtime.plan import Arrays, Plan
@@ -56,7 +56,7 @@ def plan_by(
     graph, counts = rewritten(translate().checked, options.rewrites_on(kind))
     # What the branches of an If compute of weights alone moves out of them first: the plan does not
     # look into functions.
-    graph = hoisted(graph) if options.prepare else graph
+    graph = hoist(graph) if options.prepare else graph
     plan = Plan.of(graph, weights, options.growth if options.prepare else None)
     # A rule by shapes, not a measurement: a load may not take seconds. `tune` measures.
     compiler_options = choice.compiler_options

@@ -111,16 +111,14 @@ class _Attention(Operator):
             ends, starts = tensor.reshape(2, batches)  # batches stay apart, so that they shard
         else:
             ends, starts = tensor.reshape(-1)[:batches], None
-        return mask.limited(between(starts, ends, keys))
+        return mask.with_seen(between(starts, ends, keys))
 
     def lower(self, *arrays):
         xs: Any = [x if x is None else wide(x) for x in arrays]
         plain, stacked = xs[:3], xs[3:6]
         bias, mask, position, past_key, past_value, *rest = xs[6:]
-        parts = attention.separated(
-            plain, stacked, self.query_head_count, self.key_value_head_count
-        )
-        q, k, v = attention.biased(parts, bias)
+        parts = attention.separate(plain, stacked, self.query_head_count, self.key_value_head_count)
+        q, k, v = attention.add_bias(parts, bias)
         starts, new = None, k.shape[1]
         if rest and rest[0] is not None:
             size = self.present_size
@@ -131,7 +129,7 @@ class _Attention(Operator):
             k = attention.overwritten(past_key, k, starts, size)
             v = attention.overwritten(past_value, v, starts, size)
         else:
-            k, v = attention.appended(past_key, k), attention.appended(past_value, v)
+            k, v = attention.append(past_key, k), attention.append(past_value, v)
         hidden = self.mask(mask, position, k.shape[2])
         if starts is not None:
             out = attention.attend_buffers((q, k, v), starts, new, self.scale, hidden)

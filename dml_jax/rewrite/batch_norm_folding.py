@@ -43,7 +43,7 @@ def _refusal(norm: Found, conv: Found) -> str:
     return "the statistics or the filter are no weights"
 
 
-def _folded(norm: Found, conv: Found) -> Expression:
+def _fold(norm: Found, conv: Found) -> Expression:
     op, kind = conv.operator, conv.output.data_type
     wide = TensorDataType.FLOAT32 if kind == TensorDataType.FLOAT16 else kind
     channels, ones = conv.output.sizes[1], (1,) * (len(conv.output.sizes) - 2)
@@ -72,6 +72,6 @@ def _as(x: Expression, kind: TensorDataType) -> Expression:
 BATCH_NORMALIZATIONS = Rewrite(
     "BATCH_NORMALIZATION into CONVOLUTION",
     ("BATCH_NORMALIZATION", "CONVOLUTION"),
-    _folded,
+    _fold,
     _refusal,
 )

@@ -14,7 +14,7 @@ from dml_jax.graph import Expression, FunctionNode, Graph, OperatorNode, Source
 from dml_jax.rewrite.pattern import Copy
 
 
-def hoisted(graph: Graph) -> Graph:
+def hoist(graph: Graph) -> Graph:
     """Return the graph in which nodes of branches stand around these that follow from weights.
 
     It is for what computes it: the branches keep these nodes, and do not run them.
@@ -25,7 +25,7 @@ def hoisted(graph: Graph) -> Graph:
     for index, node, _ in copy.plan():
         given: list[Expression] = []
         if isinstance(node, FunctionNode) and node.graphs:
-            parts, reads = tuple(map(hoisted, node.graphs)), copy.reads(index)
+            parts, reads = tuple(map(hoist, node.graphs)), copy.reads(index)
             made = [_of_weights(copy, *p, reads) for p in zip(parts, node.captured, strict=False)]
             given = [expression for own in made for expression in own.values()]
             inputs = (*node.inputs, *(expression.desc for expression in given))

@@ -25,7 +25,7 @@ from dml_jax.graph.parts import AnyNode, laid_out
 from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI, cost
 from dml_jax.rewrite.cancelling_pairs import strides_of
 from dml_jax.rewrite.pattern import built
-from dml_jax.rewrite.weight_layouts import turned
+from dml_jax.rewrite.weight_layouts import transpose
 
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64")
 
@@ -116,7 +116,7 @@ def _has_axes(operator: Any) -> bool:
     return activation is not None and "axes" in activation.attributes
 
 
-def _turned(sizes: Sequence[Any]) -> tuple[Any, ...]:
+def _to_last(sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Return what belongs to dimensions, with that of the channels last."""
     return sizes[0], *sizes[2:], sizes[1]
 
@@ -137,7 +137,9 @@ def _is_row_major(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return all(n == 1 or a == b for n, a, b in zip(sizes, strides, packed, strict=True))
 
 
-def _moved(sizes: Sequence[int], strides: Sequence[int], whole: TensorDesc) -> list[int] | None:
+def _last_strides(
+    sizes: Sequence[int], strides: Sequence[int], whole: TensorDesc
+) -> list[int] | None:
     """Return the strides by which a view of {N, C, spatial...} reads {N, spatial..., C}.
 
     None where a dimension of the view runs over several of the tensor `whole`.
@@ -218,7 +220,7 @@ class _Walk:
 
     # Faces
 
-    def _copied(self, value: _Value, view: Expression) -> Expression:
+    def _copy(self, value: _Value, view: Expression) -> Expression:
         if not value.is_fixed:
             self.copied += 2 * value.desc.total_tensor_size_in_bytes
         return dml.identity(view)
@@ -228,19 +230,22 @@ class _Walk:
         if value.first is None:
             assert value.last is not None
             sizes, strides = value.desc.sizes, value.desc.packed_strides
-            moved = _moved(sizes, strides, value.desc)
-            value.first = self._copied(value, value.last.reinterpret(sizes, moved))
+            moved = _last_strides(sizes, strides, value.desc)
+            value.first = self._copy(value, value.last.reinterpret(sizes, moved))
         return value.first
 
     def _last(self, value: _Value) -> Expression:
         """Return the face {N, spatial..., C}, copied where it is not there."""
         if value.last is None and value.array is not None:
-            axes = _turned(range(value.array.ndim))
+            axes = _to_last(range(value.array.ndim))
             value.last = self._builder.constant(np.ascontiguousarray(value.array.transpose(axes)))
         elif value.last is None:
             assert value.first is not None
-            sizes, strides = _turned(value.desc.sizes), _turned(value.desc.packed_strides)
-            value.last = self._copied(value, value.first.reinterpret(sizes, strides))
+            sizes, strides = (
+                _to_last(value.desc.sizes),
+                _to_last(value.desc.packed_strides),
+            )
+            value.last = self._copy(value, value.first.reinterpret(sizes, strides))
         return value.last
 
     def _read(self, value: _Value, tensor: Any, is_last: bool) -> Expression:
@@ -249,24 +254,24 @@ class _Walk:
             read = Expression(tensor, self._builder, self._first(value).source)
             if not is_last:
                 return read
-            return read.reinterpret(_turned(tensor.sizes), _turned(strides_of(tensor)))
+            return read.reinterpret(_to_last(tensor.sizes), _to_last(strides_of(tensor)))
         free = self._free(value, tensor, is_last)
         if free is None:
             _ = self._last(value) if is_last else self._first(value)
             free = self._free(value, tensor, is_last)
         if free is None:  # a view across dimensions, or of dimensions in another order
-            sizes, strides = _turned(tensor.sizes), _turned(strides_of(tensor))
-            free = self._copied(value, self._first(value).reinterpret(sizes, strides))
+            sizes, strides = _to_last(tensor.sizes), _to_last(strides_of(tensor))
+            free = self._copy(value, self._first(value).reinterpret(sizes, strides))
         return free
 
     def _free(self, value: _Value, tensor: TensorDesc, is_last: bool) -> Expression | None:
         """Return what reads a value without a copy; None where its face is not there."""
         sizes, strides = tensor.sizes, strides_of(tensor)
         if is_last:
-            sizes, strides = _turned(sizes), _turned(strides)
+            sizes, strides = _to_last(sizes), _to_last(strides)
         is_repeated = _is_repeated(sizes, strides)
         if value.last is not None:
-            moved = _moved(sizes, strides, value.desc)
+            moved = _last_strides(sizes, strides, value.desc)
             if moved is not None:
                 is_packed = _is_row_major(sizes, moved)
                 if is_packed or is_repeated or (is_last and value.first is None):
@@ -322,7 +327,7 @@ class _Walk:
             read = [self._read(value, tensor, True) for value, _, tensor in given]
             return self._laid_out(node, read, outputs, "NHWC")
         if operator.by_element or operator.takes_any_axes:
-            return self._permuted(node, given)
+            return self._in_other_order(node, given)
         return None
 
     def _follows(self, given: Sequence[Any]) -> bool:
@@ -351,7 +356,7 @@ class _Walk:
         if not w.is_fixed or not w_tensor.is_packed:
             return None
         filters = self._read(w, w_tensor, False)
-        filters = turned(filters, self._how.turned_filter(len(w_tensor.sizes)))
+        filters = transpose(filters, self._how.turned_filter(len(w_tensor.sizes)))
         read = [self._read(x, x_tensor, True), filters]
         read += [self._read(value, tensor, True) for value, _, tensor in bias]
         self.count += 1
@@ -371,7 +376,7 @@ class _Walk:
         layout: str,
         is_stored: bool = False,
     ) -> list[Expression]:
-        written = [TensorDesc(t.data_type, _turned(t.sizes)) for t in outputs]
+        written = [TensorDesc(t.data_type, _to_last(t.sizes)) for t in outputs]
         inputs = [expression.desc for expression in read]
         made = laid_out(node.operator, layout, inputs, written, node.name)
         if is_stored:
@@ -379,14 +384,14 @@ class _Walk:
             made = replace(made, function=lambda *a: lax.optimization_barrier((*function(*a),)))
         return self._builder.function(made, read)
 
-    def _permuted(self, node: OperatorNode, given: Sequence[Any]) -> list[Expression] | None:
+    def _in_other_order(self, node: OperatorNode, given: Sequence[Any]) -> list[Expression] | None:
         """Return the outputs of an operator of dimensions in the other order."""
         operator: Any = node.operator
         if _has_axes(operator) or _gives_indices(operator):
             return None
         read = [self._read(value, tensor, True) for value, _, tensor in given]
         try:
-            made = _of_turned(operator, read)
+            made = _operator_of_last(operator, read)
         except DmlError:
             return None
         slots = [slot for _, slot, _ in given]
@@ -420,7 +425,7 @@ def _gives_indices(operator: Any) -> bool:
     return is_index and len(operator.axes) > 1
 
 
-def _of_turned(operator: Any, read: Sequence[Expression]) -> Any:
+def _operator_of_last(operator: Any, read: Sequence[Expression]) -> Any:
     """Return an operator of tensors whose dimensions are turned, as those that are read."""
     changes: dict[str, Any] = {}
     for f in operator.fields:
@@ -429,13 +434,13 @@ def _of_turned(operator: Any, read: Sequence[Expression]) -> Any:
             continue
         if f.tensor and f.tensor.output:
             tensors = value if f.is_array else [value]
-            turned = [TensorDesc(t.data_type, _turned(t.sizes)) for t in tensors]
+            turned = [TensorDesc(t.data_type, _to_last(t.sizes)) for t in tensors]
             changes[f.name] = turned if f.is_array else turned[0]
         elif f.name in ("axis", "axes"):
             rank = len(operator.outputs[0].sizes)
-            places = {d: place for place, d in enumerate(_turned(range(rank)))}
+            places = {d: place for place, d in enumerate(_to_last(range(rank)))}
             axes = [places[d] for d in (value if f.name == "axes" else [value])]
             changes[f.name] = axes if f.name == "axes" else axes[0]
         elif f.count == "DimensionCount":
-            changes[f.name] = _turned(value)
+            changes[f.name] = _to_last(value)
     return _with_inputs(operator, [expression.desc for expression in read], **changes)

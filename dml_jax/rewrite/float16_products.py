@@ -18,7 +18,7 @@ def _is_half(node: Found) -> bool:
     return node.output.data_type == TensorDataType.FLOAT16 and is_weight
 
 
-def _widened(node: Found) -> Expression:
+def _widen(node: Found) -> Expression:
     given = {n: node[n] if node[n] is None else dml.cast(node[n], "FLOAT32") for n in _MATRICES}
     descs = {n: None if x is None else x.desc for n, x in given.items()}
     output = node.output.replace(data_type="FLOAT32", total_tensor_size_in_bytes=None)
@@ -26,4 +26,4 @@ def _widened(node: Found) -> Expression:
     return dml.cast(made(*(x for x in given.values() if x is not None)), "FLOAT16")
 
 
-PRODUCTS = Rewrite("products in FLOAT32", ("GEMM",), _widened, _is_half)
+PRODUCTS = Rewrite("products in FLOAT32", ("GEMM",), _widen, _is_half)

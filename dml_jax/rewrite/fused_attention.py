@@ -11,7 +11,7 @@ from dml_jax.graph.parts import same_layout
 from dml_jax.lowering.attention import HEAD_MOST, HEAD_MULTIPLE
 from dml_jax.lowering.masking import HIDING
 from dml_jax.rewrite.pattern import Found, Rewrite
-from dml_jax.rewrite.weight_layouts import turned
+from dml_jax.rewrite.weight_layouts import transpose
 
 _BY_HEADS = (0, 2, 1, 3)
 
@@ -56,11 +56,11 @@ def _attention(values: Found, softmax: Found, scores: Found) -> Expression:
         heads,
         heads,
         "NONE",
-        query=turned(scores[0], _BY_HEADS).reinterpret([batches, queries, heads * size]),
-        key=turned(scores[1], order).reinterpret([batches, keys, heads * size]),
-        value=turned(values[1], _BY_HEADS).reinterpret([batches, keys, heads * size]),
+        query=transpose(scores[0], _BY_HEADS).reinterpret([batches, queries, heads * size]),
+        key=transpose(scores[1], order).reinterpret([batches, keys, heads * size]),
+        value=transpose(values[1], _BY_HEADS).reinterpret([batches, keys, heads * size]),
     )
-    return turned(made.output.reinterpret([batches, queries, heads, size]), _BY_HEADS)
+    return transpose(made.output.reinterpret([batches, queries, heads, size]), _BY_HEADS)
 
 
 ATTENTIONS = Rewrite("attentions", ("GEMM", "ACTIVATION_SOFTMAX1", "GEMM"), _attention, _refusal)

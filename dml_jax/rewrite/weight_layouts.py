@@ -15,7 +15,7 @@ from dml_jax.rewrite.pattern import Found, Rewrite
 _WEIGHTS = ("weight_tensor", "recurrence_tensor")
 
 
-def turned(x: Expression, order: tuple[int, ...]) -> Expression:
+def transpose(x: Expression, order: tuple[int, ...]) -> Expression:
     """Return a copy of `x`, which is packed, with its dimensions in another order."""
     strides = x.desc.packed_strides
     return dml.identity(x.reinterpret([x.sizes[d] for d in order], [strides[d] for d in order]))
@@ -28,7 +28,7 @@ def _fixed_matrix(node: Found) -> str:
     return "" if node["b_tensor"].desc.is_packed else "the matrix is a view of other strides"
 
 
-def _refusal_of_transposed(node: Found) -> bool | str:
+def _refusal_of_transpose(node: Found) -> bool | str:
     is_transposed = node.operator.trans_b == MatrixTransform.TRANSPOSE
     return _fixed_matrix(node) if is_transposed else False
 
@@ -37,7 +37,7 @@ def _with_turned_matrix(node: Found) -> Expression:
     """Return the product with its second matrix in the other order."""
     is_turned, b = node.operator.trans_b == MatrixTransform.TRANSPOSE, node["b_tensor"]
     rank = len(b.sizes)
-    b = turned(b, (*range(rank - 2), rank - 1, rank - 2))
+    b = transpose(b, (*range(rank - 2), rank - 1, rank - 2))
     after = MatrixTransform.NONE if is_turned else MatrixTransform.TRANSPOSE
     operator = node.operator.replace(b_tensor=b.desc, trans_b=after)
     return operator(node["a_tensor"], b, *node.inputs[2:])
@@ -59,7 +59,7 @@ def _refusal_of_cell(node: Found) -> str:
 def _with_turned_weights(node: Found) -> tuple[FunctionNode, dict[int, Expression]]:
     """Return the node of a recurrent cell that reads turned weights."""
     weight, recurrence = (node[name] for name in _WEIGHTS)
-    weight, recurrence = turned(weight, (0, 3, 1, 2)), turned(recurrence, (0, 1, 3, 2))
+    weight, recurrence = transpose(weight, (0, 3, 1, 2)), transpose(recurrence, (0, 1, 3, 2))
     inputs, outputs = (
         [tensor for _, tensor in OperatorNode(node.operator).slots(output=is_output)]
         for is_output in (False, True)
@@ -71,6 +71,6 @@ def _with_turned_weights(node: Found) -> tuple[FunctionNode, dict[int, Expressio
 RECURRENCES = Rewrite(
     "recurrences turned", ("RNN LSTM GRU",), _with_turned_weights, _refusal_of_cell
 )
-MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _refusal_of_transposed)
+MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _refusal_of_transpose)
 ROWS = Rewrite("matrices as rows", ("GEMM",), _with_turned_matrix, _refusal_of_half)
 """Turns FLOAT16 matrices {K, N} to {N, K}, as a GPU multiplies one row by them fastest."""
