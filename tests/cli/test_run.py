@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from build import command
 from click.testing import CliRunner, Result
 from guide_model import guide_model
 from PIL import Image
@@ -904,8 +905,8 @@ def test_enumerations_by_name_and_by_suffix(order: str, expected: str):
 def test_command_types_in_any_case(change: Callable[[str], str], current: Path):
     model = reduce_model()
     model["commands"].append({"type": "writeFile", "resource": "output", "targetPath": "o.npy"})
-    for command in model["commands"]:
-        command["type"] = change(command["type"])
+    for entry in model["commands"]:
+        entry["type"] = change(entry["type"])
     assert shown(model)["output"] == "6, 15, 24"
     assert np.load(current / "o.npy").tolist() == [6, 15, 24]
 
@@ -1180,8 +1181,7 @@ def test_feature_level_of_every_dispatchable():
 
 
 def test_help_names_every_option():
-    result = CliRunner().invoke(cli, ["run", "-h"])
-    assert result.exit_code == 0
+    result = command("run", "-h")
     for option in ("-i", "-r", "-t", "-I", "-w", "-v", "-a", "-s", "-S", "--check", "--hlo"):
         assert option in result.stdout
 

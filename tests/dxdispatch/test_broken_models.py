@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from build import command
 from click.testing import CliRunner
 from guide_model import guide_model
 from PIL import Image
@@ -452,14 +453,12 @@ def test_wrong_options(args: list[str], fragments: tuple[str, ...], path: Path):
 
 
 def test_no_model_is_wrong_usage():
-    result = CliRunner().invoke(cli, ["run"])
-    assert result.exit_code == 2
+    result = command("run", status=2)
     assert "MODEL" in result.stderr
 
 
 def test_an_unknown_verb_is_wrong_usage():
-    result = CliRunner().invoke(cli, ["rnu", "model.json"])
-    assert result.exit_code == 2
+    result = command("rnu", "model.json", status=2)
     assert "'run'" in result.stderr
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from build import command
 from click.testing import CliRunner
 from onnx import parser
 
@@ -100,8 +101,7 @@ def test_other_files_are_no_models(name: str, hint: str, tmp_path: Path):
     [("--gpu", "-a cuda"), ("--cpu", "-a cpu"), ("--batch", "-f NAME:SIZE sets a free dimension")],
 )
 def test_options_of_other_programs(option: str, hint: str):
-    result = CliRunner().invoke(cli, ["run", str(MODEL), option])
-    assert result.exit_code == 2
+    result = command("run", MODEL, option, status=2)
     assert f"No such option '{option}' ({hint})" in result.stderr
 
 
@@ -109,15 +109,13 @@ def test_options_of_other_programs(option: str, hint: str):
     ("option", "hint"), [("--shape", "--sizes"), ("--csv", "-o FILE.csv"), ("--baseline", "--comp")]
 )
 def test_options_of_other_benchmarks(option: str, hint: str):
-    result = CliRunner().invoke(cli, ["bench", option, "3"])
-    assert result.exit_code == 2
+    result = command("bench", option, "3", status=2)
     assert f"No such option '{option}' ({hint}" in result.stderr
 
 
 def test_a_cpu_is_chosen_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(cli, ["run", str(MODEL), "-a", "cpu"])
-    assert result.exit_code == 0, result.output
+    command("run", MODEL, "-a", "cpu")
 
 
 REDUCE = {
@@ -160,8 +158,7 @@ def test_an_input_names_a_resource(tmp_path: Path):
     path = model_of(tmp_path / "sum.json", {"type": "DML_OPERATOR_REDUCE", "desc": REDUCE})
     (tmp_path / "x.npy").touch()
     file = tmp_path / "x.npy"
-    result = CliRunner().invoke(cli, ["run", str(path), "--input", f"photo={file}"])
-    assert result.exit_code == 1
+    result = command("run", path, "--input", f"photo={file}", status=1)
     rule = "expected --input to name one of the model's resources (in, out), got 'photo'"
     assert result.stderr == f"Resource 'photo': {rule}\n"
 

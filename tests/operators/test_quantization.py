@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import answers, model_of, node, runtime
-from click.testing import CliRunner
+from build import answers, command, model_of, node, runtime
 
 import dml_jax
 from dml_jax import (
@@ -24,7 +23,6 @@ from dml_jax import (
     TensorDesc,
     compile,
 )
-from dml_jax.cli import cli
 from dml_jax.lowering import quantization
 from dml_jax.lowering.convolution import integer_convolution
 from dml_jax.lowering.matrix import integer_product
@@ -337,8 +335,7 @@ def test_4_bit_tensors_of_a_model_are_resources_of_bytes(tmp_path: Any):
     }
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model))
-    result = CliRunner().invoke(cli, ["run", str(path)])
-    assert result.exit_code == 0, result.output
+    result = command("run", path)
     assert ", ".join(f"{v:g}" for v in expected.ravel()) in result.output
     results = dml_jax.run_model(dml_jax.load_model(path))
     np.testing.assert_array_equal(np.ravel(results["out"]), expected.ravel())

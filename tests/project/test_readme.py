@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from build import command
 from PIL import Image
 from snippets import run_page
 
 import dml_jax
-from dml_jax.cli import cli
 
 ROOT = Path(__file__).parents[2]
 MODELS = sorted((ROOT / "examples" / "models").glob("*.json"))
@@ -87,8 +86,7 @@ EXPECTED = {
 @pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
 def test_example_models_make_their_pictures(model: Path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(cli, ["run", str(model)])
-    assert result.exit_code == 0, result.output
+    result = command("run", model)
     expected = EXPECTED[model.stem]()
     for name, pixels in expected.items():
         # PNG keeps what rounding to 256 steps does, JPEG loses something around edges.
@@ -108,9 +106,9 @@ def test_commands_name_what_is_there():
         r"<!-- command: (\w+) -->\n```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
     )
     assert [name for name, _ in commands] == ["run", "test"]
-    for _, command in commands:
-        lines = command.splitlines()
+    for _, block in commands:
+        lines = block.splitlines()
         assert lines[1] == ". .venv/bin/activate"
-        assert not re.search("['&;|]", command), "one command a line, double quotes: for any shell"
+        assert not re.search("['&;|]", block), "one command a line, double quotes: for any shell"
         for word in " ".join(lines[2:]).split():
             assert "/" not in word or (ROOT / word).exists(), word

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from build import command
 from click.testing import CliRunner
 from guide_model import guide_model
 from onnx import TensorProto, parser
@@ -43,13 +44,11 @@ def test_each_limit_names_its_test():
 def test_a_model_writes_where_it_says_when_it_runs_and_only_then(tmp_path: Path):
     target, path = tmp_path / "elsewhere.npy", tmp_path / "m.json"
     path.write_text(json.dumps(guide_model(str(target))))
-    for command in ("check", "show"):
-        done = CliRunner().invoke(cli, [command, str(path)])
-        assert done.exit_code == 0, done.output
+    for word in ("check", "show"):
+        command(word, path)
     dml_jax.run_model(dml_jax.load_model(path))
     assert not target.exists()
-    done = CliRunner().invoke(cli, ["run", str(path), "--output_path", str(tmp_path)])
-    assert done.exit_code == 0, done.output
+    command("run", path, "--output_path", tmp_path)
     assert target.exists()
 
 
@@ -68,8 +67,7 @@ def test_a_model_writes_in_the_output_folder_alone(
     model = guide_model(target.format(outside=outside))
     model["commands"].insert(0, {**model["commands"][-1], "targetPath": "first.npy"})
     Path("m.json").write_text(json.dumps(model))
-    done = CliRunner().invoke(cli, ["run", "m.json"])
-    assert done.exit_code == 1
+    done = command("run", "m.json", status=1)
     assert "targetPath to lie in the folder" in done.output and "--output_path" in done.output
     with pytest.raises(DmlError, match="output_folder= of run_model"):
         dml_jax.run_model("m.json", output_folder=current)
@@ -213,8 +211,7 @@ def test_long_names_and_numbers_stand_in_programs(change: str, tmp_path: Path):
         own = {"initialValuesDataType": "FLOAT64", "initialValues": values}
         text = json.dumps({**model, "resources": {**model["resources"], "more": own}})
     (tmp_path / "m.json").write_text(text)
-    done = CliRunner().invoke(cli, ["show", str(tmp_path / "m.json"), "--python"])
-    assert done.exit_code == 0, done.output
+    done = command("show", tmp_path / "m.json", "--python")
     assert ast.parse(done.stdout)
 
 

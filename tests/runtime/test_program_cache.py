@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import floats, model_of, node
+from build import command, floats, model_of, node
 from click.testing import CliRunner
 
 import dml_jax
@@ -421,8 +421,7 @@ def test_the_command_line_keeps_programs(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_bytes(model().SerializeToString())
 
     def run(*options: str) -> Any:
-        done = CliRunner().invoke(cli, ["run", str(path), "--json", *options])
-        assert done.exit_code == 0, done.stderr
+        done = command("run", path, "--json", *options)
         return json.loads(done.stdout)
 
     without = run("--no-cache")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import floats, model_of, node, refusal, runtime, single
+from build import command, floats, model_of, node, refusal, runtime, single
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
@@ -443,8 +443,7 @@ def test_the_command_line_computes_dimensions(tmp_path: Path):
         ([], "2"),
         (["-f", "past:4", "-f", "new:3"], "7"),
     ):
-        result = CliRunner().invoke(cli, ["check", str(tmp_path / "m.onnx"), *options])
-        assert result.exit_code == 0, result.output
+        result = command("check", tmp_path / "m.onnx", *options)
         assert f"b FLOAT32[past + new={shown},2]" in result.output
 
 
@@ -536,13 +535,9 @@ def test_the_command_line_replaces_defaults(tmp_path: Path):
     np.save(tmp_path / "a.npy", floats([1, 2]))
     np.save(tmp_path / "sizes.npy", np.array([1, 2]))
     arguments = ["run", str(model), "--input", f"a={tmp_path / 'a.npy'}", "--input"]
-    result = CliRunner().invoke(
-        cli, [*arguments, f"w={file}", "--output_path", str(tmp_path / "o")]
-    )
-    assert result.exit_code == 0, result.output
+    result = command(*arguments, f"w={file}", "--output_path", tmp_path / "o")
     close(np.load(tmp_path / "o/y.npy"), floats([[40], [10]]))
-    result = CliRunner().invoke(cli, [*arguments, f"sizes={tmp_path / 'sizes.npy'}"])
-    assert result.exit_code == 1
+    result = command(*arguments, f"sizes={tmp_path / 'sizes.npy'}", status=1)
     assert "keep its default" in result.output
     shown = CliRunner().invoke(cli, ["check", str(model)]).output
     assert "Inputs with defaults (--input NAME=FILE): w, index" in shown
