@@ -1,5 +1,6 @@
 """The builder of graphs, and its expressions."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -209,3 +210,17 @@ def test_an_output_names_its_count():
     assert Graph.from_json(g.to_json()).counted == g.counted
     assert g != builder.build(outputs)
     assert not builder.build(outputs).counted
+
+
+def test_a_graph_beyond_directml_is_pickled_with_its_permission():
+    """Its nodes have types and dimensions that DirectML lacks; copies of them have these too."""
+    builder = GraphBuilder(beyond=True)
+    x = builder.input_tensor("x", TensorDesc("float8_e5m2", [1] * 9, beyond=True))
+    g = builder.build(functional.add(x, builder.constant(jnp.ones([1] * 9, jnp.float8_e5m2))))
+    again = pickle.loads(pickle.dumps(g))
+    operators = [*again.operators]
+    assert again == g and all(operator.beyond for operator in operators)
+    assert [operator.replace() for operator in operators] == [*g.operators]
+    for wrong in (lambda: TensorDesc("float8_e5m2", [1]), lambda: TensorDesc("FLOAT32", [1] * 9)):
+        with pytest.raises(DmlError):
+            wrong()
