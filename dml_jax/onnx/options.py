@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.lowering.precision import check_precision
 
 if TYPE_CHECKING:
     from dml_jax.onnx.files.external_data import Folder
@@ -78,6 +77,8 @@ class NetworkOptions:
             rule = f"be {' or '.join(map(repr, LAYOUTS))}, or None"
             raise DmlError([Fault("load_onnx", "layout", rule, self.layout)])
         if self.precision is not None:
+            from dml_jax.lowering.precision import check_precision  # JAX, which a help lacks
+
             check_precision(self.precision)
 
     def rewrites_on(self, platform: str) -> "Sequence[Rewrite | GraphRewrite]":

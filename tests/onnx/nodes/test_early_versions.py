@@ -21,7 +21,8 @@ BYTES = RANDOM.randint(0, 256, (2, 5, 6, 3)).astype(np.uint8)
 QUANTIZED = {
     "sx": floats(0.05),
     "zx": np.uint8(120),
-    "w": RANDOM.randint(-128, 128, (4, 3, 3, 3)).astype(np.int8),
+    # Without VNNI, ONNX Runtime adds two products in 16 bits: those of weights below 64 fit.
+    "w": RANDOM.randint(-64, 64, (4, 3, 3, 3)).astype(np.int8),
     "sw": floats([0.01, 0.02, 0.03, 0.005]),
     "zw": np.zeros(4, np.int8),
     "sy": floats(0.4),
