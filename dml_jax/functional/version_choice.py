@@ -151,8 +151,9 @@ def _by_field(
             raise DmlError([Fault(operator.c_name, argument, rule, value)])
     if "output_data_type" in family.defaults and "output_data_type" not in given:
         tied = {n for f in operator.outputs_of() for n in operator.contract.fields_of_type(f.name)}
-        if any(fields.get(name) is not None for name in tied):
-            fields["output_data_type"] = None  # it follows from a tensor: the default is for others
+        # The type follows from a tensor of the same type; a number has none, and takes the default.
+        if any(not isinstance(fields.get(name), (*NUMBERS, type(None))) for name in tied):
+            fields["output_data_type"] = None
     fields = operator.call_of(fields)
     if left_out:
         fields["outputs"] = optional - left_out
