@@ -206,10 +206,11 @@ def test_level_of_a_zero_point(rank: int, level: str):
 @pytest.mark.parametrize(("a_type", "b_type"), [("uint8", "int8"), ("uint8", "uint8")])
 def test_quantized_products_are_those_of_onnx_runtime(a_type: str, b_type: str):
     rng = np.random.default_rng(2)
-    whole = [
-        rng.integers(np.iinfo(t).min, np.iinfo(t).max + 1, (7, 7), t) for t in (a_type, b_type)
-    ]
-    (a, b), scales = whole, [float32([s]) for s in (0.05, 0.07, 1.7)]
+    a = rng.integers(0, 256, (7, 7), a_type)
+    # Without VNNI, ONNX Runtime adds two products in 16 bits: those of weights below 64 fit.
+    least, most = (-64, 63) if b_type == "int8" else (0, 255)
+    b = rng.integers(least, most + 1, (7, 7), b_type)
+    scales = [float32([s]) for s in (0.05, 0.07, 1.7)]
     zeros = [np.array([z], t) for z, t in ((120, a_type), (5, b_type), (100, a_type))]
     (expected,) = answers("MatMulInteger", a, b, *zeros[:2])
     result = dml_jax.matrix_multiply_integer(a, b, *zeros[:2])

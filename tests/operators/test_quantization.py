@@ -429,7 +429,8 @@ def test_quantized_networks_are_those_of_onnx_runtime(types: str, per_channel: b
     info = np.iinfo(of_w)
     scales = random.uniform(0.001, 0.003, 6 if per_channel else ()).astype(np.float32)
     arrays = {
-        "w": random.integers(info.min, info.max, (6, 4, 3, 3)).astype(of_w),
+        # Without VNNI, ONNX Runtime adds two products in 16 bits: those of weights below 64 fit.
+        "w": random.integers(*((-64, 64) if info.min else (0, 255)), (6, 4, 3, 3)).astype(of_w),
         "w_scale": scales,
         "w_zero": np.full_like(scales, 0 if info.min else 128).astype(of_w),
         "x_scale": np.float32(0.02),
