@@ -588,7 +588,7 @@ def figures() -> str:
         [
             table(["milliseconds", "jax.numpy", "dml_jax"], rows),
             f"Each inside a `jax.jit`, on {_machine(run.environment)}. "
-            f"On {len(speeds)} ONNX networks dml_jax runs at {mean(speeds)} of ONNX Runtime's speed "
-            f"(geometric mean), on {_machine(known)}.",
+            f"On {len(speeds)} ONNX networks dml_jax runs at {mean(speeds)} of ONNX Runtime's "
+            f"speed (geometric mean), on {_machine(known)}.",
         ]
     )
