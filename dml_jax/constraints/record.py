@@ -30,7 +30,11 @@ class Record:
 
     def __init__(self, data: Mapping[str, Any]):
         self.data = data
-        self.kind = next(key for key in data if key in CHECKS)
+        kinds = [key for key in data if key in CHECKS]
+        if not kinds:
+            keys, known = ", ".join(map(repr, data)), ", ".join(CHECKS)
+            raise TypeError(f"a constraint record has one of the keys {known}, got {keys}")
+        self.kind = kinds[0]
         self.where: Mapping[str, Any] = data.get("where", {})
         self.levels: Mapping[str, str] = data.get("levels", {})
         self.reads = frozenset(self._reads())

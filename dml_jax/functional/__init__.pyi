@@ -2224,9 +2224,11 @@ def mean_variance_normalization(
     Args:
         input: {N, C, H, W}.
         scale: Each size is the input's, or 1, which repeats the element. Below feature level
-            5_2, both are given or neither.
+            5_2, both are given or neither. Functions also take one dimension: of the size of
+            the last axis, or else {C}.
         bias: Each size is the input's, or 1, which repeats the element. Below feature level
-            5_2, both are given or neither.
+            5_2, both are given or neither. Functions also take one dimension: of the size of
+            the last axis, or else {C}.
         axes: The dimensions over which mean and variance are taken; one or more, each once.
         normalize_variance: Whether elements are divided by the deviation.
         normalize_mean: Whether the mean is subtracted.

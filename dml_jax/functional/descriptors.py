@@ -71,7 +71,9 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
         values = arguments.values
         spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
         faults = hints.of_lists(operator.c_name, error.faults, spatial, rank - 2)
-        raise DmlError(hints.cured(faults, paths, rank)) from None
+        dtypes = (dtype_of(array) for array in flat(inputs))
+        beside = next((np.dtype(d).name.upper() for d in dtypes if d not in (None, np.bool_)), "")
+        raise DmlError(hints.cured(faults, paths, rank, beside)) from None
 
 
 def fields_of(arguments: Arguments, narrow: np.dtype) -> dict[str, Any]:

@@ -79,12 +79,12 @@ def of_lists(
 
 
 def cured(
-    faults: Iterable[Fault], inputs: Mapping[str, Collection[str]], rank: int
+    faults: Iterable[Fault], inputs: Mapping[str, Collection[str]], rank: int, beside: str
 ) -> Iterator[Fault]:
     """Yield the `faults` of a function's call, with what its caller can do about them.
 
     `inputs` has the types that each array may have, by its path. Axes count from the end up to
-    `rank`.
+    `rank`. `beside` is the type of the first array that is not of bool, "" where there is none.
     """
     for fault in faults:
         root, _, aspect = fault.field.partition(".")
@@ -92,7 +92,7 @@ def cured(
         if is_of_axis(fault) and rank:
             rule = f"be in [{-rank}, {rank - 1}]"
         elif is_input and aspect in ("DataType", "dtype"):
-            rule = _of_type(fault, str(fault.value), inputs[root])
+            rule = _of_type(fault, str(fault.value), inputs[root], beside)
         elif is_input and aspect == "DimensionCount" and fault.value == 0:
             rule += " (x.reshape(1) has rank 1)"
         elif is_input and aspect == "DimensionCount" and (least := _RANKS.fullmatch(rule)):
@@ -103,13 +103,15 @@ def cured(
         yield replace(fault, rule=rule)
 
 
-def _of_type(fault: Fault, got: str, taken: Collection[str]) -> str:
+def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str:
     """Return a rule about an array's type with the conversion that keeps most."""
-    if got == "bool":
-        best = next((n for n in ("UINT8", "UINT32", "INT32") if n in taken), "FLOAT32")
+    if got == "bool":  # which takes the type of the array beside it
+        best = next((n for n in (beside, "UINT8", "UINT32", "INT32") if n in taken), "FLOAT32")
         return f"be one that DirectML has (x.astype('{best.lower()}') converts)"
     if not fault.choices:
         return fault.rule
+    if fault.field.startswith("ConditionTensor"):
+        return f"{fault.rule} (x != 0 is a condition)"
     kind = got.rstrip("0123456789")
     like = (f"{kind}32", "FLOAT32", "INT32", "UINT32", *fault.choices)
     best = next(name for name in like if name in fault.choices)

@@ -83,6 +83,9 @@ class Operator(Declared):
         if function is not None:
             cls.function = staticmethod(function)
         if op is None:
+            if "support" in vars(cls):  # a base of a family has none
+                example = f'class {cls.__name__}(Operator, op="{cls.__name__.upper()}")'
+                raise TypeError(f"{cls.__name__} is an operator without its name: {example}")
             return
         entry = facts.catalogue().get(op)
         cls.short_name, cls.family = op, cls.__module__.rpartition(".")[2]

@@ -10,7 +10,7 @@ from jax import lax
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import normalization
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Fitted, Operator, per_channel
+from dml_jax.operator import Fitted, Operator, per_channel, with_rank
 
 _WHOLE = ("input_tensor", "input_gradient_tensor")
 
@@ -160,13 +160,27 @@ class _MeanVariance(_Normalizing):
 
     Fields:
         scale_tensor, bias_tensor: each size is the input's, or 1, which repeats the element. Below
-            feature level 5_2, both are given or neither.
+            feature level 5_2, both are given or neither. Functions also take one dimension: of the
+            size of the last axis, or else {C}.
         axes: the dimensions over which mean and variance are taken; one or more, each once.
         normalize_variance: false leaves out the division by the deviation.
     """
 
     arguments, only = ("normalize_variance", "normalize_mean"), ("normalize_mean",)
     normalize_mean = True
+
+    @classmethod
+    def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
+        """Return a scale and a bias of one dimension with the input's rank.
+
+        They go along the last axis, as NumPy broadcasts and layer normalization has them; else
+        along the channels, as for images.
+        """
+        x, scale = sizes["input_tensor"] or (), sizes.get("scale_tensor") or ()
+        if len(scale) == 1 and len(x) > 1 and scale[0] != x[-1]:
+            return per_channel(sizes, "scale_tensor", "bias_tensor")
+        known = {name: sizes.get(name) or () for name in ("scale_tensor", "bias_tensor")}
+        return Fitted({n: with_rank(s, len(x)) for n, s in known.items() if len(s) == 1 < len(x)})
 
     @property
     def uses(self) -> tuple[bool, bool]:

@@ -112,12 +112,7 @@ class ProgramCache:
 
     def read_record(self, path: Path) -> Any:
         """Return the object that was kept in a file; None where there is none."""
-        try:
-            data = _bytes_of(path)
-            return None if data is None else pickle.loads(data)
-        except Exception as error:  # of another library, say
-            self._say("read", error)
-            return None
+        return self._decode(path, pickle.loads)
 
     def write_record(self, path: Path, facts: Any) -> None:
         """Keep an object in a file, beside the programs, where it can be pickled."""
@@ -154,19 +149,25 @@ class ProgramCache:
 
     def _read(self, path: Path, structure: Any, device: Device) -> jax.stages.Compiled | None:
         """Return the program in a file; None where there is none that can be read."""
-        try:
-            data = _bytes_of(path)
-            if data is None:
-                return None
+
+        def load(data: bytes) -> jax.stages.Compiled:
             serialized, results = pickle.loads(data)
-            program = serialize_executable.deserialize_and_load(
+            return serialize_executable.deserialize_and_load(
                 serialized, structure, results, device.client, [device]
             )
-        except Exception as error:  # of another jaxlib, say: the program is compiled
+
+        program = self._decode(path, load)
+        self.read += program is not None
+        return program
+
+    def _decode(self, path: Path, decode: Callable[[bytes], Any]) -> Any:
+        """Return what `decode` makes of a file; None where there is none that can be read."""
+        try:
+            data = _bytes_of(path)
+            return None if data is None else decode(data)
+        except Exception as error:  # of another jaxlib or version, say: it is made again
             self._say("read", error)
             return None
-        self.read += 1
-        return program
 
     def _write(self, path: Path, program: jax.stages.Compiled) -> None:
         """Write a program to a file."""

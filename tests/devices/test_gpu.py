@@ -14,6 +14,7 @@ import pytest
 from forms import by_branches_of, compiled_soon, nothing_traced, of_platform
 
 import dml_jax
+from dml_jax.lowering import attention as attention_forms
 from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.precision import chosen
 from dml_jax.operators import recurrent
@@ -102,7 +103,7 @@ def in_float32(q: Any, k: Any, v: Any, scale: float, implementation: str) -> jax
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["taken", "refused"])
 def test_gradients_of_attention(is_refused: bool) -> None:
-    arrays = [array(2, 5, 12), array(2, 7, 12), array(2, 7, 12)]
+    arrays = [array(2, 5, 24), array(2, 7, 24), array(2, 7, 24)]
 
     def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         given = {"query": q, "key": k, "value": v}
@@ -119,14 +120,14 @@ def test_gradients_of_attention(is_refused: bool) -> None:
 
     made = (jax.value_and_grad(total, (0, 1, 2)), mapped, forward)
     expected = [jax.jit(function)(*arrays) for function in made]
-    refused = mock.Mock(side_effect=NotImplementedError)
-    kernel = mock.patch.object(
-        jax.nn, "dot_product_attention", refused if is_refused else in_float32
-    )
-    with of_platform("cuda"), kernel:
+    called = mock.Mock(side_effect=in_float32)
+    kernel = mock.patch.object(jax.nn, "dot_product_attention", called)
+    reason = "no library" if is_refused else ""
+    library = mock.patch.object(attention_forms, "missing_cudnn", lambda size: reason)
+    with of_platform("cuda"), kernel, library:
         for function, wanted in zip(made, expected, strict=True):
             close(jax.jit(function)(*arrays), wanted, 4e-3)
-    assert refused.called == is_refused
+    assert called.called == (not is_refused)
 
 
 # Data movement and order.

@@ -544,6 +544,20 @@ def test_a_named_tuple_of_results_is_no_array():
         wrong.reduce(pooled, "SUM")
 
 
+def test_layer_normalization_takes_a_scale_of_the_last_axis():
+    rng = np.random.default_rng(0)
+    x, scale, bias = (rng.normal(size=s).astype(np.float32) for s in ((2, 5, 8), 8, 8))
+    wide = x.astype(np.float64)
+    middle = wide - wide.mean(-1, keepdims=True)
+    expected = middle / np.sqrt((middle**2).mean(-1, keepdims=True) + 1e-5) * scale + bias
+    result = wrong.mean_variance_normalization(x, scale, bias, axes=-1)
+    np.testing.assert_allclose(result, expected, 1e-5, 1e-5)
+    images, channels = x.reshape(2, 5, 4, 2), np.arange(5, dtype=np.float32)
+    expected = wrong.mean_variance_normalization(images) * channels.reshape(1, 5, 1, 1)
+    result = wrong.mean_variance_normalization(images, channels, np.zeros_like(channels))
+    np.testing.assert_allclose(result, expected, 1e-6, 1e-6)
+
+
 def test_a_python_integer_is_an_index_beside_floats():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(wrong.gather(x, 2, axis=1), np.take(x, 2, axis=1))
@@ -668,6 +682,8 @@ def test_a_bias_has_one_number_for_each_channel():
             "(x.astype('float32') converts), got INT32",
         ),
         (lambda: wrong.tile(X > 0, [1]), "to be one that DirectML has (x.astype('uint8') conv"),
+        (lambda: wrong.multiply(X, X > 0), "that DirectML has (x.astype('float32') converts)"),
+        (lambda: wrong.if_(X, X, X), "to be one of UINT8 (x != 0 is a condition), got FLOAT32"),
         (lambda: wrong.reduce(jnp.float32(3), "SUM"), "in [1, 8] (x.reshape(1) has rank 1), got 0"),
         (
             lambda: wrong.convolution(X, jnp.ones((3, 4, 1, 1), jnp.float32)),

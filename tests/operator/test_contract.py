@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from dml_jax import (
+    OPERATORS,
     Argmax,
     DepthToSpace,
     DmlError,
@@ -13,11 +14,14 @@ from dml_jax import (
     ElementWiseClip1,
     ElementWiseClipGrad,
     Join,
+    Operator,
     Reduce,
     Split,
     TensorDesc,
     Tile,
 )
+from dml_jax.description.fields import Input, Output
+from dml_jax.description.support import ALL_TYPES, rows
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -147,3 +151,32 @@ def test_infer_says_once_what_is_misnamed():
     with pytest.raises(DmlError) as refused:
         Reduce.infer(**fields)
     assert [f.field for f in refused.value.faults] == ["OutputTensor.DataType", "Axes[0]"]
+
+
+def test_an_operator_of_ones_own_says_what_its_declaration_lacks():
+    class Copy(Operator, op="COPY"):
+        """Copies elements: `output = input`.
+
+        Gradient: the output's.
+
+        Fields:
+            input_tensor: the tensor.
+            output_tensor: the copy.
+        """
+
+        input_tensor: Input
+        output_tensor: Output
+        support = rows(("1_0", (1, 8), ALL_TYPES))
+        constraints = ({"equals": ["InputTensor", "OutputTensor"]},)
+
+        def lower(self, x: Any) -> Any:
+            return x
+
+    OPERATORS._built.pop(Copy.c_name)
+    with pytest.raises(TypeError, match=r"one of the keys .*equal.*, got 'equals'"):
+        Copy.infer(input_tensor=TensorDesc("FLOAT32", [2]))
+    with pytest.raises(TypeError, match=r'without its name: class Nameless\(.*op="NAMELESS"\)'):
+
+        class Nameless(Operator):
+            input_tensor: Input
+            support = rows(("1_0", (1, 8), ALL_TYPES))
