@@ -4,8 +4,9 @@ B batches, S queries, L new keys, P past keys, T keys in all, N heads of keys an
 many heads of queries, D elements of a query or key, E of a value.
 """
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -113,16 +114,28 @@ def attend(parts: Parts, scale: float, mask: Mask, dtype: Any) -> jax.Array:
     def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         return _attend(q, k, v, scale, mask)
 
+    def of_kernel(of: Callable[[Callable[..., jax.Array]], Any], head_size: int) -> Any:
+        """Return what `of` makes of cuDNN's attention, or of the plain form where it is refused."""
+        if not missing_cudnn(head_size):
+            with contextlib.suppress(*_REFUSALS):
+                return of(functools.partial(_by_cudnn, scale, dtype))
+        return of(plain)
+
     def by_kernel(*arrays: jax.Array) -> jax.Array:
-        is_missing = missing_cudnn(arrays[0].shape[3]) != ""
-        return plain(*arrays) if is_missing else _by_cudnn(scale, dtype, *arrays)
+        return of_kernel(lambda form: form(*arrays), arrays[0].shape[3])
 
     def gradients(*arrays: jax.Array) -> Sequence[jax.Array]:
-        return jax.vjp(by_kernel, *arrays[:-1])[1](arrays[-1])
+        *own, slope = arrays
+        return of_kernel(lambda form: jax.vjp(form, *own)[1](slope), arrays[0].shape[3])
 
     return by_platform(
         plain, cuda=by_kernel, gradients={"cuda": gradients}, whole_arrays=True, partitioned=True
     )(*parts)
+
+
+# JAX refuses sizes while it traces cuDNN's attention, and each version others: gradients of odd
+# lengths, say. No public question tells them.
+_REFUSALS = NotImplementedError, ValueError
 
 
 def attend_buffers(

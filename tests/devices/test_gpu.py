@@ -101,8 +101,8 @@ def in_float32(q: Any, k: Any, v: Any, scale: float, implementation: str) -> jax
     return jnp.einsum("bnst,btnd->bsnd", weights, v).astype(np.float16)
 
 
-@pytest.mark.parametrize("is_refused", [False, True], ids=["taken", "refused"])
-def test_gradients_of_attention(is_refused: bool) -> None:
+@pytest.mark.parametrize("case", ["taken", "no library", "refused sizes"])
+def test_gradients_of_attention(case: str) -> None:
     arrays = [array(2, 5, 24), array(2, 7, 24), array(2, 7, 24)]
 
     def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
@@ -120,14 +120,15 @@ def test_gradients_of_attention(is_refused: bool) -> None:
 
     made = (jax.value_and_grad(total, (0, 1, 2)), mapped, forward)
     expected = [jax.jit(function)(*arrays) for function in made]
-    called = mock.Mock(side_effect=in_float32)
+    effect = NotImplementedError if case == "refused sizes" else in_float32
+    called = mock.Mock(side_effect=effect)
     kernel = mock.patch.object(jax.nn, "dot_product_attention", called)
-    reason = "no library" if is_refused else ""
+    reason = case if case == "no library" else ""
     library = mock.patch.object(attention_forms, "missing_cudnn", lambda size: reason)
     with of_platform("cuda"), kernel, library:
         for function, wanted in zip(made, expected, strict=True):
             close(jax.jit(function)(*arrays), wanted, 4e-3)
-    assert called.called == (not is_refused)
+    assert called.called == (case != "no library")
 
 
 # Data movement and order.
