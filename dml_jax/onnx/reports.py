@@ -52,6 +52,11 @@ class Reported(Signed):
         return self.executable.planned.compiler_options
 
     @property
+    def precision(self) -> str | None:
+        """Return how products are computed, as `load_onnx` takes it."""
+        return self.options.precision
+
+    @property
     def rewritten(self) -> Graph:
         """Return what rewrites made of the graph, which the program computes."""
         return self.executable.planned.plan.call_graph()

@@ -83,7 +83,7 @@ class Operator(Declared):
         if function is not None:
             cls.function = staticmethod(function)
         if op is None:
-            if "support" in vars(cls):  # a base of a family has none
+            if {"support", "constraints"} <= {*vars(cls)}:  # a base of a family lacks one
                 example = f'class {cls.__name__}(Operator, op="{cls.__name__.upper()}")'
                 raise TypeError(f"{cls.__name__} is an operator without its name: {example}")
             return

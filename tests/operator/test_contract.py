@@ -180,3 +180,4 @@ def test_an_operator_of_ones_own_says_what_its_declaration_lacks():
         class Nameless(Operator):
             input_tensor: Input
             support = rows(("1_0", (1, 8), ALL_TYPES))
+            constraints = ()
