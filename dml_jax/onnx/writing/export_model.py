@@ -25,15 +25,14 @@ from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.writing import primitives
 from dml_jax.onnx.writing.jaxpr_nodes import write_closed_jaxpr, write_function
-from dml_jax.onnx.writing.operator_records import EXPORTERS, Exporter, Unfit
+from dml_jax.onnx.writing.operator_exporters import EXPORTERS, Exporter, Unfit
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
 
 @functools.cache
 def _load() -> None:
-    """Import the modules that register exporters and what writes primitives."""
-    importlib.import_module("dml_jax.onnx.writing.operator_exporters")
+    """Import the modules that register what writes primitives."""
     for module in pkgutil.iter_modules(primitives.__path__, f"{primitives.__name__}."):
         importlib.import_module(module.name)
 

@@ -23,7 +23,7 @@ import dml_jax
 from dml_jax import DmlError, GraphBuilder, ReduceFunction, TensorDesc, load_onnx
 from dml_jax.onnx import export
 from dml_jax.onnx.writing.export_model import exporter_of
-from dml_jax.onnx.writing.operator_records import EXPORTERS
+from dml_jax.onnx.writing.operator_exporters import EXPORTERS
 from dml_jax.operator import Operator
 
 pytestmark = pytest.mark.usefixtures("soon")
