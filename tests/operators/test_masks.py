@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from arrays import normal
 from build import single
 from forms import compiled_soon
 
@@ -19,10 +20,6 @@ from dml_jax import load_onnx
 
 POISONS = (np.nan, np.inf, -np.inf, np.finfo(np.float32).max)
 Arrays = Mapping[str, np.ndarray]
-
-
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 def slopes_of(function: Callable[..., Any], arrays: Arrays) -> Callable[[Arrays], tuple[Any, Any]]:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from arrays import float16, float32
 from build import answers
 
 import dml_jax
@@ -25,16 +26,6 @@ from dml_jax import (
 pytestmark = pytest.mark.usefixtures("soon")
 
 NONE: dict[str, Any] = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1, "beta": 1}
-
-
-def float32(values: Any) -> np.ndarray:
-    """Return FLOAT32 elements."""
-    return np.array(values, np.float32)
-
-
-def float16(values: Any) -> np.ndarray:
-    """Return FLOAT16 elements."""
-    return np.array(values, np.float16)
 
 
 def square(*batch: int) -> dict[str, Any]:
@@ -100,10 +91,8 @@ def test_the_function_broadcasts_c(sizes: tuple[int, ...], is_turned: bool):
     np.testing.assert_array_equal(graph(left, right, c), a @ b + 2 * c)
 
 
-def test_the_function_refuses_c_of_other_sizes():
+def test_c_may_be_a_number():
     a = np.ones((2, 2), np.float32)
-    with pytest.raises(DmlError, match="GEMM"):
-        dml_jax.gemm(a, a, np.ones((3, 2), np.float32))
     assert dml_jax.gemm(a, a, 5.0).tolist() == [[7, 7], [7, 7]]
 
 
@@ -183,16 +172,6 @@ def test_zero_points_of_rows_and_of_columns(sizes: list[int]):
     result = dml_jax.matrix_multiply_integer(a, b, row, column)
     left = a.astype(int) - row.reshape(-1, 1)
     assert result.tolist() == (left @ (b.astype(int) - column.reshape(1, -1))).tolist()
-
-
-def test_zero_points_of_other_sizes_are_refused():
-    a = np.zeros((2, 3), np.uint8)
-    for sizes in ([1, 2], [3], [2, 1, 1]):
-        with pytest.raises(DmlError, match="AZeroPointTensor"):
-            dml_jax.matrix_multiply_integer(a, a.T, np.zeros(sizes, np.uint8))
-    for sizes in ([2, 1], [3]):
-        with pytest.raises(DmlError, match="BZeroPointTensor"):
-            dml_jax.matrix_multiply_integer(a, a.T, None, np.zeros(sizes, np.uint8))
 
 
 @pytest.mark.parametrize(("rank", "level"), [(1, "5_2"), (2, "4_0"), (4, "4_0")])

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from jax.experimental import jet
 from jax.experimental.compute_on import compute_on
 from nightly import NIGHTLY, sample
 from records import record_of
-from records.reduction import index_of, reduced
+from records.reduction import reduced
 
 import dml_jax
 from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
@@ -87,39 +88,6 @@ def test_every_function_rank_axes_and_type(function: ReduceFunction, rank: int):
         expected = reference(op, x)
         tolerance = {"float16": 1e-3, "float32": 1e-6}.get(expected.dtype.name, 0)
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0, err_msg=repr(op))
-
-
-@pytest.mark.parametrize("output", ["INT64", "INT32", "UINT64", "UINT32"])
-@pytest.mark.parametrize("function", INDEX)
-def test_indices_come_in_every_index_type(function: str, output: str):
-    x = np.random.default_rng(0).integers(0, 4, (3, 5, 4)).astype(np.int16)
-    pick = np.argmax if function == "ARGMAX" else np.argmin
-    for axes in [(0,), (2,), (0, 2), (2, 0), (1, 2), (0, 1, 2)]:
-        result = make(function, x, axes, output)(x)
-        assert result.dtype == np.dtype(output.lower())
-        np.testing.assert_array_equal(result, index_of(pick, x, axes))
-
-
-@pytest.mark.parametrize("function", INDEX)
-@pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 13, 16, 17, 33, 1000])
-def test_nan_and_ties_go_to_the_first(function: str, length: int):
-    places = range(length) if length < 40 else (0, 1, 511, 512, 998, 999)
-    pairs = list(itertools.combinations_with_replacement(places, 2))
-    ties = np.zeros((len(pairs), length), np.float32)
-    nans = np.tile(np.linspace(-1, 1, length, dtype=np.float32), (len(pairs), 1))
-    for row, (i, j) in enumerate(pairs):
-        ties[row, [i, j]] = 1 if function == "ARGMAX" else -1
-        nans[row, [i, j]] = np.nan
-    first = np.array([[i] for i, _ in pairs])
-    for x in (ties, nans):
-        np.testing.assert_array_equal(make(function, x, [1])(x), first)
-        np.testing.assert_array_equal(make(function, x.T, [0])(np.ascontiguousarray(x.T)), first.T)
-
-
-@pytest.mark.parametrize("function", INDEX)
-def test_signed_zeros_tie(function: str):
-    x = np.array([[-0.0, 0.0, -0.0], [0.0, -0.0, 0.0]], np.float32)
-    np.testing.assert_array_equal(make(function, x, [1])(x), [[0], [0]])
 
 
 @pytest.mark.parametrize("function", ["MAX", "MIN", "SUM", "L1", "LOG_SUM_EXP", "L2", "AVERAGE"])
@@ -259,20 +227,18 @@ def test_gradients_against_finite_differences(function: str, axes: tuple[int, ..
 
 
 @pytest.mark.parametrize(
-    ("axes", "messages"),
+    ("axes", "message"),
     [
-        ([], ["AxisCount to be at least 1, got 0"]),
-        ([3], ["Axes[0] to be in [0, 2] (InputTensor.DimensionCount is 3), got 3"]),
-        ([0, 1, 0], ["Axes[2] to differ from Axes[0], got 0"]),
-        ([4, 4], ["Axes[1] to differ from Axes[0], got 4"]),
+        ([], "AxisCount to be at least 1, got 0"),
+        ([3], "Axes[0] to be in [0, 2] (InputTensor.DimensionCount is 3), got 3"),
+        ([0, 1, 0], "Axes[2] to differ from Axes[0], got 0"),
+        ([4, 4], "Axes[1] to differ from Axes[0], got 4"),
     ],
 )
-def test_axes(axes: list[int], messages: list[str]):
+def test_axes(axes: list[int], message: str):
     tensor = TensorDesc("FLOAT32", [2, 2, 2])
-    with pytest.raises(DmlError) as refused:
+    with pytest.raises(DmlError, match=re.escape(message)):
         Reduce(function="SUM", input_tensor=tensor, output_tensor=tensor, axes=axes)
-    for message in messages:
-        assert message in str(refused.value)
 
 
 def test_all_faults_at_once():
@@ -283,37 +249,14 @@ def test_all_faults_at_once():
             output_tensor=TensorDesc("INT32", [1, 2, 1, 1], [2, 1, 1, 1]),
             axes=[3],
         )
-    assert [(f.field, f.rule, f.value) for f in refused.value.faults] == [
-        ("OutputTensor.DataType", "be FLOAT32 (InputTensor.DataType)", "INT32"),
-        (
-            "OutputTensor.Sizes[1]",
-            "be 1 (InputTensor.Sizes[1]) since dimension 1 is not reduced",
-            2,
-        ),
-        (
-            "OutputTensor.Sizes[2]",
-            "be 3 (InputTensor.Sizes[2]) since dimension 2 is not reduced",
-            1,
-        ),
+    expected = "DML_OPERATOR_REDUCE: expected OutputTensor"
+    assert str(refused.value).splitlines() == [
+        f"{expected}.DataType to be FLOAT32 (InputTensor.DataType), got INT32",
+        f"{expected}.Sizes[1] to be 1 (InputTensor.Sizes[1]) since dimension 1 is not reduced, "
+        "got 2",
+        f"{expected}.Sizes[2] to be 3 (InputTensor.Sizes[2]) since dimension 2 is not reduced, "
+        "got 1",
     ]
-    assert str(refused.value).splitlines()[2] == (
-        "DML_OPERATOR_REDUCE: expected OutputTensor.Sizes[2] to be 3 (InputTensor.Sizes[2]) "
-        "since dimension 2 is not reduced, got 1"
-    )
-
-
-@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
-def test_second_derivatives(function: str):
-    """What finite differences of the first derivative say; 0 where a function has corners."""
-    x = jnp.array([[0.5, 1.25, 0.75], [1.5, 0.25, 1.0]], jnp.float32)
-    op = make(function, x, [1])
-    first = jax.jit(jax.grad(lambda x: op(x).sum()))
-    hessian = jax.jit(jax.jacfwd(first))(x)
-    step = 1e-2
-    for place in np.ndindex(2, 3):
-        up, down = x.at[place].add(step), x.at[place].add(-step)
-        slope = [first(x) for x in (up, down)]
-        np.testing.assert_allclose(hessian[place], (slope[0] - slope[1]) / (2 * step), atol=2e-3)
 
 
 @pytest.mark.parametrize("outer", [jax.jacfwd, jax.jacrev])
@@ -405,15 +348,6 @@ def test_one_element_of_many(function: ReduceFunction):
     x = np.random.default_rng(0).random((2**15 + 1, 1), np.float32)
     expected = reference(op := make(function.name, x, [1]), x)
     np.testing.assert_allclose(op(x), expected, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "ARGMAX"])
-def test_a_program_for_several_platforms(function: str):
-    x = np.random.default_rng(5).random((300, 200), np.float32)
-    op = make(function, x, (0,))
-    program = jax.export.export(jax.jit(op), platforms=("cpu", "cuda"))(x)
-    expected = reference(op, x)
-    np.testing.assert_allclose(program.call(x), expected, rtol=1e-5, atol=1e-37)
 
 
 def test_denormals_count_as_they_are_or_as_0():
@@ -762,20 +696,3 @@ def test_the_largest_index_fits():
         cls(input_tensor=TensorDesc("UINT8", [2**31]), **fields)
         with pytest.raises(DmlError, match="hold 2147483648, the largest index"):
             cls(input_tensor=TensorDesc("UINT8", [2**31 + 1]), **fields)
-
-
-@pytest.mark.parametrize(("op", "function"), [(Argmax, "ARGMAX"), (Argmin, "ARGMIN")])
-@pytest.mark.parametrize("length", [1, 2, 7, 33, 64, 1000])
-def test_axis_direction(op: type, function: str, length: int):
-    """INCREASING is REDUCE's; DECREASING counts from the other end."""
-    rng = np.random.default_rng(length)
-    x = rng.integers(0, 3, (40, length)).astype(np.float32)
-    x[::4, rng.integers(0, length)] = np.nan
-    x[1::4, rng.integers(0, length)] = np.nan
-    tensors = {"input_tensor": T.of(x), "output_tensor": T("INT32", [40, 1]), "axes": [1]}
-    first = op(**tensors, axis_direction="INCREASING")(x)
-    np.testing.assert_array_equal(first, Reduce(function=function, **tensors)(x))
-    last = op(**tensors, axis_direction="DECREASING")(x)
-    np.testing.assert_array_equal(
-        last, length - 1 - np.asarray(op(**tensors, axis_direction="INCREASING")(x[:, ::-1]))
-    )

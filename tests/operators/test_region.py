@@ -10,7 +10,7 @@ from forms import compiled_soon
 from records import records
 
 import dml_jax
-from dml_jax import DmlError, OperatorNode, Size2D, TensorDesc, operators
+from dml_jax import DmlError, Size2D, TensorDesc
 from dml_jax.operators.region import RoiAlign1, RoiAlignGrad
 
 LARGEST = 2**32 - 1
@@ -222,26 +222,6 @@ def test_samples_lie_between_elements():
     assert made.ravel().tolist() == [(1 + 2 + 3 + 8) / 4, (2 + 4 + 8 + 0) / 4]
 
 
-@pytest.mark.parametrize(
-    ("offsets", "to_corners", "expected"),
-    [
-        ((0.5, -0.5), False, "ROI_ALIGN"),
-        ((0.5, -0.5), True, "ROI_ALIGN1"),
-        ((0, -0.5), False, "ROI_ALIGN1"),
-    ],
-)
-def test_the_function_makes_the_lowest_version(offsets: Any, to_corners: bool, expected: str):
-    builder = dml_jax.GraphBuilder()
-    x = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 3, 4, 4]))
-    rois = builder.input_tensor("rois", TensorDesc("FLOAT32", [2, 4]))
-    batch = builder.input_tensor("batch", TensorDesc("UINT32", [2]))
-    fields: Any = ("AVERAGE", "LINEAR", 1, 1, *offsets, 0, 1, 2, to_corners, 5, 6)
-    graph = builder.build(dml_jax.roi_align(x, rois, batch, *fields))
-    (op,) = (node.operator for node in graph.nodes if isinstance(node, OperatorNode))
-    assert op.short_name == expected
-    assert op.output_tensor.sizes == (2, 3, 5, 6)
-
-
 @pytest.mark.parametrize("field", ["input_pixel_offset", "output_pixel_offset"])
 def test_offsets_are_finite(field: str):
     with pytest.raises(DmlError, match="finite"):
@@ -300,8 +280,3 @@ def test_the_gradient_of_pooling_goes_to_the_first_of_the_largest():
 def pool_sum(x: jax.Array) -> jax.Array:
     rois = np.array([[[[0, 0, 0, 2, 0]]]], np.float32)
     return dml_jax.roi_pooling(x, rois, 1, Size2D(width=1, height=1)).sum()
-
-
-def test_typical_uses():
-    for name in ("RoiPooling", "RoiAlign", "RoiAlign1", "RoiAlignGrad"):
-        assert getattr(operators, name).typical(1000, "FLOAT32")

@@ -113,13 +113,6 @@ def test_the_gradient_of_top_k_goes_to_the_elements_that_were_taken():
     assert slope.tolist() == [0, 1, 2, 0, 4]
 
 
-@pytest.mark.parametrize(("direction", "name"), [("INCREASING", "TOP_K1"), ("DECREASING", "TOP_K")])
-def test_top_k_makes_the_lowest_version(direction: str, name: str):
-    x = np.zeros(4, np.float32)
-    lowered = jax.jit(lambda x: dml_jax.top_k(x, 0, 2, direction)).lower(x)
-    assert set(re.findall(r"DML_OPERATOR_(\w+)", lowered.as_text(debug_info=True))) == {name}
-
-
 LINES: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: dml_jax.cumulative_summation(x, 1, "INCREASING", True),
     "product": lambda x: dml_jax.cumulative_product(x, 1, "DECREASING", False),

@@ -1,6 +1,5 @@
 """SOFTMAX, LOG_SOFTMAX and HARDMAX where elements are not finite, and which version is made."""
 
-import re
 from collections.abc import Callable
 
 import jax
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import dml_jax
-from dml_jax import DmlError
 
 INF = np.inf
 FUNCTIONS = [dml_jax.activation_softmax, dml_jax.activation_log_softmax]
@@ -49,35 +47,6 @@ def test_the_first_maximum_is_hard():
     for axes in ([0, 2], [2, 0]):  # in the order of the axes, not of the list
         made = dml_jax.activation_hardmax(ties, axes)
         assert made.tolist() == [[[0, 1], [1, 0]], [[0, 0], [0, 0]]]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "axes", "version"),
-    [
-        ([2, 3], None, "ACTIVATION_SOFTMAX"),
-        ([1, 1, 2, 3], None, "ACTIVATION_SOFTMAX"),
-        ([2, 3], [-1], "ACTIVATION_SOFTMAX"),
-        ([2, 3], 1, "ACTIVATION_SOFTMAX"),
-        ([2, 3], [0], "ACTIVATION_SOFTMAX1"),
-        ([2, 3], [0, 1], "ACTIVATION_SOFTMAX1"),
-        ([4, 2, 3], None, "ACTIVATION_SOFTMAX1"),  # of an effective rank above 2
-        ([4, 2, 3], [2], "ACTIVATION_SOFTMAX1"),
-    ],
-)
-def test_the_lowest_version_that_expresses_the_arguments(sizes, axes, version):
-    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
-    softmax = jax.jit(lambda x: dml_jax.activation_softmax(x, axes))
-    text = softmax.lower(x).as_text(debug_info=True)
-    assert {*re.findall(r"DML_OPERATOR_(ACTIVATION_SOFTMAX1?)\b", text)} == {version}
-    over = -1 if axes is None else axes
-    np.testing.assert_allclose(softmax(x), jax.nn.softmax(x, over), rtol=1e-6)
-
-
-def test_axes_that_are_none_are_refused():
-    x = np.zeros((2, 3), np.float32)
-    for axes in ([2], [-3], [1, 1], [], "last", [0.5]):
-        with pytest.raises(DmlError):
-            dml_jax.activation_softmax(x, axes)
 
 
 @pytest.mark.parametrize("scale", [1, 5, 30])
