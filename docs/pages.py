@@ -23,7 +23,7 @@ import dml_jax
 from dml_jax import OPERATORS, DmlError, Operator, TensorDesc, facts
 from dml_jax.description.fields import Array, Choice, Field, Real, Scalar
 from dml_jax.description.support import ALL_BUT_FLOAT64, ALL_TYPES, FLOATS, TO_32_BITS
-from dml_jax.onnx.writing.export_model import exporter_of
+from dml_jax.onnx.writing.operator_exporters import EXPORTERS
 from dml_jax.operator.documentation import (
     Documentation,
     Matrix,
@@ -286,8 +286,7 @@ def onnx_page() -> str:
     for title, ops in families().items():
         sides: dict[bool, list[str]] = {True: [], False: []}
         for op in ops:
-            has_nodes = exporter_of(op.short_name) is not None
-            sides[has_nodes].append(f"[{op.short_name}]({page_of(op)})")
+            sides[op.short_name in EXPORTERS].append(f"[{op.short_name}]({page_of(op)})")
         lines.append(f"| {title} | {', '.join(sides[True])} | {', '.join(sides[False])} |")
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 

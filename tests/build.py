@@ -39,6 +39,22 @@ def model_of(
     return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=10)
 
 
+def in_function(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, tuple[Any, Sequence[Any]]],
+    outputs: Sequence[str],
+    constants: Arrays,
+    opset: int = 18,
+) -> Any:
+    """Return a model that calls a function of these nodes, whose constants are known at load."""
+    tensors = {n: numpy_helper.from_array(a) for n, a in constants.items()}
+    every = [*(node("Constant", "", n, value=t) for n, t in tensors.items()), *nodes]
+    imports = [helper.make_opsetid(d, 1 if d else opset) for d in {"", *(n.domain for n in nodes)}]
+    function = helper.make_function("local", "F", [*inputs], outputs, every, imports)
+    call = node("F", " ".join(inputs), " ".join(outputs), domain="local")
+    return model_of([call], inputs, outputs, opset=opset, functions=[function])
+
+
 def parse(text: str, opset: int = 18, **initializers: np.ndarray) -> Any:
     """Return the model of a text; `name (inputs) => (outputs) { nodes }` alone has an opset."""
     head = (
@@ -65,22 +81,24 @@ def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> Any:
 
 def single(
     op_type: str,
-    arrays: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray | None],
     *,
     opset: int = 18,
     outputs: str = "y",
     constants: Sequence[str] = (),
     domain: str = "",
+    version: int = 1,
     **attributes: Any,
 ) -> Any:
-    """Return a model of one node, whose `constants` are initializers."""
-    inputs = {n: (a.dtype, a.shape) for n, a in arrays.items() if n not in constants}
-    names = " ".join(arrays)
-    weights = {name: arrays[name] for name in constants}
+    """Return a model of one node, whose `constants` are initializers; None leaves an input out."""
+    there = {n: a for n, a in arrays.items() if a is not None}
+    inputs = {n: (a.dtype, a.shape) for n, a in there.items() if n not in constants}
+    names = " ".join(n if n in there else "-" for n in arrays)
+    weights = {name: there[name] for name in constants}
     made = node(op_type, names, outputs, domain=domain, **attributes)
     model = model_of([made], inputs, outputs.replace("-", "").split(), weights, opset)
     if domain:
-        model.opset_import.append(helper.make_opsetid(domain, 1))
+        model.opset_import.append(helper.make_opsetid(domain, version))
     return model
 
 
@@ -99,6 +117,15 @@ def session(model: Any) -> Any:
 def runtime(model: Any, inputs: Arrays) -> list[Any]:
     """Return what ONNX Runtime computes."""
     return list(session(model).run(None, dict(inputs)))
+
+
+def same_as_runtime(
+    model: Any, inputs: Arrays, rtol: float = 1e-5, atol: float = 1e-6, **options: Any
+) -> None:
+    """Compare the outputs of a network, loaded with `options`, with those of ONNX Runtime."""
+    results = load_onnx(model, **options)(inputs)
+    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
+        np.testing.assert_allclose(result, expected, rtol, atol)
 
 
 def answers(

@@ -5,9 +5,6 @@ An attribute that the record does not know, or an operator without a record, is 
 program that JAX traces of the operator: `dml_jax.onnx.writing.jaxpr_nodes`.
 """
 
-import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -23,42 +20,15 @@ from dml_jax.graph import ConstantNode, Graph, OperatorNode
 from dml_jax.graph.bfloat16 import computed
 from dml_jax.graph.parts import reinterpreted
 from dml_jax.onnx.network import Network
-from dml_jax.onnx.writing import primitives
 from dml_jax.onnx.writing.jaxpr_nodes import write_closed_jaxpr, write_function
-from dml_jax.onnx.writing.operator_exporters import EXPORTERS, Exporter, Unfit
+from dml_jax.onnx.writing.operator_exporters import EXPORTERS, Unfit
+from dml_jax.onnx.writing.primitives import control, indexing, meanings, reduction  # noqa: F401
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 from dml_jax.operator import Operator
 
 
-@functools.cache
-def _load() -> None:
-    """Import the modules that register what writes primitives."""
-    for module in pkgutil.iter_modules(primitives.__path__, f"{primitives.__name__}."):
-        importlib.import_module(module.name)
-
-
-def exporter_of(name: str) -> Exporter | None:
-    """Return what writes an operator, by its name without DML_OPERATOR_; None for its program."""
-    _load()
-    return EXPORTERS.get(name)
-
-
 def export(what: Any, *shapes: Any) -> onnx.ModelProto:
-    """Return a graph, an operator, a network or a function of arrays as an ONNX model.
-
-    Args:
-        what: what is written. Constants of a graph, weights of a network and arrays that a function
-            is closed over are initializers.
-        shapes: of a function the arguments: trees of arrays, or of what has a `shape` and a
-            `dtype`, as `jax.ShapeDtypeStruct`. Each leaf is an input, named by its path.
-
-    The inputs and outputs of a graph and of a network have their names, and `output` or
-    `output_0`, ... stand for those of a function. A function may be a gradient (`jax.grad`), or be
-    batched (`jax.vmap`).
-
-    Raises `DmlError` for a step that has no nodes of ONNX.
-    """
-    _load()
+    """Return what `dml_jax.onnx.export` does."""
     if isinstance(what, Network):
         return _network(what)
     if isinstance(what, Graph):
@@ -104,8 +74,8 @@ def _name(prefix: str, path: Sequence[Any]) -> str:
 
 def _operator(operator: Operator) -> onnx.ModelProto:
     w = Writer()
-    points = [(w.name(path), tensor) for path, _, tensor in operator.tensors(output=False)]
-    inputs = [Value(name, tensor.dtype, tensor.sizes) for name, tensor in points]
+    given = operator.tensors(output=False)
+    inputs = [Value(w.name(path), tensor.dtype, tensor.sizes) for path, _, tensor in given]
     made = write_operator(w, operator, inputs)
     outputs = [w.name(path) for path, _, _ in operator.tensors(output=True)]
     return w.model(inputs, dict(zip(outputs, made, strict=True)))
@@ -167,7 +137,7 @@ def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> li
     """Write an operator; return the outputs that are described."""
     by = getattr(operator, "scale_bias", None)
     made = None
-    if exporter_of(operator.short_name) and not (by and inputs[0].dtype.kind in "iu"):
+    if not (by and inputs[0].dtype.kind in "iu"):
         given = iter(inputs)
         tensors = [f for f in operator.fields if f.tensor and not f.tensor.output]
         values = [None if getattr(operator, f.name) is None else next(given) for f in tensors]
@@ -186,7 +156,7 @@ def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> li
 
 def _export_by_record(w: Writer, operator: Any, *inputs: Value | None) -> list[Value] | None:
     """Write an operator by its record; None where its program is to be written."""
-    exporter = exporter_of(operator.short_name)
+    exporter = EXPORTERS.get(operator.short_name)
     try:
         made = None if exporter is None else exporter(w, operator, *inputs)
     except Unfit:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from dml_jax.onnx.writing.writer import FOLDED_MAX, Value, Writer, unwritten
 
@@ -66,16 +66,8 @@ class Equation:
         return self.types[0][1]
 
 
-def write_program(
-    writer: Writer, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[Value]
-) -> list[Value]:
-    """Write a traced program; return its outputs.
-
-    Args:
-        writer: adds nodes.
-        jaxpr: the program.
-        constants: the arrays or values that it is closed over.
-        inputs: its inputs.
+def write_closed_jaxpr(writer: Writer, closed: ClosedJaxpr, inputs: Sequence[Value]) -> list[Value]:
+    """Write a traced program with its constants; return its outputs.
 
     Raises `DmlError` for a primitive that has no nodes of ONNX.
     """
@@ -88,18 +80,13 @@ def write_program(
         is_empty = aval.dtype == dtypes.float0  # gradients of integers, which hold nothing
         return writer.constant(np.zeros(shape, bool) if is_empty else np.asarray(x.val, dtype))
 
-    for var, array in zip(jaxpr.constvars, constants, strict=True):
-        known[var] = array if isinstance(array, Value) else writer.constant(np.asarray(array))
+    jaxpr, constants = closed.jaxpr, map(writer.constant, closed.consts)
+    known.update(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, inputs, strict=True))
     for eqn in jaxpr.eqns:
         values = _fold(writer, eqn, [read(x) for x in eqn.invars])
         known.update(zip(eqn.outvars, values, strict=True))
     return [read(x) for x in jaxpr.outvars]
-
-
-def write_closed_jaxpr(writer: Writer, closed: ClosedJaxpr, inputs: Sequence[Value]) -> list[Value]:
-    """Write a traced program with its constants; return its outputs."""
-    return write_program(writer, closed.jaxpr, closed.consts, inputs)
 
 
 def write_function(writer: Writer, function: Callable[..., Any], *inputs: Value) -> list[Value]:

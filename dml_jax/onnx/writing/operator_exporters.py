@@ -311,7 +311,7 @@ def recurrent(w: Writer, op: Any, x: Value, weight: Value, matrix: Value, *rest:
 def reduction(w: Writer, op: Any, x: Value) -> Value:
     name = op.function.name
     if name in ("ARGMAX", "ARGMIN"):
-        return _place(w, op, x, name == "ARGMAX", False)
+        return place_of_extreme(w, op, x)
     only(x.dtype in (np.float32, np.int32, np.int64) and op.output_tensor.dtype == x.dtype)
     only(bool(op.axes))
     return w.reduce(_OP_TYPES[name], x, op.axes, keep=True)
@@ -319,15 +319,13 @@ def reduction(w: Writer, op: Any, x: Value) -> Value:
 
 @exports("ARGMAX", "ARGMIN")
 def place_of_extreme(w: Writer, op: Any, x: Value) -> Value:
-    is_last = op.axis_direction.name == "DECREASING"
-    return _place(w, op, x, op.short_name == "ARGMAX", is_last)
-
-
-def _place(w: Writer, op: Any, x: Value, is_most: bool, is_last: bool) -> Value:
-    axes = list(op.axes)  # floats may be NaN
+    is_reduction, axes = op.short_name == "REDUCE", list(op.axes)
+    name = op.function.name if is_reduction else op.short_name
+    is_last = not is_reduction and op.axis_direction.name == "DECREASING"
+    # floats may be NaN
     only(len(axes) == 1 and x.dtype in (np.int8, np.int32, np.uint8))
     shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
-    op_type = "ArgMax" if is_most else "ArgMin"
+    op_type = "ArgMax" if name == "ARGMAX" else "ArgMin"
     named = {"axis": axes[0], "keepdims": 1, "select_last_index": int(is_last)}
     return w.cast(w(op_type, x, dtype=np.int64, shape=shape, **named), op.output_tensor.dtype)
 

@@ -305,10 +305,6 @@ class Writer:
             a, b = self.cast(a, np.int32), self.cast(b, np.int32)
         return self(op_type, a, b, dtype=bool)
 
-    def branch(self) -> "Writer":
-        """Return a writer of a graph within a node of this one."""
-        return Writer(self)
-
     def graph(
         self, name: str, inputs: Sequence[Value], outputs: Sequence[Value]
     ) -> onnx.GraphProto:

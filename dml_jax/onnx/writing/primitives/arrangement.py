@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from dml_jax.lowering.strided_memory import packed_strides
 from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
 from dml_jax.onnx.writing.writer import Value, Writer, places_of
 
@@ -66,17 +67,13 @@ def pad(eqn: Equation) -> Value:
 def with_zeros_between(w: Writer, x: Value, inside: tuple[int, ...], value: Value) -> Value:
     """Return `x` with `inside` times a value between its elements, by dimension."""
     for axis, count in enumerate(inside):
-        if count and x.shape[axis] > 1:
-            shape = list(x.shape)
-            n = shape[axis]
-            split = w.reshape(x, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
-            after = [0] * split.rank
-            after[axis + 1] = count
-            spread = w.pad(split, [0] * split.rank, after, value)
-            shape[axis] = n * (1 + count)
-            whole = w.reshape(spread, shape)
-            shape[axis] -= count
-            x = w.slice(whole, [0] * x.rank, shape)
+        n, outer, inner = x.shape[axis], x.shape[:axis], x.shape[axis + 1 :]
+        if count and n > 1:
+            column = w.reshape(x, [*outer, n, 1, *inner])
+            after = [count if k == axis + 1 else 0 for k in range(column.rank)]
+            wide = w.pad(column, [0] * column.rank, after, value)
+            row = w.reshape(wide, [*outer, n * (1 + count), *inner])
+            x = w.part(row, axis, 0, n * (1 + count) - count)
     return x
 
 
@@ -145,7 +142,7 @@ def dynamic_update_slice(eqn: Equation) -> Value:
     if not x.rank:
         return update
     starts = _starts(w, x, update.shape, places)
-    steps = [math.prod(x.shape[k + 1 :]) for k in range(x.rank)]
+    steps = packed_strides(x.shape)
     origin = w.reduce("ReduceSum", w("Mul", starts, w.indices(steps)), [0])
     flat = w("Add", w.indices(places_of(update.shape, steps).reshape(-1)), origin)
     count = math.prod(x.shape)

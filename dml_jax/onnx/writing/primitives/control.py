@@ -3,14 +3,9 @@
 from typing import Any
 
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
-from dml_jax.onnx.writing.jaxpr_nodes import (
-    Equation,
-    write_closed_jaxpr,
-    write_function,
-    write_program,
-    writes,
-)
+from dml_jax.onnx.writing.jaxpr_nodes import Equation, write_closed_jaxpr, write_function, writes
 from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 
 
@@ -21,9 +16,8 @@ from dml_jax.onnx.writing.writer import Value, Writer, unwritten
 def call(eqn: Equation) -> list[Value]:
     p = eqn.params
     program = next(p[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in p)
-    if hasattr(program, "consts"):
-        return write_closed_jaxpr(eqn.writer, program, eqn.inputs)
-    return write_program(eqn.writer, program, (), eqn.inputs)
+    closed = program if hasattr(program, "consts") else ClosedJaxpr(program, ())
+    return write_closed_jaxpr(eqn.writer, closed, eqn.inputs)
 
 
 @writes("call_hi_primitive")
@@ -57,7 +51,7 @@ def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -
         if index.dtype == bool
         else w.compare("GreaterOrEqual", index, w.like(len(programs) - 1, index))
     )
-    first, last = w.branch(), w.branch()
+    first, last = Writer(w), Writer(w)
     made = {
         "then_branch": last.graph("last", [], write_closed_jaxpr(last, programs[-1], operands)),
         "else_branch": first.graph(
@@ -76,7 +70,7 @@ def scan(eqn: Equation) -> list[Value]:
         held, carried, _ = (len(list(part)) for part in p["ft_in"].update(eqn.inputs).unpack())
         carried += held
     constants, carry, rows = eqn.inputs[:held], eqn.inputs[held:carried], eqn.inputs[carried:]
-    inner = w.branch()
+    inner = Writer(w)
     states = [Value(w.name(), x.dtype, x.shape) for x in carry]
     parts = [Value(w.name(), x.dtype, x.shape[1:]) for x in rows]
     outputs = write_closed_jaxpr(inner, p["jaxpr"], [*constants, *states, *parts])
@@ -85,16 +79,10 @@ def scan(eqn: Equation) -> list[Value]:
         parts = [Value(w.name(), np.int64, ())]
     body = inner.graph("step", [*states, *parts], outputs)
     back, stacked = int(p["reverse"]), len(outputs) - len(carry)
-    return w.several(
-        "Scan",
-        *carry,
-        *rows,
-        results=eqn.types,
-        body=body,
-        num_scan_inputs=len(rows),
-        scan_input_directions=[back] * len(rows),
-        scan_output_directions=[back] * stacked or None,
-    )
+    named: dict[str, Any] = {"body": body, "num_scan_inputs": len(rows)}
+    named["scan_input_directions"] = [back] * len(rows)
+    named["scan_output_directions"] = [back] * stacked or None
+    return w.several("Scan", *carry, *rows, results=eqn.types, **named)
 
 
 @writes("while")
@@ -106,7 +94,7 @@ def while_loop(eqn: Equation) -> list[Value]:
     (begins,) = write_closed_jaxpr(w, p["cond_jaxpr"], [*for_cond, *carry])
     if begins.shape:
         raise unwritten("a loop that ends for each element by itself")
-    inner = w.branch()
+    inner = Writer(w)
     turn, goes_on = Value(w.name(), np.int64, ()), Value(w.name(), np.bool_, ())
     states = [Value(w.name(), x.dtype, x.shape) for x in carry]
     made = write_closed_jaxpr(inner, p["body_jaxpr"], [*for_body, *states])

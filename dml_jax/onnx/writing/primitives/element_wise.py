@@ -138,7 +138,8 @@ def quotient(eqn: Equation) -> Value:
     safe, is_zero, is_minus_one = _divisor(w, b)
     result = w("Div", a, safe)
     if is_zero is not None:
-        result = w.where(is_zero, w.expand(_ones(w, b), result.shape), result)
+        ones = w.constant(-1 if b.dtype.kind == "i" else np.iinfo(b.dtype).max, b.dtype)
+        result = w.where(is_zero, w.expand(ones, result.shape), result)
     if is_minus_one is not None:
         result = w.where(is_minus_one, w("Neg", a), result)
     return result
@@ -152,10 +153,6 @@ def remainder(eqn: Equation) -> Value:
     safe, is_zero, _ = _divisor(w, b)
     result = w("Mod", a, safe, fmod=1)
     return result if is_zero is None else w.where(is_zero, a, result)
-
-
-def _ones(w: Writer, x: Value) -> Value:
-    return w.constant(-1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype)
 
 
 def _divisor(w: Writer, b: Value) -> tuple[Value, Value | None, Value | None]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.strided_memory import packed_strides
 from dml_jax.onnx.writing.jaxpr_nodes import Equation, writes
 from dml_jax.onnx.writing.primitives.element_wise import chosen
 from dml_jax.onnx.writing.writer import Value, Writer, places_of
@@ -14,27 +15,19 @@ from dml_jax.onnx.writing.writer import Value, Writer, places_of
 _REDUCTIONS = {f"scatter-{name}": name for name in ("add", "mul", "max", "min")}
 
 
-def _steps(shape: Sequence[int]) -> list[int]:
-    return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-
-
 def _starts(
-    w: Writer, indices: Value, named: Sequence[int], batched: Sequence[tuple[int, int]]
+    w: Writer, indices: Value, named: Sequence[int], own: Sequence[int], of_batch: Sequence[int]
 ) -> dict[int, Value]:
     """Return where each window begins by dimension of the operand, in the shape of the batch.
 
-    Args:
-        w: adds nodes.
-        indices: {batch..., the number of dimensions that are named}.
-        named: the dimensions of the operand that the indices are of.
-        batched: the dimensions of the operand, and of the batch, that go together.
+    The indices are of the dimensions `named`; dimensions `own` are those `of_batch`.
     """
     shape = indices.shape[:-1]
     indices = w.cast(indices, np.int64)
     found = {}
     for k, axis in enumerate(named):
         found[axis] = w.reshape(w.part(indices, indices.rank - 1, k, k + 1), shape)
-    for axis, place in batched:
+    for axis, place in zip(own, of_batch, strict=True):
         sizes = [n if k == place else 1 for k, n in enumerate(shape)]
         found[axis] = w.indices(np.arange(shape[place]).reshape(sizes))
     return found
@@ -71,20 +64,18 @@ def _places(
 def gather(eqn: Equation) -> Value:
     w, (x, indices), p = eqn.writer, eqn.inputs, eqn.params
     numbers, sizes = p["dimension_numbers"], p["slice_sizes"]
-    batched = list(
-        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
-    )
-    starts = _starts(w, indices, numbers.start_index_map, batched)
+    named, own = numbers.start_index_map, numbers.operand_batching_dims
+    starts = _starts(w, indices, named, own, numbers.start_indices_batching_dims)
     most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
     inside = _inside(w, starts, most) if p["mode"] == lax.GatherScatterMode.FILL_OR_DROP else None
     starts, batch = _clamp(w, starts, most), indices.shape[:-1]
-    gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    gone = {*numbers.collapsed_slice_dims, *own}
     kept = [a for a in range(x.rank) if a not in gone]
     is_by_rows = all(sizes[a] == (1 if a in starts else x.shape[a]) for a in range(x.rank))
     first = [a for a in range(x.rank) if a in starts] if is_by_rows else [*range(x.rank)]
     rest = [a for a in kept if a not in first]
     moved = w.transpose(x, [*first, *rest])
-    steps = dict(zip(first, _steps([x.shape[a] for a in first]), strict=True))
+    steps = dict(zip(first, packed_strides([x.shape[a] for a in first]), strict=True))
     place = _places(w, starts, steps, batch)
     if not is_by_rows:
         grid = w.indices(places_of([sizes[a] for a in kept], [steps[a] for a in kept]))
@@ -112,17 +103,15 @@ def scatter(eqn: Equation) -> Value:
     """Write each element of the updates to its place in a row; those outside go to its end."""
     w, (x, indices, updates), p = eqn.writer, eqn.inputs, eqn.params
     numbers = p["dimension_numbers"]
-    batched = list(
-        zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
-    )
-    starts = _starts(w, indices, numbers.scatter_dims_to_operand_dims, batched)
-    gone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    named, own = numbers.scatter_dims_to_operand_dims, numbers.operand_batching_dims
+    starts = _starts(w, indices, named, own, numbers.scatter_indices_batching_dims)
+    gone = {*numbers.inserted_window_dims, *own}
     kept = [a for a in range(x.rank) if a not in gone]
     window = [updates.shape[k] for k in numbers.update_window_dims]
     sizes = {**dict.fromkeys(range(x.rank), 1), **dict(zip(kept, window, strict=True))}
     most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
     inside = _inside(w, starts, most)
-    batch, count, steps = indices.shape[:-1], math.prod(x.shape), _steps(x.shape)
+    batch, count, steps = indices.shape[:-1], math.prod(x.shape), packed_strides(x.shape)
     if p["mode"] == lax.GatherScatterMode.CLIP:
         inside, starts = None, _clamp(w, starts, most)
     place = _places(w, starts, dict(enumerate(steps)), batch)

@@ -11,6 +11,8 @@ from dml_jax.onnx.writing.primitives.arrangement import with_zeros_between
 from dml_jax.onnx.writing.primitives.element_wise import convert
 from dml_jax.onnx.writing.writer import Value, Writer
 
+Ints = Sequence[int]
+
 
 @writes("dot_general")
 def product(eqn: Equation) -> Value:
@@ -76,9 +78,9 @@ def correlate(
     w: Writer,
     x: Value,
     filters: Value,
-    strides: Sequence[int],
+    strides: Ints,
     padding: Sequence[tuple[int, int]],
-    dilations: Sequence[int],
+    dilations: Ints,
     groups: int,
     bias: Value | None = None,
 ) -> Value:
@@ -110,13 +112,7 @@ def attributes_of(
 
 
 def _by_products(
-    w: Writer,
-    x: Value,
-    filters: Value,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
-    shape: Sequence[int],
+    w: Writer, x: Value, filters: Value, strides: Ints, dilations: Ints, groups: int, shape: Ints
 ) -> Value:
     """Return the correlation as the sum of a product of matrices for each place of the window."""
     n, k, *spatial = shape
