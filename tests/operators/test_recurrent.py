@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from build import model_of, node, runtime
-from records import records, recurrent
+from records import records
 
 import dml_jax
 from dml_jax import DmlError
@@ -119,23 +119,23 @@ def test_as_pytorch():
     np.testing.assert_allclose(slope, x.grad.numpy(), rtol=1e-3, atol=1e-5)
 
 
-def smallest() -> dict[str, Any]:
-    """Return the fields of an RNN of one element in each tensor."""
+def simplest() -> Any:
+    """Return an RNN of one element in each tensor."""
     op_class = OPERATORS["DML_OPERATOR_RNN"]
     types = dict.fromkeys(op_class._tensor_fields, "FLOAT32")
-    return recurrent.smallest(op_class, 4, {**types, "sequence_lengths_tensor": "UINT32"}, None)
+    types["sequence_lengths_tensor"] = "UINT32"
+    return records()["RNN"].simplest(op_class, 4, types, None)
 
 
 def test_every_activation():
     """Each that may stand in the list, beside its own record."""
-    record, op_class = records()["RNN"], OPERATORS["DML_OPERATOR_RNN"]
-    fields = smallest()
-    allowed = next(r.data for r in op_class.records() if r.kind == "one_of" and "Type" in str(r))
+    record, plain = records()["RNN"], simplest()
+    allowed = next(r.data for r in plain.records() if r.kind == "one_of" and "Type" in str(r))
     rng = np.random.default_rng(0)
     for name in allowed["values"]:
         activation = OPERATORS[f"DML_OPERATOR_{name}"]
         fused = activation.fused(**{f.name: 0.75 for f in activation.fields if not f.tensor})
-        op = op_class(**{**fields, "activation_descs": [fused]})
+        op = plain.replace(activation_descs=[fused])
         arrays = record.arrays(rng, op)
         for result, expected in zip(op(*arrays), record.expected(op, arrays), strict=True):
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6, err_msg=name)
@@ -192,29 +192,9 @@ def test_a_threshold_below_0_is_refused():
 
 
 def test_tensors_of_dml_are_refused():
-    fields = smallest()
-    owned = fields["weight_tensor"].replace(flags="OWNED_BY_DML")
+    plain = simplest()
     with pytest.raises(DmlError, match=r"WeightTensor\.Flags to be NONE"):
-        dml_jax.Rnn(**{**fields, "weight_tensor": owned})
-
-
-def test_what_lies_beyond_the_end_has_no_part():
-    """Not even NaN, in values or gradients; a sequence of length 0 keeps its first state."""
-    x = jnp.ones((1, 3, 2, 2), jnp.float32).at[0, 1:, 0].set(jnp.nan).at[0, :, 1].set(jnp.inf)
-    lengths = jnp.array([1, 0], jnp.uint32).reshape(1, 1, 1, 2)
-    h = jnp.full((1, 1, 2, 3), 0.5, jnp.float32)
-
-    def last(x: Any, weight: Any) -> Any:
-        given = {"input": x, "weight": weight, "sequence_lengths": lengths, "hidden_init": h}
-        return dml_jax.gru(**PLAIN | given, output_options="Both")
-
-    made = last(x, PLAIN["weight"])
-    assert np.isfinite(made.sequence).all()
-    np.testing.assert_array_equal(made.sequence[1:], 0)
-    np.testing.assert_array_equal(made.single[0, 0, 1], 0.5)
-    for k in (0, 1):
-        slope = jax.grad(lambda *a: last(*a).single.sum(), k)(x, PLAIN["weight"])
-        assert np.isfinite(slope).all()
+        plain.replace(weight_tensor=plain.weight_tensor.replace(flags="OWNED_BY_DML"))
 
 
 def test_the_program_does_not_grow_with_time():

@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ Types = Mapping[str, str]  # tensor field -> data type
 Fields = dict[str, Any]
 
 FLOATS = ("FLOAT64", "FLOAT32", "FLOAT16")
+LENGTHS = ("length",)
+"""Of `Record.unbroken`: a list is what its count field counts, the first one of several."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class Record:
             that is left out.
         draw: random fields of a valid description, `draw(rng, op_class, types)`, without outputs
             unless their sizes do not follow; None draws equal sizes for all inputs.
-        smallest: the fields of a description as simple as it can be, `smallest(op_class, rank,
-            types, group)`, outputs included; None has sizes of one everywhere.
+        smallest: the fields of a description as simple as it can be, where they are not tensors
+            of one element and the simplest attributes: a value, or `value(rank, types)`. Of a
+            tensor it is its sizes.
         values: the range of random elements by tensor field, "" for all others; integers too.
         attributes: fixed or drawn (a function of `rng`) values of attributes, by field, for the
             default `draw` and, where they are fixed, `smallest`.
@@ -57,7 +61,7 @@ class Record:
 
     reference: Callable[..., Any]
     draw: Callable[[Rng, type[Operator], Types], Fields] | None = None
-    smallest: Callable[[type[Operator], int, Types, Any], Fields] | None = None
+    smallest: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, tuple[float, float]] = field(default_factory=lambda: {"": (-4.0, 4.0)})
     attributes: Mapping[str, Any] = field(default_factory=dict)
     ulp: float = 4
@@ -72,10 +76,12 @@ class Record:
     def fields(self, rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         """Return the fields of a random valid description with these data types."""
         if self.draw is not None:
-            return self.draw(rng, op_class, types)
+            names = {f.name for f in op_class.fields}
+            drawn = self.draw(rng, op_class, types)
+            return {name: value for name, value in drawn.items() if name in names}
         shape = sizes(rng, *ranks_of(op_class, types))
         inputs = [f for f in op_class.fields if f.tensor and not f.tensor.output]
-        drawn: Fields = {}
+        drawn = {}
         for f in inputs:
             if not f.optional or rng.random() < 0.5:
                 tensor = TensorDesc(types[f.name], shape)
@@ -109,13 +115,15 @@ class Record:
 
     def simplest(self, op_class: type[Operator], rank: int, types: Types, group: Any) -> Operator:
         """Return the description of tensors of one element, or what `smallest` says."""
-        if self.smallest is not None:
-            return op_class(**self.smallest(op_class, rank, types, group))
         fields: Fields = {}
         for f in op_class.fields:
+            own = self.smallest.get(f.name, [1] * rank)
+            own = own(rank, types) if callable(own) else own
             if f.tensor:
-                tensor = TensorDesc(types[f.name], [1] * rank)
+                tensor = None if own is None else TensorDesc(types[f.name], own)
                 fields[f.name] = [tensor] if f.is_array else tensor
+            elif f.name in self.smallest:
+                fields[f.name] = own
             elif f.name == op_class.support.by:
                 fields[f.name] = group
             elif f.name in self.attributes and not callable(self.attributes[f.name]):
@@ -151,6 +159,21 @@ class Record:
             pairs = zip(outputs, results, strict=True)
             results = [r for f, r in pairs if getattr(op, f.name) is not None]
         return [np.asarray(result) for result in results]
+
+
+def tensors(types: Types, **shapes: Any) -> Fields:
+    """Return the tensors of these sizes that the types name."""
+    return {name: TensorDesc(types[name], shape) for name, shape in shapes.items() if name in types}
+
+
+def each(value: Any) -> Callable[[int, Types], list[Any]]:
+    """Return an attribute of `Record.smallest`: the value once for each dimension."""
+    return lambda rank, types: [value] * rank
+
+
+def type_of(name: str) -> Callable[[int, Types], str]:
+    """Return an attribute of `Record.smallest`: the type of a tensor."""
+    return lambda rank, types: types[name]
 
 
 _preferred: list[list[int]] = []
@@ -300,17 +323,21 @@ def _with_type(
     return {n: option.name if n in shared else t for n, t in types.items()}
 
 
-def _records() -> dict[str, Record]:
+@functools.cache
+def records() -> dict[str, Record]:
+    """Return the record of every operator, by its name without DML_OPERATOR_."""
     found: dict[str, Record] = {}
     for module in pkgutil.iter_modules(__path__):
         found |= importlib.import_module(f"{__name__}.{module.name}").RECORDS
     return found
 
 
-@functools.cache
-def records() -> dict[str, Record]:
-    """Return the record of every operator, by its name without DML_OPERATOR_."""
-    return _records()
+def activated(fused: Any, y: Any) -> Any:
+    """Return `y` behind a fused activation, by the activation's own record, or as it is."""
+    if fused is None:
+        return y
+    attributes = SimpleNamespace(**fused.attributes)
+    return records()[fused.operator.short_name].reference(attributes, y)
 
 
 def record_of(op_class: type[Operator]) -> Record:

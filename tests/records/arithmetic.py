@@ -1,14 +1,13 @@
 """Records of the operators that map the elements at one place of several tensors."""
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, records, sizes
+from records import Fields, Record, Rng, Types, activated, sizes
 from records.element_wise import cast, scaled
 
 
@@ -80,15 +79,6 @@ def power(op: Any, x: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     return wrapped([int(v) for v in values], x)
 
 
-def activated(op: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the sum, with the activation's own reference applied to it."""
-    fused = op.fused_activation
-    if fused is None:
-        return a + b
-    made = SimpleNamespace(**fused.attributes)
-    return records()[fused.operator.short_name].reference(made, a + b)
-
-
 def draw_adam(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     shape = sizes(rng, 4, 4)
     tensors = [f.name for f in op_class.fields if f.tensor and not f.tensor.output]
@@ -110,7 +100,7 @@ ADAM = {"learning_rate": 0.125, "beta1": 0.75, "beta2": 0.875, "epsilon": 0.25}
 
 RECORDS = {
     "ELEMENT_WISE_ADD": Record(exactly(lambda a, b: a + b)),
-    "ELEMENT_WISE_ADD1": Record(activated),
+    "ELEMENT_WISE_ADD1": Record(lambda op, a, b: activated(op.fused_activation, a + b)),
     "ELEMENT_WISE_SUBTRACT": Record(exactly(lambda a, b: a - b)),
     "ELEMENT_WISE_MULTIPLY": Record(exactly(lambda a, b: a * b)),
     "ELEMENT_WISE_DIVIDE": Record(exactly(divided), values=DIVISOR),

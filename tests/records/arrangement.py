@@ -6,7 +6,7 @@ import numpy as np
 
 from dml_jax import DepthSpaceOrder, TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import Fields, Record, Rng, Types, each, sizes, tensors
 
 
 def draw_split(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -15,11 +15,8 @@ def draw_split(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     pieces = [int(n) for n in rng.integers(1, 4, rng.integers(1, 5))]
     shape[axis] = sum(pieces)
     outputs = [[*shape[:axis], p, *shape[axis + 1 :]] for p in pieces]
-    return {
-        "input_tensor": TensorDesc(types["input_tensor"], shape),
-        "output_tensors": [TensorDesc(types["output_tensors"], s) for s in outputs],
-        "axis": axis,
-    }
+    parts = [TensorDesc(types["output_tensors"], s) for s in outputs]
+    return {**tensors(types, input_tensor=shape), "output_tensors": parts, "axis": axis}
 
 
 def draw_join(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -39,11 +36,9 @@ def draw_blocks(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     n, c, h, w, block = (int(k) for k in rng.integers(1, 4, 5))
     deep, wide = [n, c * block * block, h, w], [n, c, h * block, w * block]
     is_deep = "DEPTH_TO" in op_class.short_name
-    order = {}
-    if any(f.name == "order" for f in op_class.fields):
-        order = {"order": DepthSpaceOrder(int(rng.integers(2)))}
-    tensor = TensorDesc(types["input_tensor"], deep if is_deep else wide)
-    return {"input_tensor": tensor, "block_size": block, **order}
+    order = DepthSpaceOrder(int(rng.integers(2)))
+    shape = deep if is_deep else wide
+    return {**tensors(types, input_tensor=shape), "block_size": block, "order": order}
 
 
 def _pixels(op: Any, shape: tuple[int, ...]):
@@ -80,21 +75,8 @@ RECORDS = {
     "SPLIT": Record(split, draw_split, attributes={"axis": 0}),
     "JOIN": Record(lambda op, *xs: np.concatenate(xs, op.axis), draw_join, attributes={"axis": 0}),
     "TILE": Record(
-        lambda op, x: np.tile(x, op.repeats),
-        draw_tile,
-        smallest=lambda op_class, rank, types, group: {
-            "input_tensor": TensorDesc(types["input_tensor"], [1] * rank),
-            "output_tensor": TensorDesc(types["output_tensor"], [1] * rank),
-            "repeats": [1] * rank,
-        },
-        ulp=0,
+        lambda op, x: np.tile(x, op.repeats), draw_tile, smallest={"repeats": each(1)}, ulp=0
     ),
-    **{
-        f"DEPTH_TO_SPACE{n}": Record(depth_to_space, draw_blocks, attributes={"block_size": 1})
-        for n in ("", "1")
-    },
-    **{
-        f"SPACE_TO_DEPTH{n}": Record(space_to_depth, draw_blocks, attributes={"block_size": 1})
-        for n in ("", "1")
-    },
+    **dict.fromkeys(("DEPTH_TO_SPACE", "DEPTH_TO_SPACE1"), Record(depth_to_space, draw_blocks)),
+    **dict.fromkeys(("SPACE_TO_DEPTH", "SPACE_TO_DEPTH1"), Record(space_to_depth, draw_blocks)),
 }

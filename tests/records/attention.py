@@ -80,16 +80,6 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     return fields | {"mask_type": mask, "scale": 0.5, "mask_filter_value": filtered}
 
 
-def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    """Return an attention of one query and one key, with ranks that all tensors have."""
-    names = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
-    counts = [f.name for f in op_class.fields if f.name.endswith("head_count")]
-    fields: Fields = {f.name: None for f in op_class.fields if f.tensor}
-    fields |= {name: TensorDesc(types[name], [1] * rank) for name in names}
-    fields |= {**dict.fromkeys(counts, 1), "mask_type": "NONE"}
-    return fields | {"scale": 1.0, "mask_filter_value": -10000.0}
-
-
 def attention(op: Any, *arrays: Any) -> list[Any]:
     """Compute one weighted mean after the other."""
     names = [f.name for f in op.fields if f.tensor and not f.tensor.output]
@@ -185,9 +175,14 @@ BATCH: dict[str, int | None] = {
     "bias_tensor": None,
 }
 
+LEFT_OUT = ("bias", "mask", "relative_position_bias", "past_key", "past_value")
+LEFT_OUT += ("past_sequence_lengths", "output_present_key", "output_present_value")
+
 PARTS: dict[str, Any] = {
     "draw": draw,
-    "smallest": smallest,
+    "smallest": {f"{name}_tensor": None for name in LEFT_OUT}
+    | {name: None for name in STACKINGS if "stacked" in name}
+    | {"mask_type": "NONE", "mask_filter_value": -10000.0},
     "values": {"": (-2, 2), "mask_tensor": (0, 0.4), "past_sequence_lengths_tensor": (0, 0.6)},
     "ulp": 256,
     "unbroken": ("one_of",),  # the mask types are the whole enumeration

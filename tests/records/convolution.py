@@ -7,8 +7,7 @@ import numpy as np
 
 from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, random_attribute
-from records.arithmetic import activated
+from records import LENGTHS, Fields, Record, Rng, Types, activated, random_attribute
 from records.quantization import quantize
 
 
@@ -58,7 +57,7 @@ def convolution(op: Any, x: np.ndarray, w: np.ndarray, bias: Any) -> np.ndarray:
         w = np.flip(w, tuple(range(2, w.ndim)))
     is_forward = op.direction.name == "FORWARD"
     y = correlation(op, x, w, float) if is_forward else transposed(op, x, w)
-    return activated(op, y, np.zeros(1) if bias is None else bias)
+    return activated(op.fused_activation, y if bias is None else y + bias)
 
 
 def spatial(rng: Rng, op_class: type[Operator], rank: int) -> Fields:
@@ -166,23 +165,15 @@ def draw_integer(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     return {**drawn, "group_count": groups}
 
 
-def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    """Return tensors of one element, and as many spatial dimensions as the rank has."""
-    fields: Fields = {}
-    for f in op_class.fields:
-        if f.tensor:
-            fields[f.name] = TensorDesc(types[f.name], [1] * rank)
-        elif f.count == "DimensionCount":
-            is_one = f.name in ("strides", "dilations") or f.name.startswith("window")
-            fields[f.name] = [int(is_one)] * max(rank - 2, 1)
-    if "mode" in {f.name for f in op_class.fields}:
-        fields |= {"mode": "CROSS_CORRELATION", "direction": "FORWARD"}
-    return {**fields, "group_count": 1}
+def spatially(value: int) -> Any:
+    return lambda rank, types: [value] * max(rank - 2, 1)
 
 
+WINDOW = {
+    **dict.fromkeys(("strides", "dilations", "window_size", "window_sizes"), spatially(1)),
+    **dict.fromkeys(("start_padding", "end_padding", "output_padding"), spatially(0)),
+}
 SCALES = {"input_scale_tensor": (0.125, 0.5), "filter_scale_tensor": (0.125, 0.5)}
-
-LENGTHS = ("length",)  # the first list is what the count field counts
 
 BATCH = ({"input_tensor": 0, "output_tensor": 0},)
 
@@ -190,19 +181,19 @@ RECORDS = {
     "CONVOLUTION": Record(
         convolution,
         draw,
-        smallest,
+        WINDOW,
         values={"": (-0.5, 0.5)},
         special=False,
         unbroken=LENGTHS,
         batch=BATCH,
     ),
     "CONVOLUTION_INTEGER": Record(
-        integer, draw_integer, smallest, values={"": (-60, 60)}, unbroken=LENGTHS, batch=BATCH
+        integer, draw_integer, WINDOW, values={"": (-60, 60)}, unbroken=LENGTHS, batch=BATCH
     ),
     "QUANTIZED_LINEAR_CONVOLUTION": Record(
         quantized,
         draw_integer,
-        smallest,
+        WINDOW,
         values={"": (-3, 3), "output_scale_tensor": (1, 4), **SCALES},
         special=False,
         unbroken=LENGTHS,

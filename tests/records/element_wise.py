@@ -8,7 +8,7 @@ import numpy as np
 
 from dml_jax import ScaleBias, TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import LENGTHS, Fields, Record, Rng, Types, sizes, type_of
 
 
 def cast(bound: float, dtype: np.dtype) -> float | int:
@@ -82,11 +82,6 @@ def draw_exact(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     return {**tensors, "min_max_data_type": type_, **bounds}
 
 
-def smallest_exact(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
-    return {**tensors, "min_max_data_type": types["input_tensor"], "min": 0, "max": 1}
-
-
 def power(x: np.ndarray, op: Any) -> np.ndarray:
     """Compute C's pow; of a single exponent NumPy makes other functions, such as sqrt."""
     return np.power(x, np.full_like(x, op.exponent))
@@ -123,11 +118,6 @@ def draw_channels(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     return {"input_tensor": tensor, "scale": float(rng.integers(-8, 9)) / 4, "bias": bias}
 
 
-def smallest_channels(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
-    return {**tensors, "scale": 1, "bias": [1]}
-
-
 def _within(low: float, high: float, scale: float, bias: float, **attributes: Any) -> Any:
     """Return parts of a record whose elements, and what ScaleBias makes of them, are in a range."""
     map_ = ScaleBias(scale=scale, bias=bias)
@@ -140,12 +130,13 @@ def _within(low: float, high: float, scale: float, bias: float, **attributes: An
 ABOVE = _within(0.25, 4, 1.5, 1)
 INSIDE = _within(-0.75, 0.75, 0.5, 0.25)
 BOUNDS = {"min": _bound, "max": _bound}
+EXACT = {"min_max_data_type": type_of("input_tensor"), "min": 0}
 
 RECORDS = {
     "ELEMENT_WISE_CLIP": Record(clip, attributes=BOUNDS),
-    "ELEMENT_WISE_CLIP1": Record(clip, draw_exact, smallest_exact),
+    "ELEMENT_WISE_CLIP1": Record(clip, draw_exact, EXACT),
     "ELEMENT_WISE_CLIP_GRAD": Record(clip_grad, attributes=BOUNDS),
-    "ELEMENT_WISE_CLIP_GRAD1": Record(clip_grad, draw_exact, smallest_exact),
+    "ELEMENT_WISE_CLIP_GRAD1": Record(clip_grad, draw_exact, EXACT),
     "ELEMENT_WISE_IDENTITY": unary(lambda x: x),
     "ELEMENT_WISE_ABS": unary(np.abs),
     "ELEMENT_WISE_ACOS": unary(np.arccos, **INSIDE),
@@ -162,9 +153,7 @@ RECORDS = {
     "ELEMENT_WISE_SQRT": unary(np.sqrt, **ABOVE),
     "ELEMENT_WISE_TAN": unary(np.tan, **INSIDE),
     "ELEMENT_WISE_THRESHOLD": unary(threshold, attributes={"min": _bound}),
-    "VALUE_SCALE_2D": Record(
-        value_scale_2d, draw_channels, smallest_channels, unbroken=("length",)
-    ),
+    "VALUE_SCALE_2D": Record(value_scale_2d, draw_channels, unbroken=LENGTHS),
     "ELEMENT_WISE_SIGN": unary(sign),
     "ELEMENT_WISE_NEGATE": unary(np.negative),
     "ELEMENT_WISE_ERF": unary(erf),

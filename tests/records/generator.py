@@ -7,7 +7,8 @@ import numpy as np
 
 from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, random_array, sizes
+from records import Fields, Record, Rng, Types, random_array, sizes, tensors, type_of
+from records.arithmetic import wrapped
 
 
 def number(rng: Rng, type_: str) -> float | int:
@@ -16,30 +17,11 @@ def number(rng: Rng, type_: str) -> float | int:
     return random_array(rng, tensor, (-4, 4), special=True).item()
 
 
-def filling(*names: str) -> dict[str, Any]:
-    """Return `draw` and `smallest` of an operator that fills a tensor, with these numbers."""
-
-    def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
-        type_ = types["output_tensor"]
-        numbers = {name: number(rng, type_) for name in names}
-        return {
-            "output_tensor": TensorDesc(type_, sizes(rng)),
-            "value_data_type": type_,
-            **numbers,
-        }
-
-    def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-        type_ = types["output_tensor"]
-        tensor = TensorDesc(type_, [1] * rank)
-        return {"output_tensor": tensor, "value_data_type": type_, **dict.fromkeys(names, 1)}
-
-    return {"draw": draw, "smallest": smallest}
-
-
-def wrapped(values: list[int], dtype: np.dtype) -> np.ndarray:
-    """Return integers of any size modulo 2^n."""
-    bits = 8 * dtype.itemsize
-    return np.array([v % 2**bits for v in values], f"uint{bits}").view(dtype)
+def draw_filling(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
+    type_ = types["output_tensor"]
+    names = ("value", "value_start", "value_delta")
+    drawn = {name: number(rng, type_) for name in names}
+    return tensors(types, output_tensor=sizes(rng)) | {"value_data_type": type_, **drawn}
 
 
 def sequence(op: Any) -> np.ndarray:
@@ -48,7 +30,7 @@ def sequence(op: Any) -> np.ndarray:
     if tensor.dtype.kind == "f":
         return (start + np.arange(count) * delta).reshape(tensor.sizes)
     values = [int(start) + k * int(delta) for k in range(count)]
-    return wrapped(values, tensor.dtype).reshape(tensor.sizes)
+    return wrapped(values, np.empty(tensor.sizes, tensor.dtype))
 
 
 def _diagonal(rng: Rng) -> int:
@@ -73,7 +55,8 @@ def diagonal_matrix(op: Any) -> np.ndarray:
 
 
 def draw_band(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
-    tensor, type_ = TensorDesc(types["output_tensor"], sizes(rng, 2, 4)), types["output_tensor"]
+    type_ = types["output_tensor"]
+    tensor = TensorDesc(type_, sizes(rng, 2, 4))
     return {
         "input_tensor": tensor if rng.random() < 0.7 else None,
         "output_tensor": tensor,
@@ -81,17 +64,6 @@ def draw_band(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         "value": number(rng, type_),
         "diagonal_fill_begin": _diagonal(rng),
         "diagonal_fill_end": _diagonal(rng),
-    }
-
-
-def smallest_band(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    tensor = TensorDesc(types["output_tensor"], [1] * rank)
-    plain = {"value": 1, "diagonal_fill_begin": 0, "diagonal_fill_end": 1}
-    return {
-        "input_tensor": tensor,
-        "output_tensor": tensor,
-        "value_data_type": types["output_tensor"],
-        **plain,
     }
 
 
@@ -117,15 +89,8 @@ def draw_random(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     }
 
 
-def smallest_random(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    state = TensorDesc("UINT32", [1] * (rank - 1) + [6])
-    output = TensorDesc("UINT32", [1] * rank)
-    return {
-        "input_state_tensor": state,
-        "output_tensor": output,
-        "output_state_tensor": state,
-        "type": "PHILOX_4X32_10",
-    }
+def smallest_state(rank: int, types: Types) -> list[int]:
+    return [1] * (rank - 1) + [6]
 
 
 def philox(counter: int, key: list[int]) -> list[int]:
@@ -153,23 +118,22 @@ def random_generator(op: Any, state: np.ndarray) -> list[np.ndarray]:
 
 
 NO_INPUT = "no tensor is read"
+TYPE = {"value_data_type": type_of("output_tensor")}
 
 RECORDS = {
     "FILL_VALUE_CONSTANT": Record(
-        lambda op: np.full(op.output_tensor.sizes, op.value), **filling("value"), batch=NO_INPUT
+        lambda op: np.full(op.output_tensor.sizes, op.value), draw_filling, TYPE, batch=NO_INPUT
     ),
-    "FILL_VALUE_SEQUENCE": Record(
-        sequence, **filling("value_start", "value_delta"), ulp=0, batch=NO_INPUT
-    ),
+    "FILL_VALUE_SEQUENCE": Record(sequence, draw_filling, TYPE, ulp=0, batch=NO_INPUT),
     "DIAGONAL_MATRIX": Record(
         diagonal_matrix, draw_diagonal, attributes={"offset": 0}, batch=NO_INPUT
     ),
-    "DIAGONAL_MATRIX1": Record(diagonal_matrix1, draw_band, smallest_band),
+    "DIAGONAL_MATRIX1": Record(diagonal_matrix1, draw_band, TYPE | {"diagonal_fill_begin": 0}),
     # There is one type of generator; the state draws all bits.
     "RANDOM_GENERATOR": Record(
         random_generator,
         draw_random,
-        smallest_random,
+        dict.fromkeys(("input_state_tensor", "output_state_tensor"), smallest_state),
         values={"": (0, 2**32 / 5)},
         unbroken=("one_of",),
         batch="one counter numbers all elements",

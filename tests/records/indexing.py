@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import Fields, Record, Rng, Types, sizes, tensors
 
 
 def place(index: Any, size: int, clamp: bool = True) -> Any:
@@ -86,10 +85,6 @@ def nonzero(op: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return count, rows.reshape(sizes_)
 
 
-def tensors(types: Types, **shapes: Any) -> Fields:
-    return {name: TensorDesc(types[name], shape) for name, shape in shapes.items() if name in types}
-
-
 def draw_gather(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     """Draw an input with so many ones in front that the output has its rank."""
     rank = int(rng.integers(1, 5))
@@ -126,8 +121,7 @@ def draw_nd(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     shapes = {"input_tensor": own, "indices_tensor": indices, "updates_tensor": result}
     whole = {name: [1] * (rank - len(shape)) + shape for name, shape in shapes.items()}
     drawn = {"input_dimension_count": first, "indices_dimension_count": second}
-    drawn |= {"batch_dimension_count": batch} if has_batch else {}
-    return {**tensors(types, **whole), **drawn}
+    return {**tensors(types, **whole), **drawn, "batch_dimension_count": batch}
 
 
 def draw_one_hot(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -137,12 +131,6 @@ def draw_one_hot(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     values = [1] * (len(shape) - 1) + [int(rng.integers(2, 4))]
     named = {"indices_tensor": indices, "values_tensor": values, "output_tensor": shape}
     return {**tensors(types, **named), "axis": axis}
-
-
-def smallest_one_hot(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    ones = [1] * rank
-    named = {"indices_tensor": ones, "values_tensor": [*ones[1:], 2], "output_tensor": ones}
-    return {**tensors(types, **named), "axis": 0}
 
 
 def draw_nonzero(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -182,7 +170,13 @@ RECORDS = {
         attributes=COUNTS,
         batch="an index names any row of the result",
     ),
-    "ONE_HOT": Record(one_hot, draw_one_hot, smallest_one_hot, values=INDICES, batch=(OF_INDICES,)),
+    "ONE_HOT": Record(
+        one_hot,
+        draw_one_hot,
+        smallest={"values_tensor": lambda rank, types: [1] * (rank - 1) + [2], "axis": 0},
+        values=INDICES,
+        batch=(OF_INDICES,),
+    ),
     "NONZERO_COORDINATES": Record(
         nonzero,
         draw_nonzero,

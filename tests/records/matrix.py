@@ -6,18 +6,16 @@ import numpy as np
 
 from dml_jax import ActivationElu, ActivationRelu, ActivationSoftmax, ActivationSoftmax1, TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types
+from records import Fields, Record, Rng, Types, activated
 from records.quantization import quantize
-from records.softmax import softmax
 
-# Each fused activation beside its function of NumPy.
-FUSED = {
-    None: lambda y: y,
-    ActivationRelu.fused(): lambda y: np.maximum(y, 0),
-    ActivationElu.fused(alpha=0.5): lambda y: np.where(y < 0, np.expm1(y) * 0.5, y),
-    ActivationSoftmax.fused(): lambda y: softmax(y, (y.ndim - 1,)),
-    ActivationSoftmax1.fused(axes=[0, 1]): lambda y: softmax(y, (0, 1)),
-}
+FUSED = [
+    None,
+    ActivationRelu.fused(),
+    ActivationElu.fused(alpha=0.5),
+    ActivationSoftmax.fused(),
+    ActivationSoftmax1.fused(axes=[0, 1]),
+]
 
 
 def shapes(rng: Rng) -> tuple[list[int], int, int, int]:
@@ -30,7 +28,7 @@ def shapes(rng: Rng) -> tuple[list[int], int, int, int]:
 def draw_gemm(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     (batch, m, k, n), flips = shapes(rng), rng.integers(0, 2, 2).tolist()
     a, b = ([k, m] if flips[0] else [m, k]), ([n, k] if flips[1] else [k, n])
-    activation = list(FUSED)[int(rng.integers(len(FUSED)))]
+    activation = FUSED[int(rng.integers(len(FUSED)))]
     if activation == ActivationSoftmax.fused():
         batch = [1] * len(batch)
     drawn: Fields = {
@@ -50,7 +48,8 @@ def draw_gemm(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
 def gemm(op: Any, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
     a = a.swapaxes(-1, -2) if op.trans_a.value else a
     b = b.swapaxes(-1, -2) if op.trans_b.value else b
-    return FUSED[op.fused_activation](op.alpha * (a @ b) + (0 if c is None else op.beta * c))
+    y = op.alpha * (a @ b)
+    return activated(op.fused_activation, y if c is None else y + op.beta * c)
 
 
 def draw_integers(rng: Rng, op_class: type[Operator], types: Types) -> Fields:

@@ -6,15 +6,10 @@ import numpy as np
 
 from dml_jax import ActivationElu, ActivationSoftsign, ActivationTanh, TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, random_attribute, sizes
+from records import LENGTHS, Fields, Record, Rng, Types, activated, sizes
 
-# Each fused activation, without a corner at 0, beside its function of NumPy.
-FUSED = {
-    None: lambda y: y,
-    ActivationElu.fused(alpha=1): lambda y: np.where(y < 0, np.expm1(y), y),
-    ActivationSoftsign.fused(): lambda y: y / (1 + np.abs(y)),
-    ActivationTanh.fused(): np.tanh,
-}
+# Without a corner at 0.
+FUSED = [None, ActivationElu.fused(alpha=1), ActivationSoftsign.fused(), ActivationTanh.fused()]
 WHOLE = ("input_tensor", "input_gradient_tensor", "fused_add_tensor")
 
 
@@ -36,21 +31,17 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         if f.tensor and not f.tensor.output and not (f.optional and rng.integers(2)):
             own = few if are_equal else some_ones(rng, shape)
             drawn[f.name] = TensorDesc(types[f.name], shape if f.name in WHOLE else own)
-        elif f.name == "axes":
-            drawn["axes"] = rng.permutation(len(shape))[: rng.integers(1, len(shape) + 1)].tolist()
-        elif f.name == "axis":
-            drawn["axis"] = int(rng.integers(len(shape)))
-        elif f.name == "p":
-            drawn["p"] = int(rng.integers(1, 3))
-        elif f.name == "local_size":
-            drawn["local_size"] = int(rng.integers(1, 6))
-        elif f.name == "fused_activation":
-            drawn[f.name] = list(FUSED)[int(rng.integers(len(FUSED)))]
-        elif not f.tensor:
-            is_flag = f.name in ("spatial", "cross_channel") or f.name.startswith(("use", "norm"))
-            number = float(rng.integers(1, 9)) / 8
-            drawn[f.name] = random_attribute(rng, f.kind) if is_flag else number
-    return drawn
+    rank = len(shape)
+    drawn |= {
+        "axes": rng.permutation(rank)[: rng.integers(1, rank + 1)].tolist(),
+        "axis": int(rng.integers(rank)),
+        "p": int(rng.integers(1, 3)),
+        "local_size": int(rng.integers(1, 6)),
+        "fused_activation": FUSED[int(rng.integers(len(FUSED)))],
+    }
+    drawn |= {name: float(rng.integers(1, 9)) / 8 for name in ("epsilon", "alpha", "beta", "bias")}
+    flags = ("spatial", "cross_channel", "use_mean", "use_variance", "normalize_variance")
+    return drawn | {name: bool(rng.integers(2)) for name in flags}
 
 
 def ones_of(x: np.ndarray) -> tuple[int, ...]:
@@ -59,7 +50,7 @@ def ones_of(x: np.ndarray) -> tuple[int, ...]:
 
 def batch(op: Any, x: Any, mean: Any, variance: Any, scale: Any, bias: Any) -> Any:
     y = scale * (x - mean) / np.sqrt(variance + op.epsilon) + bias
-    return FUSED[op.fused_activation](y)
+    return activated(op.fused_activation, y)
 
 
 def batch_gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
@@ -71,7 +62,7 @@ def batch_gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: An
 def training(op: Any, x: Any, scale: Any, bias: Any, add: Any) -> Any:
     mean, variance = (f(x, ones_of(scale), keepdims=True) for f in (np.mean, np.var))
     y = scale * (x - mean) / np.sqrt(variance + op.epsilon) + bias
-    return FUSED[op.fused_activation](y + (0 if add is None else add)), mean, variance
+    return activated(op.fused_activation, y + (0 if add is None else add)), mean, variance
 
 
 def training_gradient(op: Any, x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
@@ -92,7 +83,7 @@ def mean_variance(op: Any, x: Any, scale: Any, bias: Any) -> Any:
     x = x - x.mean(axes, keepdims=True) if by_mean else x
     y = x / np.sqrt((x**2).mean(axes, keepdims=True) + op.epsilon) if by_deviation else x
     y = y * (1 if scale is None else scale) + (0 if bias is None else bias)
-    return FUSED[op.fused_activation](y)
+    return activated(op.fused_activation, y)
 
 
 def around(op: Any, place: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
@@ -128,7 +119,6 @@ def lp(op: Any, x: np.ndarray) -> np.ndarray:
 
 
 POSITIVE = {"": (-4.0, 4.0), "variance_tensor": (0.25, 4)}
-LENGTHS = ("length",)  # the list is what its count field counts
 AXES = {"axes": [0]}
 
 # Sums cancel: results near 0 have the error of larger terms.
@@ -140,21 +130,9 @@ RECORDS = {
         training_gradient, draw, values=POSITIVE, ulp=256, special=False
     ),
     "MEAN_VARIANCE_NORMALIZATION": Record(mean_variance, draw, ulp=64, special=False),
-    "MEAN_VARIANCE_NORMALIZATION1": Record(
-        mean_variance,
-        draw,
-        attributes=AXES,
-        ulp=64,
-        special=False,
-        unbroken=LENGTHS,
-    ),
-    "MEAN_VARIANCE_NORMALIZATION2": Record(
-        mean_variance,
-        draw,
-        attributes=AXES,
-        ulp=64,
-        special=False,
-        unbroken=LENGTHS,
+    **dict.fromkeys(
+        ("MEAN_VARIANCE_NORMALIZATION1", "MEAN_VARIANCE_NORMALIZATION2"),
+        Record(mean_variance, draw, attributes=AXES, ulp=64, special=False, unbroken=LENGTHS),
     ),
     "LOCAL_RESPONSE_NORMALIZATION": Record(lambda op, x: x / bases(op, x) ** op.beta, draw, ulp=16),
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": Record(

@@ -8,9 +8,8 @@ import numpy as np
 
 from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types
-from records.convolution import LENGTHS, is_inside, spatial
-from records.convolution import smallest as smallest_window
+from records import LENGTHS, Fields, Record, Rng, Types, tensors
+from records.convolution import WINDOW, is_inside, spatial
 from records.quantization import quantize
 
 
@@ -167,35 +166,22 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     is_chosen = bool(rng.integers(2))  # from one window to a last one that hangs over the end
     if is_chosen:
         counts = [int(rng.integers(1, -(-n // s) + 2)) for n, s in steps_of]
-    for f in op_class.fields:
-        is_counted = f.name == "input_gradient_tensor"
-        is_counted |= is_chosen and f.name in ("output_tensor", "output_indices_tensor")
-        if is_counted:
-            drawn[f.name] = TensorDesc(types[f.name], [batch, channels, *counts])
-        elif f.name in ("input_tensor", "output_gradient_tensor"):
-            drawn[f.name] = TensorDesc(types[f.name], shape)
-        elif f.tensor and not f.tensor.output and (not f.optional or rng.integers(2)):
+    drawn |= tensors(types, input_tensor=shape, output_gradient_tensor=shape)
+    counted = ["input_gradient_tensor"]
+    counted += ["output_tensor", "output_indices_tensor"] if is_chosen else []
+    drawn |= tensors(types, **dict.fromkeys(counted, (batch, channels, *counts)))
+    for f in op_class.fields:  # scales and zero points
+        is_other = f.tensor and not f.tensor.output and f.name not in drawn
+        if is_other and (not f.optional or rng.integers(2)):
             size = channels if rng.integers(2) else 1
             drawn[f.name] = TensorDesc(types[f.name], [1, size, *[1] * rank])
-        elif f.name == "include_padding":
-            drawn[f.name] = bool(rng.integers(2))
-        elif f.name == "p":
-            drawn[f.name] = int(rng.integers(1, 5))
-    return drawn
-
-
-def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    fields = smallest_window(op_class, rank, types, group)
-    names = {f.name for f in op_class.fields}
-    fields |= {name: 1 for name in ("include_padding", "p") if name in names}
-    return {name: value for name, value in fields.items() if name in names}
+    return {**drawn, "include_padding": bool(rng.integers(2)), "p": int(rng.integers(1, 5))}
 
 
 def draw_unpooling(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     shape = [int(n) for n in rng.integers(1, 4, 4)]
     output = [shape[0], shape[1], *(int(n) for n in rng.integers(1, 5, 2))]
-    tensors = {name: TensorDesc(types[name], shape) for name in ("input_tensor", "indices_tensor")}
-    return {**tensors, "output_tensor": TensorDesc(types["output_tensor"], output)}
+    return tensors(types, input_tensor=shape, indices_tensor=shape, output_tensor=output)
 
 
 def draw_columns(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -209,20 +195,15 @@ def draw_columns(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     columns = [batch, channels * int(np.prod(window)), int(np.prod(counts))]
     shapes = [[*[1] * int(rng.integers(0, 3)), *columns], [batch, channels, *sizes]]
     ends = shapes if op_class.short_name == "FOLD" else shapes[::-1]
-    tensors = [TensorDesc(types["input_tensor"], shape) for shape in ends]
-    return {
-        **drawn,
-        "window_sizes": window,
-        "input_tensor": tensors[0],
-        "output_tensor": tensors[1],
-    }
+    named = tensors(types, input_tensor=ends[0], output_tensor=ends[1])
+    return {**drawn, **named, "window_sizes": window}
 
 
 ULP = {"AVERAGE_POOLING_GRAD": 16}  # terms are divided before they are added, and may cancel
 
 RECORDS = {
     **{
-        name: Record(function, draw, smallest, unbroken=LENGTHS, ulp=ULP.get(name, 4))
+        name: Record(function, draw, WINDOW, unbroken=LENGTHS, ulp=ULP.get(name, 4))
         for name, function in [
             ("AVERAGE_POOLING", average),
             ("AVERAGE_POOLING1", average),
@@ -244,7 +225,7 @@ RECORDS = {
     "QUANTIZED_LINEAR_AVERAGE_POOLING": Record(
         quantized,
         draw,
-        smallest,
+        WINDOW,
         values={"": (-10, 10), "input_scale_tensor": (0.5, 2), "output_scale_tensor": (0.5, 2)},
         unbroken=LENGTHS,
         special=False,
@@ -253,14 +234,14 @@ RECORDS = {
     "UNFOLD": Record(
         unfold,
         draw_columns,
-        smallest,
+        WINDOW,
         unbroken=LENGTHS,
         batch=({"input_tensor": 0, "output_tensor": -3},),
     ),
     "FOLD": Record(
         fold,
         draw_columns,
-        smallest,
+        WINDOW,
         unbroken=LENGTHS,
         batch=({"input_tensor": -3, "output_tensor": 0},),
     ),

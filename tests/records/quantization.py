@@ -6,7 +6,7 @@ import numpy as np
 
 from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import LENGTHS, Fields, Record, Rng, Types, sizes, tensors
 
 
 def limits(data_type: Any) -> tuple[int, int]:
@@ -85,34 +85,18 @@ def dequantize_blocks(op: Any, x: np.ndarray, scale: Any, *zero: Any) -> np.ndar
     return dequantize(x, spread(scale, x.shape), zeros[0])
 
 
-def _parameters(op_class: type[Operator], types: Types, shapes: list[list[int]]) -> Fields:
-    is_quantize = op_class.short_name == "QUANTIZE"
-    ends = types["input_tensor"], types["output_tensor"]
-    real, whole = ends if is_quantize else ends[::-1]
-    tensors = [TensorDesc(t, s) for t, s in zip((real, whole), shapes, strict=False)]
-    return {
-        "quantization_type": "SCALE" if len(tensors) == 1 else "SCALE_ZERO_POINT",
-        "quantization_tensors": tensors,
-    }
-
-
 def draw_blocks(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     counts = sizes(rng, elements=30)
     shape = [q * int(rng.integers(1, 4)) for q in counts]
     few = [q if rng.integers(2) else 1 for q in counts]
-    tensors = _parameters(op_class, types, [counts, few][: rng.integers(1, 3)])
+    ends = [types["input_tensor"], types["output_tensor"]]  # whose types the parameters have
+    real = ends if op_class.short_name == "QUANTIZE" else ends[::-1]
+    shapes = [counts, few][: rng.integers(1, 3)]
     return {
-        "input_tensor": TensorDesc(types["input_tensor"], shape),
-        "output_tensor": TensorDesc(types["output_tensor"], shape),
-        **tensors,
+        **tensors(types, input_tensor=shape, output_tensor=shape),
+        "quantization_type": "SCALE" if len(shapes) == 1 else "SCALE_ZERO_POINT",
+        "quantization_tensors": [TensorDesc(t, s) for t, s in zip(real, shapes, strict=False)],
     }
-
-
-def smallest_blocks(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    one = [1] * rank
-    names = ("input_tensor", "output_tensor")
-    tensors = {name: TensorDesc(types[name], one) for name in names}
-    return {**tensors, **_parameters(op_class, types, [one])}
 
 
 def are_real_and_whole(types: Types) -> bool:
@@ -128,8 +112,6 @@ def has_a_scale(types: Types) -> bool:
 
 
 SCALES = {"": (-4.0, 4.0), "scale_tensor": (0.25, 4), "quantization_tensors": (0.25, 1)}
-
-LENGTHS = ("length",)  # the list is what its count field counts
 
 RECORDS = {
     "CAST": Record(cast, values={"": (-40, 40)}),
@@ -149,7 +131,7 @@ RECORDS = {
     "QUANTIZE": Record(
         quantize_blocks,
         draw_blocks,
-        smallest_blocks,
+        {"quantization_type": "SCALE"},
         SCALES,
         types=are_real_and_whole,
         unbroken=LENGTHS,
@@ -157,7 +139,7 @@ RECORDS = {
     "DEQUANTIZE": Record(
         dequantize_blocks,
         draw_blocks,
-        smallest_blocks,
+        {"quantization_type": "SCALE"},
         SCALES,
         types=are_real_and_whole,
         unbroken=LENGTHS,

@@ -1,13 +1,12 @@
 """Records of RNN, LSTM and GRU: a loop over sequences, passes and steps."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from dml_jax import TensorDesc
-from dml_jax.operator import FusedActivation, Operator
-from records import Fields, Record, Rng, Types, activation, fused_activations
+from dml_jax.operator import Operator
+from records import Fields, Record, Rng, Types, activated, fused_activations
 
 GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 
@@ -45,28 +44,16 @@ COUNTS = {1: 1, 3: 2, 4: 3}
 SMOOTH = [f"ACTIVATION_{name}" for name in ("SIGMOID", "TANH", "SOFTSIGN", "SCALED_TANH", "LINEAR")]
 
 
-def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
+def smallest(gates: int) -> dict[str, Any]:
     """Return a pass of one step over one sequence, with one unit."""
-    gates = GATES[op_class.short_name]
-    lasts = {"weight": (gates, 1), "recurrence": (gates, 1)}
-    lasts |= {"bias": (1, 2 * gates), "peephole": (1, 3)}
-    fields: Fields = {"direction": "FORWARD", "clip_threshold": 1.0}
-    fields |= {"use_clip_threshold": True, "couple_input_forget": False}
-    fields["linear_before_reset"] = False
-    fields["activation_descs"] = fused_activations()[:1] * COUNTS[gates]
-    names = {f.name for f in op_class.fields}
-    fields = {name: value for name, value in fields.items() if name in names}
-    for f in op_class.fields:
-        if f.tensor:
-            last = lasts.get(f.name.removesuffix("_tensor"), (1, 1))
-            fields[f.name] = TensorDesc(types[f.name], [*[1] * (rank - 2), *last])
-    return fields
-
-
-def activate(fused: FusedActivation, x: Any) -> Any:
-    """Return an activation of `x`, by its own record."""
-    record = activation.RECORDS[fused.Type]
-    return record.reference(SimpleNamespace(scale_bias=None, **fused.attributes), x)
+    lasts = {"weight_tensor": (gates, 1), "recurrence_tensor": (gates, 1)}
+    lasts |= {"bias_tensor": (1, 2 * gates), "peephole_tensor": (1, 3)}
+    shapes = {
+        name: lambda rank, types, last=last: [*[1] * (rank - 2), *last]
+        for name, last in lasts.items()
+    }
+    activations = fused_activations()[:1] * COUNTS[gates]
+    return {**shapes, "direction": "FORWARD", "activation_descs": activations}
 
 
 def over_time(op: Any, x: Any, lengths: Any, states: list[Any], step: Any) -> list[Any]:
@@ -107,7 +94,7 @@ def rnn(op: Any, x: Any, w: Any, r: Any, bias: Any, h: Any, lengths: Any) -> lis
     wb, rb = halves(bias, op)
 
     def step(d: int, x: Any, h: Any) -> list[Any]:
-        return [activate(op.activation_descs[d], w[0, d] @ x + r[0, d] @ h + wb[d] + rb[d])]
+        return [activated(op.activation_descs[d], w[0, d] @ x + r[0, d] @ h + wb[d] + rb[d])]
 
     return over_time(op, x, lengths, [h], step)
 
@@ -128,11 +115,11 @@ def lstm(
         parts = w[0, d] @ x + r[0, d] @ h + wb[d] + rb[d]
         i, o, forget, new = parts.reshape(4, k)
         has_peeps = peephole is not None
-        i = activate(f, clipped(i + peeps[d, 0] * c if has_peeps else i))
-        kept = activate(f, clipped(forget + peeps[d, 2] * c if has_peeps else forget))
-        c = (1 - i if op.couple_input_forget else kept) * c + i * activate(g, clipped(new))
-        o = activate(f, clipped(o + peeps[d, 1] * c if has_peeps else o))
-        return [o * activate(last, c), c]
+        i = activated(f, clipped(i + peeps[d, 0] * c if has_peeps else i))
+        kept = activated(f, clipped(forget + peeps[d, 2] * c if has_peeps else forget))
+        c = (1 - i if op.couple_input_forget else kept) * c + i * activated(g, clipped(new))
+        o = activated(f, clipped(o + peeps[d, 1] * c if has_peeps else o))
+        return [o * activated(last, c), c]
 
     return over_time(op, x, lengths, [h, c], step)
 
@@ -146,17 +133,16 @@ def gru(op: Any, x: Any, w: Any, r: Any, bias: Any, h: Any, lengths: Any) -> lis
         wz, wr, wh = (w[0, d] @ x + wb[d]).reshape(3, k)
         rz, rr, rh = r[0, d].reshape(3, k, k)
         bz, br, bh = rb[d].reshape(3, k)
-        z = activate(f, wz + rz @ h + bz)
-        reset = activate(f, wr + rr @ h + br)
+        z = activated(f, wz + rz @ h + bz)
+        reset = activated(f, wr + rr @ h + br)
         inner = reset * (rh @ h + bh) if op.linear_before_reset else rh @ (reset * h) + bh
-        return [(1 - z) * activate(g, wh + inner) + z * h]
+        return [(1 - z) * activated(g, wh + inner) + z * h]
 
     return over_time(op, x, lengths, [h], step)
 
 
 PARTS: dict[str, Any] = {
     "draw": draw,
-    "smallest": smallest,
     "values": {"": (-1, 1), "sequence_lengths_tensor": (0, 1)},
     "ulp": 64,
     "rounds_on_gpus": True,
@@ -166,7 +152,7 @@ PARTS: dict[str, Any] = {
     ),
 }
 RECORDS = {
-    "RNN": Record(rnn, **PARTS),
-    "LSTM": Record(lstm, **PARTS),
-    "GRU": Record(gru, **PARTS),
+    "RNN": Record(rnn, smallest=smallest(1), **PARTS),
+    "LSTM": Record(lstm, smallest=smallest(4), **PARTS),
+    "GRU": Record(gru, smallest=smallest(3), **PARTS),
 }

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import ReduceFunction, TensorDesc
+from dml_jax import ReduceFunction
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import Fields, Record, Rng, Types, sizes, tensors
 
 F = ReduceFunction
 INDICES = (F.ARGMAX, F.ARGMIN)
@@ -32,11 +32,9 @@ def _axes(rng: Rng, rank: int) -> list[int]:
 
 def draw_arg(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     shape = sizes(rng)
-    return {
-        "input_tensor": TensorDesc(types["input_tensor"], shape),
-        "axes": _axes(rng, len(shape)),
-        "axis_direction": rng.choice(["INCREASING", "DECREASING"]),
-    }
+    direction = str(rng.choice(["INCREASING", "DECREASING"]))
+    drawn = {"axes": _axes(rng, len(shape)), "axis_direction": direction}
+    return tensors(types, input_tensor=shape) | drawn
 
 
 def arg(pick: Any) -> Record:
@@ -58,11 +56,9 @@ def draw_reduce(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         and made in [t.name for t in rows[0].types["output_tensor"]]
         and (f in INDICES or given == made)
     ]
-    return {
-        "function": fitting[int(rng.integers(len(fitting)))],
-        "input_tensor": TensorDesc(given, shape),
-        "axes": _axes(rng, len(shape)),
-    }
+    function = fitting[int(rng.integers(len(fitting)))]
+    drawn = {"function": function, "axes": _axes(rng, len(shape))}
+    return tensors(types, input_tensor=shape) | drawn
 
 
 def reduce(op: Any, x: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dml_jax import Size2D, TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types
+from records import Fields, Record, Rng, Types, tensors
 
 
 def pooled(op: Any, x: np.ndarray, roi: np.ndarray) -> np.ndarray:
@@ -133,12 +133,8 @@ def gradients(op: Any, x: Any, dy: np.ndarray, roi: np.ndarray, batch: np.ndarra
 def regions(rng: Rng, types: Types, count: int) -> Fields:
     """Draw the tensors of `count` regions, of any rank that they may have."""
     ranks = int(rng.integers(2, 5)), int(rng.integers(1, 5))
-    return {
-        "roi_tensor": TensorDesc(types["roi_tensor"], [1] * (ranks[0] - 2) + [count, 4]),
-        "batch_indices_tensor": TensorDesc(
-            types["batch_indices_tensor"], [1] * (ranks[1] - 1) + [count]
-        ),
-    }
+    roi, batch = [1] * (ranks[0] - 2) + [count, 4], [1] * (ranks[1] - 1) + [count]
+    return tensors(types, roi_tensor=roi, batch_indices_tensor=batch)
 
 
 def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -148,7 +144,7 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     y, z = (int(v) for v in rng.choice([1, 2] if is_gradient else [1, 2, 3, 4], 2))
     least, most = rng.choice([[1, 1], [2, 2]] if is_gradient else [[1, 1], [2, 2], [1, 3], [1, 4]])
     is_max = bool(rng.integers(2))
-    drawn = {
+    drawn: Fields = {
         **regions(rng, types, count),
         "reduction_function": "MAX" if is_max else "AVERAGE",
         "interpolation_mode": str(rng.choice(["LINEAR", "NEAREST_NEIGHBOR"])),
@@ -173,44 +169,22 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
             drawn["input_tensor"] = None
     else:
         drawn["output_tensor"] = TensorDesc(picture.data_type, (count, c, y, z))
-    names = {f.name for f in op_class.fields}
-    return {name: value for name, value in drawn.items() if name in names}
+    return drawn
 
 
 def draw_pooling(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     n, c, h, w, count, height, width = (int(v) for v in rng.integers(1, 6, 7))
-    return {
-        "input_tensor": TensorDesc(types["input_tensor"], (n, c, h, w)),
-        "roi_tensor": TensorDesc(types["roi_tensor"], (1, 1, count, 5)),
-        "spatial_scale": float(rng.choice([0.5, 1])),
-        "pooled_size": Size2D(width=width, height=height),
-    }
+    named = tensors(types, input_tensor=(n, c, h, w), roi_tensor=(1, 1, count, 5))
+    size = Size2D(width=width, height=height)
+    return {**named, "spatial_scale": float(rng.choice([0.5, 1])), "pooled_size": size}
 
 
-def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    """Return regions of one picture of one element, with tensors of `rank` where they may be."""
-    sizes = {name: [1] * rank for name in types}
-    for name in ("roi_tensor", "output_roi_gradient_tensor"):
-        sizes[name] = [1] * (rank - 1) + [5 if op_class.short_name == "ROI_POOLING" else 4]
-    given = {
-        "spatial_scale": 1,
-        "pooled_size": Size2D(width=1, height=1),
-        "reduction_function": "AVERAGE",
-        "interpolation_mode": "LINEAR",
-        "spatial_scale_x": 1,
-        "spatial_scale_y": 1,
-        "input_pixel_offset": 0.5,
-        "output_pixel_offset": -0.5,
-        "out_of_bounds_input_value": 0,
-        "minimum_samples_per_output": 1,
-        "maximum_samples_per_output": 1,
-        "align_regions_to_corners": False,
-    }
-    names = {f.name for f in op_class.fields}
-    tensors = {name: TensorDesc(type_, sizes[name]) for name, type_ in types.items()}
-    return {**tensors, **{name: value for name, value in given.items() if name in names}}
+def _corners(count: int) -> Any:
+    return lambda rank, types: [1] * (rank - 1) + [count]
 
 
+SMALLEST = {"reduction_function": "AVERAGE", "interpolation_mode": "LINEAR"}
+SMALLEST |= dict.fromkeys(("roi_tensor", "output_roi_gradient_tensor"), _corners(4))
 VALUES = {"": (1.0, 4.0), "roi_tensor": (-1.0, 5.0), "batch_indices_tensor": (0.0, 1.0)}
 CHANNELS = {"input_tensor": 1, "output_tensor": 1}
 REGIONS = {"roi_tensor": -2, "batch_indices_tensor": -1, "output_tensor": 0}
@@ -218,7 +192,7 @@ REGIONS_GRAD = {**REGIONS, "input_gradient_tensor": 0, "output_roi_gradient_tens
 ALIGN = Record(
     aligned,
     draw,
-    smallest,
+    SMALLEST,
     VALUES,
     ulp=64,
     special=False,
@@ -231,7 +205,7 @@ RECORDS = {
     "ROI_POOLING": Record(
         pooled,
         draw_pooling,
-        smallest,
+        {"roi_tensor": _corners(5)},
         {"": (-4.0, 4.0)},
         special=False,
         batch=(CHANNELS,),
@@ -241,7 +215,7 @@ RECORDS = {
     "ROI_ALIGN_GRAD": Record(
         gradients,
         draw,
-        smallest,
+        SMALLEST,
         VALUES,
         special=False,
         unbroken=("one_of",),

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import InterpolationMode, Size2D, TensorDesc
+from dml_jax import InterpolationMode, Size2D
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, ranks_of
+from records import Fields, Record, Rng, Types, each, ranks_of, tensors
 
 # Element and weight of all that one output reads along a dimension.
 Row = list[tuple[int, Fraction]]
@@ -74,17 +74,15 @@ def gradient(op: Any, dy: np.ndarray) -> np.ndarray:
     return y
 
 
-def attributes(rng: Rng, op_class: type[Operator], rank: int) -> Fields:
-    """Draw the attributes that an operator has, but its scales."""
-    drawn = {
+def attributes(rng: Rng, rank: int) -> Fields:
+    """Draw all attributes but the scales."""
+    return {
         "interpolation_mode": str(rng.choice(["LINEAR", "NEAREST_NEIGHBOR"])),
         "rounding_direction": str(rng.choice(["INCREASING", "DECREASING"])),
         "input_pixel_offsets": [float(v) for v in rng.choice([0, 0.5, -0.25], rank)],
         "output_pixel_offsets": [float(v) for v in rng.choice([0, -0.5, 1.5], rank)],
         "antialiased": bool(rng.integers(2)),
     }
-    names = {f.name for f in op_class.fields}
-    return {name: value for name, value in drawn.items() if name in names}
 
 
 def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -95,57 +93,42 @@ def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     quotients = [float(np.float32(m / n)) for n, m in zip(sizes, counts, strict=True)]
     names = [f.name for f in op_class.fields if f.tensor]
     is_whole = types[names[0]] in ("INT8", "UINT8")  # exact halves have to be exact in FLOAT32
-    tensors = [TensorDesc(types[n], s) for n, s in zip(names, (sizes, counts), strict=True)]
-    if "gradient" in names[0]:
-        tensors = [TensorDesc(types[n], s) for n, s in zip(names, (counts, sizes), strict=True)]
+    ends = (counts, sizes) if "gradient" in names[0] else (sizes, counts)
     return {
-        **dict(zip(names, tensors, strict=True)),
+        **tensors(types, **dict(zip(names, ends, strict=True))),
         "scales": binary if is_whole or rng.integers(2) else quotients,
-        **attributes(rng, op_class, rank),
+        **attributes(rng, rank),
     }
 
 
 def draw_upsample(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     rank = int(rng.integers(4, 6))
     width, height = (int(n) for n in rng.integers(1, 5, 2))
-    return {
-        "input_tensor": TensorDesc(
-            types["input_tensor"], [int(n) for n in rng.integers(1, 4, rank)]
-        ),
-        "scale_size": Size2D(width=width, height=height),
-        **attributes(rng, op_class, rank),
-    }
+    size = {"scale_size": Size2D(width=width, height=height)}
+    return tensors(types, input_tensor=rng.integers(1, 4, rank)) | size | attributes(rng, rank)
 
 
-def smallest(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-    names = {f.name for f in op_class.fields}
-    given = {
-        "interpolation_mode": "LINEAR",
-        "rounding_direction": "INCREASING",
-        "scales": [1.0] * rank,
-        "input_pixel_offsets": [0.5] * rank,
-        "output_pixel_offsets": [-0.5] * rank,
-        "antialiased": False,
-        "scale_size": Size2D(width=1, height=1),
-    }
-    tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
-    return {**tensors, **{name: value for name, value in given.items() if name in names}}
-
-
+SMALLEST = {
+    "interpolation_mode": "LINEAR",
+    "scales": each(1.0),
+    "input_pixel_offsets": each(0.5),
+    "output_pixel_offsets": each(-0.5),
+    "antialiased": False,
+}
 # Whole enumerations, and counts, of which one list is the first.
 UNBROKEN = ("one_of", "length")
 VALUES = {"": (1.0, 4.0)}  # no differences, which would cancel
 
 RECORDS = {
     "UPSAMPLE_2D": Record(
-        resampled, draw_upsample, smallest, values=VALUES, ulp=8, unbroken=(*UNBROKEN, "range")
+        resampled, draw_upsample, SMALLEST, values=VALUES, ulp=8, unbroken=(*UNBROKEN, "range")
     ),
     **{
-        name: Record(resampled, draw, smallest, values=VALUES, ulp=8, unbroken=UNBROKEN)
+        name: Record(resampled, draw, SMALLEST, values=VALUES, ulp=8, unbroken=UNBROKEN)
         for name in ("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3")
     },
     **{
-        name: Record(gradient, draw, smallest, values=VALUES, ulp=8, unbroken=UNBROKEN)
+        name: Record(gradient, draw, SMALLEST, values=VALUES, ulp=8, unbroken=UNBROKEN)
         for name in ("RESAMPLE_GRAD", "RESAMPLE_GRAD1")
     },
 }

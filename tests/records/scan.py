@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import AxisDirection, TensorDesc
+from dml_jax import AxisDirection
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import Fields, Record, Rng, Types, sizes, tensors
 
 
 def cumulative(ufunc: Any, field: str) -> Any:
@@ -27,15 +27,11 @@ def cumulative(ufunc: Any, field: str) -> Any:
 def draw(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     shape = sizes(rng)
     axis = int(rng.integers(len(shape)))
-    drawn = {"input_tensor": TensorDesc(types["input_tensor"], shape), "axis": axis}
-    for f in op_class.fields:
-        if f.name == "axis_direction":
-            drawn[f.name] = list(AxisDirection)[int(rng.integers(2))]
-        elif f.name.startswith("has"):
-            drawn[f.name] = bool(rng.integers(2))
-        elif f.name == "k":
-            drawn[f.name] = int(rng.integers(1, shape[axis] + 1))
-    return drawn
+    drawn: Fields = {"axis": axis, "axis_direction": str(rng.choice(["INCREASING", "DECREASING"]))}
+    exclusive = ("has_exclusive_sum", "has_exclusive_product")
+    drawn |= dict.fromkeys(exclusive, bool(rng.integers(2)))
+    drawn["k"] = int(rng.integers(1, shape[axis] + 1))
+    return tensors(types, input_tensor=shape) | drawn
 
 
 def top_k(op: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dml_jax import PaddingMode, TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import LENGTHS, Fields, Record, Rng, Types, each, sizes, tensors, type_of
 from records.element_wise import cast
 
 
@@ -23,8 +23,8 @@ def draw_slice(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         int(rng.integers(1, 2 + (n - 1 - o) // s))
         for n, o, s in zip(shape, offsets, strides, strict=True)
     ]
-    tensor = TensorDesc(types["input_tensor"], shape)
-    return {"input_tensor": tensor, "offsets": offsets, "sizes": counts, "strides": strides}
+    drawn = tensors(types, input_tensor=shape)
+    return {**drawn, "offsets": offsets, "sizes": counts, "strides": strides}
 
 
 def draw_window(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
@@ -35,10 +35,9 @@ def draw_window(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     strides = [int(rng.choice([-3, -2, -1, 1, 2, 3])) for _ in shape]
     most = [1 + (w - 1) // abs(s) for w, s in zip(windows, strides, strict=True)]
     part = [int(rng.integers(1, m + 1)) for m in most] if rng.integers(2) else most
-    pair = [n for n in types if n in ("input_tensor", "output_tensor")]
-    names = pair or ["output_gradient_tensor", "input_gradient_tensor"]
     return {
-        **{n: TensorDesc(types[n], s) for n, s in zip(names, (shape, part), strict=True)},
+        **tensors(types, input_tensor=shape, output_tensor=part),
+        **tensors(types, output_gradient_tensor=shape, input_gradient_tensor=part),
         "input_window_offsets": offsets,
         "input_window_sizes": windows,
         "input_window_strides": strides,
@@ -63,21 +62,6 @@ def slice_grad(op: Any, gradient: np.ndarray) -> np.ndarray:
     return out
 
 
-def smallest(**attributes: int) -> Any:
-    """Return the fields of tensors of one element, and lists of one number a dimension."""
-
-    def fields_of(op_class: type[Operator], rank: int, types: Types, group: Any) -> Fields:
-        tensors = {name: TensorDesc(type_, [1] * rank) for name, type_ in types.items()}
-        given: Fields = {name: [value] * rank for name, value in attributes.items()}
-        if "start_padding" in attributes:
-            given |= {"padding_mode": "CONSTANT", "padding_value": 1}
-        if op_class.short_name == "PADDING1":
-            given["padding_value_data_type"] = types["input_tensor"]
-        return {**tensors, **given}
-
-    return fields_of
-
-
 MODES: dict[str, Any] = {
     "EDGE": "edge",
     "REFLECTION": "reflect",
@@ -97,7 +81,7 @@ def draw_padding(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
         "padding_value": 7 if is_exact else value,
         "start_padding": [int(p) for p in rng.integers(0, 8, len(shape))],
         "end_padding": [int(p) for p in rng.integers(0, 8, len(shape))],
-        **({"padding_value_data_type": type_} if is_exact else {}),
+        "padding_value_data_type": type_,
     }
 
 
@@ -113,11 +97,7 @@ def draw_reverse(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     shape = sizes(rng)
     axis = int(rng.integers(len(shape)))
     lines = [1 if d == axis else n for d, n in enumerate(shape)]
-    return {
-        "input_tensor": TensorDesc(types["input_tensor"], shape),
-        "sequence_lengths_tensor": TensorDesc(types["sequence_lengths_tensor"], lines),
-        "axis": axis,
-    }
+    return tensors(types, input_tensor=shape, sequence_lengths_tensor=lines) | {"axis": axis}
 
 
 def reverse(op: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -129,37 +109,32 @@ def reverse(op: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return out
 
 
-WINDOW = {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1}
+WINDOW = {"input_window_offsets": each(0), "input_window_sizes": each(1)}
+WINDOW |= {"input_window_strides": each(1)}
+PADDING = {"start_padding": each(0), "end_padding": each(0), "padding_mode": "CONSTANT"}
+PADDING |= {"padding_value_data_type": type_of("input_tensor")}
 BATCH = ({"": 0, "input_window_sizes": 0},)
-LENGTHS = ("length",)  # the first list of several is what its count field counts
 
 RECORDS = {
     "SLICE": Record(
         slice_,
         draw_slice,
-        smallest(offsets=0, sizes=1, strides=1),
+        {"offsets": each(0), "sizes": each(1), "strides": each(1)},
         unbroken=LENGTHS,
         batch=({"": 0, "sizes": 0},),
     ),
     "SLICE1": Record(
         lambda op, x: x[window_of(op, op.output_tensor.sizes)],
         draw_window,
-        smallest(**WINDOW),
+        WINDOW,
         unbroken=LENGTHS,
         batch=BATCH,
     ),
-    "SLICE_GRAD": Record(
-        slice_grad, draw_window, smallest(**WINDOW), unbroken=LENGTHS, batch=BATCH
+    "SLICE_GRAD": Record(slice_grad, draw_window, WINDOW, unbroken=LENGTHS, batch=BATCH),
+    **dict.fromkeys(
+        ("PADDING", "PADDING1"),
+        Record(padding, draw_padding, PADDING, unbroken=(*LENGTHS, "least", "one_of")),
     ),
-    **{
-        name: Record(
-            padding,
-            draw_padding,
-            smallest(start_padding=0, end_padding=0),
-            unbroken=(*LENGTHS, "least", "one_of"),
-        )
-        for name in ("PADDING", "PADDING1")
-    },
     "REVERSE_SUBSEQUENCES": Record(
         reverse,
         draw_reverse,

@@ -5,22 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import TensorDesc
 from dml_jax.operator import Operator
-from records import Fields, Record, Rng, Types, sizes
+from records import LENGTHS, Fields, Record, Rng, Types, sizes, tensors
 
 
 def draw_last(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     """Draw a matrix or a row, with dimensions of size 1 before it."""
     shape = [1] * int(rng.integers(0, 7)) + sizes(rng, 1, 2)
-    return {"input_tensor": TensorDesc(types["input_tensor"], shape)}
+    return tensors(types, input_tensor=shape)
 
 
 def draw_axes(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
     """Draw a tensor of any rank, and some of its axes in any order."""
     shape = sizes(rng)
     axes = rng.permutation(len(shape))[: rng.integers(1, len(shape) + 1)].tolist()
-    return {"input_tensor": TensorDesc(types["input_tensor"], shape), "axes": axes}
+    return {**tensors(types, input_tensor=shape), "axes": axes}
 
 
 def softmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -47,10 +46,7 @@ def both(
     name: str, function: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], **parts: Any
 ) -> dict[str, Record]:
     """Return the records of the version along the last axis and of the one with axes."""
-    with_axes = {
-        "attributes": {"axes": [0]},
-        "unbroken": ("length",),
-    }  # AxisCount follows from Axes
+    with_axes: dict[str, Any] = {"attributes": {"axes": [0]}, "unbroken": LENGTHS}
     return {
         f"ACTIVATION_{name}": Record(lambda op, x: function(x, (-1,)), draw_last, **parts),
         f"ACTIVATION_{name}1": Record(
