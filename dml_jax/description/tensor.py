@@ -27,7 +27,7 @@ from dml_jax.errors import (
     raise_if,
     with_article,
 )
-from dml_jax.lowering import packed_bits, strided_memory
+from dml_jax.lowering import strided_memory
 from dml_jax.system.files import is_note
 
 Sizes = tuple[int, ...]
@@ -315,7 +315,7 @@ class TensorDesc:
         """
         flat = self._checked(buffer)
         if not self.data_type.element_size:
-            return packed_bits.read(flat, self.sizes, self.strides, self.dtype)
+            return strided_memory.read_4_bits(flat, self.sizes, self.strides, self.dtype)
         return strided_memory.read(flat, self.sizes, self.strides)
 
     def write(self, buffer: ArrayLike, tensor: ArrayLike) -> jax.Array:
@@ -331,8 +331,9 @@ class TensorDesc:
         ):
             rule = f"be {self.shown()}"
             raise DmlError([Fault(_STRUCT, "tensor", rule, shown_array(tensor))])
-        module = strided_memory if self.data_type.element_size else packed_bits
-        return module.write(self._checked(buffer), jnp.asarray(tensor), self.strides)
+        is_whole = bool(self.data_type.element_size)
+        write = strided_memory.write if is_whole else strided_memory.write_4_bits
+        return write(self._checked(buffer), jnp.asarray(tensor), self.strides)
 
     def _checked(self, buffer: Any) -> jax.Array:
         if needs_x64(self.data_type):

@@ -355,7 +355,7 @@ def abs(
     """Takes the absolute value: `|g(x)|`. Choice: that of the smallest integer is itself.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -369,7 +369,7 @@ def acos(
     """Takes the arc cosine, in radians: `acos(g(x))`; NaN beyond -1 and 1.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -383,7 +383,7 @@ def acosh(
     """Takes the inverse hyperbolic cosine: `acosh(g(x))`; NaN below 1.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -397,7 +397,7 @@ def activation_celu(
     """Bends negative elements smoothly: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
 
     Makes DML_OPERATOR_ACTIVATION_CELU.
@@ -410,7 +410,7 @@ def activation_elu(
     """Bends negative elements to an exponential: `x if x >= 0 else alpha * (exp(x) - 1)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
 
     Makes DML_OPERATOR_ACTIVATION_ELU.
@@ -422,7 +422,7 @@ def activation_gelu(
     """Weights each element by the normal distribution: `0.5 * x * (1 + erf(x / sqrt(2)))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ACTIVATION_GELU.
     """
@@ -435,7 +435,7 @@ def activation_hard_sigmoid(
     """Approximates a sigmoid by three lines: `max(0, min(alpha * x + beta, 1))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
         beta: Coefficients of the formula.
 
@@ -450,7 +450,7 @@ def activation_hard_swish(
     """Weights each element by its hard sigmoid: `x * max(0, min(alpha * x + beta, 1))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
         beta: Coefficients of the formula.
 
@@ -466,7 +466,7 @@ def activation_hardmax(
     Args:
         input: The tensor to normalize: a matrix, with any number of dimensions of size 1 before
             its two.
-        axes: The dimensions along which elements belong together: one or more, each once.
+        axes: The dimensions to work along: one or more, each once, in any order.
 
     Makes DML_OPERATOR_ACTIVATION_HARDMAX or DML_OPERATOR_ACTIVATION_HARDMAX1.
     """
@@ -477,7 +477,7 @@ def activation_identity(
     """Copies each element: `x`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ACTIVATION_IDENTITY.
     """
@@ -489,7 +489,7 @@ def activation_leaky_relu(
     """Scales negative elements: `x if x >= 0 else alpha * x`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
 
     Makes DML_OPERATOR_ACTIVATION_LEAKY_RELU.
@@ -503,7 +503,7 @@ def activation_linear(
     """Maps each element linearly: `alpha * x + beta`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
         beta: Coefficients of the formula.
 
@@ -519,7 +519,7 @@ def activation_log_softmax(
     Args:
         input: The tensor to normalize: a matrix, with any number of dimensions of size 1 before
             its two.
-        axes: The dimensions along which elements belong together: one or more, each once.
+        axes: The dimensions to work along: one or more, each once, in any order.
 
     Makes DML_OPERATOR_ACTIVATION_LOG_SOFTMAX or DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1.
     """
@@ -531,7 +531,7 @@ def activation_parameterized_relu(
     """Scales each negative element by a slope of its own: `x if x >= 0 else slope * x`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         slope: The slopes, of the input's type and sizes; strides of 0 repeat them.
 
     Makes DML_OPERATOR_ACTIVATION_PARAMETERIZED_RELU.
@@ -545,7 +545,7 @@ def activation_parametric_softplus(
     """Takes a scaled soft maximum with 0: `alpha * ln(1 + exp(beta * x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
         beta: Coefficients of the formula.
 
@@ -558,7 +558,7 @@ def activation_relu(
     """Sets negative elements to 0: `max(0, x)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ACTIVATION_RELU.
     """
@@ -584,7 +584,7 @@ def activation_scaled_elu(
     """Scales an ELU: `gamma * x if x > 0 else gamma * alpha * (exp(x) - 1)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
         gamma: Coefficients of the formula.
 
@@ -599,7 +599,7 @@ def activation_scaled_tanh(
     """Scales a hyperbolic tangent: `alpha * tanh(beta * x)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
         beta: Coefficients of the formula.
 
@@ -614,7 +614,7 @@ def activation_shrink(
     """Moves large elements toward 0, and sets small ones to 0.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         bias: FLOAT whatever the tensor's type.
         threshold: FLOAT whatever the tensor's type.
 
@@ -627,7 +627,7 @@ def activation_sigmoid(
     """Maps each element to a number between 0 and 1: `1 / (1 + exp(-x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ACTIVATION_SIGMOID.
     """
@@ -641,7 +641,7 @@ def activation_softmax(
     Args:
         input: The tensor to normalize: a matrix, with any number of dimensions of size 1 before
             its two.
-        axes: The dimensions along which elements belong together: one or more, each once.
+        axes: The dimensions to work along: one or more, each once, in any order.
 
     Makes DML_OPERATOR_ACTIVATION_SOFTMAX or DML_OPERATOR_ACTIVATION_SOFTMAX1.
     """
@@ -653,7 +653,7 @@ def activation_softplus(
     """Takes a soft maximum with 0: `ln(1 + exp(steepness * x)) / steepness`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         steepness: Coefficients of the formula.
 
     Makes DML_OPERATOR_ACTIVATION_SOFTPLUS.
@@ -665,7 +665,7 @@ def activation_softsign(
     """Maps each element to a number between -1 and 1: `x / (1 + |x|)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ACTIVATION_SOFTSIGN.
     """
@@ -677,7 +677,7 @@ def activation_swish(
     """Weights each element by its sigmoid: `x / (1 + exp(-sigmoid_input_scale * x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         sigmoid_input_scale: Coefficients of the formula.
 
     Makes DML_OPERATOR_ACTIVATION_SWISH.
@@ -689,7 +689,7 @@ def activation_tanh(
     """Takes the hyperbolic tangent of each element: `tanh(x)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ACTIVATION_TANH.
     """
@@ -701,7 +701,7 @@ def activation_thresholded_relu(
     """Sets elements up to a threshold to 0: `x if x > alpha else 0`; NaN gives 0.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         alpha: Coefficients of the formula.
 
     Makes DML_OPERATOR_ACTIVATION_THRESHOLDED_RELU.
@@ -754,7 +754,7 @@ def add(
         a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
         b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
+            leaves the result.
 
     Makes DML_OPERATOR_ELEMENT_WISE_ADD or DML_OPERATOR_ELEMENT_WISE_ADD1.
     """
@@ -768,7 +768,7 @@ def argmax(
     """The index of the largest element along `axes`; the rank is kept.
 
     Args:
-        input: The tensor to search.
+        input: The tensor to read.
         axes: The dimensions to reduce: one or more, each once, in any order. Functions reduce
             all where the list is empty or left out.
         axis_direction: Among equals, INCREASING takes the smallest index, DECREASING the
@@ -789,7 +789,7 @@ def argmin(
     """The index of the smallest element along `axes`; otherwise as ARGMAX.
 
     Args:
-        input: The tensor to search.
+        input: The tensor to read.
         axes: The dimensions to reduce: one or more, each once, in any order. Functions reduce
             all where the list is empty or left out.
         axis_direction: Among equals, INCREASING takes the smallest index, DECREASING the
@@ -808,7 +808,7 @@ def asin(
     """Takes the arc sine, in radians: `asin(g(x))`; NaN beyond -1 and 1.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -822,7 +822,7 @@ def asinh(
     """Takes the inverse hyperbolic sine: `asinh(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -836,7 +836,7 @@ def atan(
     """Takes the arc tangent, in radians: `atan(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -863,7 +863,7 @@ def atanh(
     """Takes the inverse hyperbolic tangent: `atanh(g(x))`; NaN beyond -1 and 1.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -935,7 +935,7 @@ def batch_normalization(
     """Normalizes elements by a mean and a variance that it is given.
 
     Args:
-        input: The tensor to normalize.
+        input: The tensor to read.
         mean: Of the input's type and number of dimensions; each size is the input's, or 1,
             which repeats the element. Functions also take {C}.
         variance: Of the input's type and number of dimensions; each size is the input's, or 1,
@@ -1000,7 +1000,7 @@ def batch_normalization_training(
     """Normalizes elements by their own mean and variance.
 
     Args:
-        input: The tensor to normalize.
+        input: The tensor to read.
         scale: Of equal sizes; each size is the input's, or 1. Functions also take {C}.
         bias: Of equal sizes; each size is the input's, or 1. Functions also take {C}.
         fused_add: What is added before the activation, of the input's sizes.
@@ -1064,7 +1064,7 @@ def bit_count(
     """Counts the bits of each element that are 1: `popcount(x)`.
 
     Args:
-        a: The tensor whose bits are counted.
+        a: The tensor to read.
         output_data_type: The type of the result.
 
     Makes DML_OPERATOR_ELEMENT_WISE_BIT_COUNT.
@@ -1140,7 +1140,7 @@ def cast(
     """Converts each element to the type of the output.
 
     Args:
-        input: The elements.
+        input: The tensor to read.
         target_data_type: The target data type.
 
     Makes DML_OPERATOR_CAST.
@@ -1153,7 +1153,7 @@ def ceil(
     """Takes the smallest whole number that is not below: `ceil(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1169,7 +1169,7 @@ def clip(
     """Clamps each element to [min, max].
 
     Args:
-        input: The tensor to clip.
+        input: The tensor to read.
         min: The bounds, FLOAT whatever the tensor's type; cast to it first.
         max: The bounds, FLOAT whatever the tensor's type; cast to it first.
         scale_bias: Applied to each element first.
@@ -1218,8 +1218,8 @@ def convolution(
         bias: {1, output channels, 1...}; functions also take {output channels}.
         mode: CROSS_CORRELATION, or CONVOLUTION, which mirrors the filter.
         direction: FORWARD, or BACKWARD for the transpose.
-        strides: The steps of the filter over the input, one for each spatial dimension.
-        dilations: The steps from one element of the filter to the next, over the input.
+        strides: The steps from one window to the next, one for each spatial dimension.
+        dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The zeros before and behind each spatial dimension of the input; in
             BACKWARD the elements that are cut off the result there.
         end_padding: The zeros before and behind each spatial dimension of the input; in
@@ -1228,7 +1228,7 @@ def convolution(
         group_count: In how many groups of channels the convolution is done, each by itself; as
             many as channels is a depthwise convolution.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
+            leaves the result.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
@@ -1255,8 +1255,8 @@ def convolution_integer(
         filter: {output channels, C / group_count, spatial...}.
         filter_zero_point: What stands for 0 in the filter; of one element, or one for each
             output channel.
-        strides: The steps of the filter over the input, one for each spatial dimension.
-        dilations: The steps from one element of the filter to the next, over the input.
+        strides: The steps from one window to the next, one for each spatial dimension.
+        dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before and behind each spatial dimension.
         end_padding: The elements that padding adds before and behind each spatial dimension.
         group_count: In how many groups of channels the convolution is done, each by itself; as
@@ -1274,7 +1274,7 @@ def cos(
     """Takes the cosine of radians: `cos(g(x))`; NaN for infinities.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1288,7 +1288,7 @@ def cosh(
     """Takes the hyperbolic cosine: `cosh(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1304,8 +1304,8 @@ def cumulative_product(
     """Multiplies elements along an axis, in each line.
 
     Args:
-        input: The tensor.
-        axis: The dimension to go along.
+        input: The tensor to read.
+        axis: The dimension to work along, in [0, rank - 1].
         axis_direction: INCREASING from the first element on, DECREASING from the last.
         has_exclusive_product: Whether the element j itself is left out; the first product is 1
             then.
@@ -1322,8 +1322,8 @@ def cumulative_summation(
     """Adds up elements along an axis, in each line.
 
     Args:
-        input: The tensor.
-        axis: The dimension to go along.
+        input: The tensor to read.
+        axis: The dimension to work along, in [0, rank - 1].
         axis_direction: INCREASING from the first element on, DECREASING from the last.
         has_exclusive_sum: Whether the element j itself is left out; the first sum is 0 then.
 
@@ -1484,7 +1484,7 @@ def erf(
     """Takes the error function: `erf(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1498,7 +1498,7 @@ def exp(
     """Takes the exponential: `exp(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1517,7 +1517,7 @@ def fill_value_constant(
     Args:
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
-        value_data_type: The type of the output.
+        value_data_type: The type of the values, which is the output's.
         value: The number, of that type.
         graph: The GraphBuilder that gets a node; without one, an array is returned.
 
@@ -1546,7 +1546,7 @@ def fill_value_sequence(
     Args:
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
-        value_data_type: The type of the output.
+        value_data_type: The type of the values, which is the output's.
         value_start: The first element, of that type.
         value_delta: The step from one element to the next, of that type.
         graph: The GraphBuilder that gets a node; without one, an array is returned.
@@ -1571,7 +1571,7 @@ def floor(
     """Takes the largest whole number that is not above: `floor(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1612,7 +1612,7 @@ def gather(
 
     Args:
         input: The tensor to read.
-        indices: The indices.
+        indices: Indices of elements.
         axis: The dimension of the input that indices name.
         index_dimensions: The number of dimensions of the indices, from the last one, that
             count; those before have the size 1.
@@ -1646,7 +1646,7 @@ def gather_nd(
 
     Args:
         input: The tensor to read.
-        indices: The indices.
+        indices: Indices of elements.
         input_dimension_count: The number of the input's dimensions, from the last one, that
             count; those before have the size 1.
         indices_dimension_count: The number of dimensions of the indices, from the last one,
@@ -1679,7 +1679,7 @@ def gemm(
         alpha: The factor of the product.
         beta: The factor of `c_tensor`.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
+            leaves the result.
 
     Makes DML_OPERATOR_GEMM.
     """
@@ -1761,7 +1761,7 @@ def identity(
     """Copies each element: `g(x)`; all bits stay where scale_bias is left out.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1791,7 +1791,7 @@ def is_infinity(
     """Tells where an element is infinite, of one sign or of either.
 
     Args:
-        input: The tensor to look at.
+        input: The tensor to read.
         infinity_mode: Which infinity counts: POSITIVE, NEGATIVE, or EITHER.
         output_data_type: The type of the result.
 
@@ -1807,7 +1807,7 @@ def is_nan(
     """Tells where an element is NaN: `x != x`.
 
     Args:
-        input: The tensor to look at.
+        input: The tensor to read.
         output_data_type: The type of the result.
 
     Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
@@ -1823,7 +1823,7 @@ def join(
 
     Args:
         inputs: One or more tensors, of the output's sizes but for `axis`.
-        axis: The dimension to join; in [0, rank - 1].
+        axis: The dimension to work along, in [0, rank - 1].
 
     Makes DML_OPERATOR_JOIN.
     """
@@ -1913,7 +1913,7 @@ def log(
     """Takes the natural logarithm: `ln(g(x))`; -infinity for 0, NaN below.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -1987,7 +1987,7 @@ def lp_normalization(
     """Divides each element by the norm of the elements along an axis.
 
     Args:
-        input: The tensor to normalize.
+        input: The tensor to read.
         axis: The dimension of the norm.
         epsilon: The least divisor; 0.00001 is usual.
         p: Which norm: 1 or 2.
@@ -2229,7 +2229,7 @@ def mean_variance_normalization(
         bias: Each size is the input's, or 1, which repeats the element. Below feature level
             5_2, both are given or neither. Functions also take one dimension: of the size of
             the last axis, or else {C}.
-        axes: The dimensions over which mean and variance are taken; one or more, each once.
+        axes: The dimensions to work along: one or more, each once, in any order.
         normalize_variance: Whether elements are divided by the deviation.
         normalize_mean: Whether the mean is subtracted.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
@@ -2354,7 +2354,7 @@ def negate(
     """Changes the sign: `-x`. Choice: the smallest integer stays itself.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
 
     Makes DML_OPERATOR_ELEMENT_WISE_NEGATE.
     """
@@ -2369,7 +2369,7 @@ def non_zero_coordinates(
     """Finds the elements that are not zero: their number, and the coordinates of each.
 
     Args:
-        input: The tensor.
+        input: The tensor to read.
 
     Returns a named tuple of count, coordinates. Both are UINT32.
 
@@ -2403,12 +2403,12 @@ def padding(
     """Pads a tensor, with a value that is FLOAT whatever the tensor's type.
 
     Args:
-        input: The tensor.
+        input: The tensor to read.
         padding_mode: CONSTANT, EDGE, REFLECTION, SYMMETRIC (from feature level 3_0 on) or WRAP
             (from 6_4 on).
         padding_value: The elements that CONSTANT adds; cast to the tensor's type.
-        start_padding: The number of elements before the input's, in each dimension.
-        end_padding: The number of elements behind the input's, in each dimension.
+        start_padding: The elements before the first one, in each dimension.
+        end_padding: The elements after the last one, in each dimension.
 
     Makes DML_OPERATOR_PADDING or DML_OPERATOR_PADDING1.
     """
@@ -2421,7 +2421,7 @@ def pow(
     """Raises each element to one power: `pow(g(x), exponent)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         exponent: FLOAT whatever the tensor's type, and not rounded to it.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
@@ -2559,8 +2559,8 @@ def quantized_linear_convolution(
             one for each output channel.
         output_zero_point: The integer that stands for 0; of the sizes of the scales.
         output_data_type: The type of the result.
-        strides: The steps of the filter over the input, one for each spatial dimension.
-        dilations: The steps from one element of the filter to the next, over the input.
+        strides: The steps from one window to the next, one for each spatial dimension.
+        dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before and behind each spatial dimension.
         end_padding: The elements that padding adds before and behind each spatial dimension.
         group_count: In how many groups of channels the convolution is done, each by itself; as
@@ -2631,7 +2631,7 @@ def recip(
     """Takes the reciprocal: `1 / g(x)`; infinity of its sign for 0.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -2647,7 +2647,7 @@ def reduce(
     """Combines the elements along `axes` into one; the rank is kept.
 
     Args:
-        input: The tensor to reduce.
+        input: The tensor to read.
         function: What to compute.
         axes: The dimensions to reduce: one or more, each once, in any order. Functions reduce
             all where the list is empty or left out.
@@ -2720,9 +2720,9 @@ def reverse_subsequences(
     """Reverses the first elements of each line along an axis.
 
     Args:
-        input: The tensor.
+        input: The tensor to read.
         sequence_lengths: The length of each line; of the size 1 along `axis`.
-        axis: The dimension to reverse; in [0, rank - 1].
+        axis: The dimension to work along, in [0, rank - 1].
 
     Makes DML_OPERATOR_REVERSE_SUBSEQUENCES.
     """
@@ -2878,7 +2878,7 @@ def round(
     """Rounds each element to a whole number of the same type.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         rounding_mode: What becomes of fractions. HALVES_TO_NEAREST_EVEN: 0.5 gives 0, 1.5 gives
             2; TOWARD_ZERO: the fraction is dropped; TOWARD_INFINITY: the nearest number, of
             halves the one away from zero.
@@ -2895,7 +2895,7 @@ def scatter_elements(
     """Writes one element for each index, into the index's own line along an axis.
 
     Args:
-        input: The tensor.
+        input: The tensor to read.
         indices: The indices; of the input's sizes, but along `axis`.
         updates: The elements to write; of the indices' sizes.
         axis: The dimension of the output that indices name.
@@ -2913,8 +2913,8 @@ def scatter_nd(
     """Writes slices, each at a list of indices.
 
     Args:
-        input: The tensor.
-        indices: The indices.
+        input: The tensor to read.
+        indices: Indices of elements.
         updates: The slices to write.
         input_dimension_count: The number of the input's dimensions, from the last one, that
             count; those before have the size 1.
@@ -2930,7 +2930,7 @@ def sign(
     """Takes the sign: `1 if x > 0 else -1 if x < 0 else 0`; NaN gives 0.
 
     Args:
-        a: The tensor to map.
+        a: The tensor to read.
 
     Makes DML_OPERATOR_ELEMENT_WISE_SIGN.
     """
@@ -2942,7 +2942,7 @@ def sin(
     """Takes the sine of radians: `sin(g(x))`; NaN for infinities.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -2956,7 +2956,7 @@ def sinh(
     """Takes the hyperbolic sine: `sinh(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -2972,7 +2972,7 @@ def slice(
     """Cuts a part out of a tensor, with strides.
 
     Args:
-        input: The tensor to cut.
+        input: The tensor to read.
         input_window_offsets: The first index of the window, in each dimension.
         input_window_sizes: The number of elements that the window spans, in each dimension.
         input_window_strides: The step from one element to the next, in each dimension; not 0. A
@@ -3024,8 +3024,8 @@ def split(
     """Splits a tensor along an axis into several.
 
     Args:
-        input: The tensor to split.
-        axis: The dimension to split; in [0, rank - 1].
+        input: The tensor to read.
+        axis: The dimension to work along, in [0, rank - 1].
         output_axis_sizes: The output axis sizes.
 
     Makes DML_OPERATOR_SPLIT.
@@ -3038,7 +3038,7 @@ def sqrt(
     """Takes the square root of each element: `sqrt(g(x))`; NaN below 0.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -3065,7 +3065,7 @@ def tan(
     """Takes the tangent of radians: `tan(g(x))`; NaN for infinities.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -3079,7 +3079,7 @@ def tanh(
     """Takes the hyperbolic tangent: `tanh(g(x))`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -3094,7 +3094,7 @@ def threshold(
     """Raises smaller elements to a bound: `max(g(x), min)`.
 
     Args:
-        input: The tensor to map.
+        input: The tensor to read.
         min: The bound, FLOAT whatever the tensor's type.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
@@ -3109,7 +3109,7 @@ def tile(
     """Repeats a tensor along each dimension.
 
     Args:
-        input: The tile.
+        input: The tensor to read.
         repeats: How often the whole is repeated in each dimension; at least 1. The output has
             at most 2^32 - 1 elements, as every tensor.
 
@@ -3129,7 +3129,7 @@ def top_k(
     """Takes the largest elements of each line along an axis, the largest first, and their indices.
 
     Args:
-        input: The tensor.
+        input: The tensor to read.
         axis: The dimension of the lines.
         k: How many elements of each line to take.
         axis_direction: INCREASING takes the smallest elements, the smallest first; DECREASING

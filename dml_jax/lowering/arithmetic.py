@@ -10,7 +10,7 @@ from jax import lax
 
 from dml_jax.lowering import angles, element_wise
 from dml_jax.lowering.dtypes import finite, is_float, wide
-from dml_jax.lowering.elementwise_primitive import derived_by
+from dml_jax.lowering.elementwise_primitive import Differentiable, derived_by
 from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.scale_bias import Linear, mapped, saturate, scaled_integers
 
@@ -92,10 +92,7 @@ def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.round((a - _rem(a, b)) / b)
 
 
-@derived_by(lambda da, a, b: da, lambda db, a, b: -db * _quotient(a, b))
-def _remainder(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Return a - b * trunc(a / b) of floats."""
-    return _rem(a, b)
+_remainder = Differentiable(_rem, lambda da, a, b: da, lambda db, a, b: -db * _quotient(a, b))
 
 
 def modulus_truncate(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -198,24 +195,16 @@ def _power(x: jax.Array, exponent: jax.Array, logarithms: int) -> jax.Array:
     return jnp.where((x <= 0) | (root == 0), 0, product)
 
 
-def _real_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Return C's pow of floats.
-
-    Its gradient for the exponent is 0 where `x` is not positive.
-    """
-    return _power(x, exponent, 0)
-
-
 def _float_power(x: jax.Array, exponent: jax.Array) -> jax.Array:
     """Return floats `x` to the power of exponents of any type, which do not round."""
     if is_float(exponent):
-        return _real_power(x, wide(exponent))
+        return _power(x, wide(exponent), 0)
     parts = [exponent]
     if exponent.dtype.itemsize > 2:  # a FLOAT32 has 24 bits: two of 16, of one sign
         low = lax.rem(exponent, lax.full_like(exponent, 2**15))
         parts = [exponent - low, low]
     return math.prod(
-        (_real_power(x, lax.convert_element_type(part, x.dtype)) for part in parts),
+        (_power(x, lax.convert_element_type(part, x.dtype), 0) for part in parts),
         start=lax.full_like(x, 1),
     )
 
@@ -254,7 +243,7 @@ def power(x: jax.Array, exponent: jax.Array, scale_bias: Linear | None) -> jax.A
     if not is_float(exponent):
         return _integer_power(x, exponent)
     exponent = wide(exponent)
-    near = saturate(_real_power(lax.convert_element_type(x, exponent.dtype), exponent), x.dtype)
+    near = saturate(_power(lax.convert_element_type(x, exponent.dtype), exponent, 0), x.dtype)
     limits = np.iinfo(x.dtype)
     fits = (near > limits.min) & (near < limits.max) & (abs(exponent) < 2**24)
     whole = saturate(exponent, np.int32)

@@ -59,10 +59,7 @@ def tile(x: jax.Array, repeats: Sequence[int]) -> jax.Array:
 def _merged_last(plain: Function, unmerged: Function, shape: Sequence[int]) -> Function:
     """Return the form of a CPU: `unmerged`, whose axes are merged to `shape` when it is in memory.
 
-    Args:
-        plain: moves elements, also of few.
-        unmerged: gives the same elements in the same order, with axes that are not merged.
-        shape: the shape of the result of `plain`.
+    `plain` gives that shape, and `unmerged` the same elements in the same order.
     """
 
     # XLA's CPU loops over the axes of a fusion's result. Where the plain form merges axes within
@@ -87,15 +84,9 @@ def _merged_last(plain: Function, unmerged: Function, shape: Sequence[int]) -> F
 def _block_axes(
     shape: Sequence[int], block: int, order: DepthSpaceOrder
 ) -> tuple[list[int], list[int]]:
-    """Return the axes of a depth of blocks, and how to bring them into a picture's order.
+    """Return the six axes of [n, c * b * b, h, w], and their permutation to [n, c, h, b, w, b].
 
-    Args:
-        shape: [n, c * b * b, h, w], where b is `block`.
-        block: the side of a block in pixels.
-        order: the order of the channels: [b, b, c] or [c, b, b].
-
-    Returns:
-        The shape of six axes, and the permutation to [n, c, h, b, w, b].
+    b is `block`; the channels have the `order` [b, b, c] or [c, b, b].
     """
     n, depth, h, w = shape
     c = depth // block**2
@@ -111,9 +102,7 @@ def depth_to_space(x: jax.Array, block: int, order: DepthSpaceOrder) -> jax.Arra
     """
     n, depth, h, w = x.shape
     shape = n, depth // block**2, h * block, w * block
-
-    def plain(x: jax.Array) -> jax.Array:
-        return _depth_to_space(x, block, order)
+    plain = functools.partial(_depth_to_space, block=block, order=order)
 
     def unmerged(x: jax.Array) -> jax.Array:
         split, permutation = _block_axes(x.shape, block, order)
@@ -147,13 +136,8 @@ def space_to_depth(x: jax.Array, block: int, order: DepthSpaceOrder) -> jax.Arra
     """[n, c, h * b, w * b] -> [n, c * b * b, h, w]; the inverse of `depth_to_space`."""
     n, c, height, width = x.shape
     shape = n, c * block**2, height // block, width // block
-
-    def plain(x: jax.Array) -> jax.Array:
-        return _space_to_depth(x, block, order)
-
-    def unmerged(x: jax.Array) -> jax.Array:
-        return _blocks_of(x, block, order)
-
+    plain = functools.partial(_space_to_depth, block=block, order=order)
+    unmerged = functools.partial(_blocks_of, block=block, order=order)
     return by_platform(plain, cpu=_merged_last(plain, unmerged, shape), whole_arrays=True)(x)
 
 

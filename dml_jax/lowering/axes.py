@@ -45,6 +45,11 @@ def _degenerate(x: jax.Array) -> list[int]:
     return [a for a, n in enumerate(x.shape) if n == 1 and spec[a] is None]
 
 
+def on_axis(x: Any, axis: int, rank: int) -> Any:
+    """Return the elements of an array along an axis of one of this rank."""
+    return x.reshape([-1 if d == axis % rank else 1 for d in range(rank)])
+
+
 def summed(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the sum along `axes`, which have size 1 in the result, in the elements' own type."""
     others = _degenerate(x) if x.ndim >= CROWDED else []

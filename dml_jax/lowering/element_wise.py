@@ -1,13 +1,14 @@
 """Functions of each element, where one function of `jax.lax` does not do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.enums import RoundingMode
+from dml_jax.enums import IsInfinityMode, RoundingMode
 from dml_jax.lowering import angles, clamp
 from dml_jax.lowering.elementwise_primitive import Differentiable, derived_by
 from dml_jax.lowering.platform_forms import by_platform
@@ -51,11 +52,7 @@ def divide(a: jax.Array, b: jax.Array, times: int) -> jax.Array:
 
 
 reciprocal = Differentiable(lax.reciprocal, lambda dx, x: -divide(dx, x, 2))
-"""Return 1 / x."""
-
-
 log = Differentiable(lax.log, lambda dx, x: divide(dx, x, 1))
-"""Return the natural logarithm."""
 
 
 def _of_root(dx: jax.Array, x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
@@ -83,39 +80,14 @@ def _over_root(x: jax.Array, a: int, b: int, j: int, k: int) -> jax.Array:
 
 
 acosh = Differentiable(lax.acosh, lambda dx, x: dx * _over_root(x, -1, 1, 0, 1))
-"""Return the inverse hyperbolic cosine."""
-
-
 asinh = Differentiable(lax.asinh, lambda dx, x: dx * _over_root(x, 1, 1, 0, 1))
-"""Return the inverse hyperbolic sine."""
-
-
 atanh = Differentiable(lax.atanh, lambda dx, x: dx * _over_root(x, 1, -1, 0, 2))
-"""Return the inverse hyperbolic tangent."""
-
-
 acos = Differentiable(angles.arccos, lambda dx, x: -dx * _over_root(x, 1, -1, 0, 1))
-"""Return the arc cosine."""
-
-
 asin = Differentiable(angles.arcsin, lambda dx, x: dx * _over_root(x, 1, -1, 0, 1))
-"""Return the arc sine."""
-
-
 atan = Differentiable(angles.arctan, lambda dx, x: dx * _over_root(x, 1, 1, 0, 2))
-"""Return the arc tangent."""
-
-
 cos = Differentiable(angles.cos, lambda dx, x: -dx * sin(x))
-"""Return the cosine of radians."""
-
-
 sin = Differentiable(angles.sin, lambda dx, x: dx * cos(x))
-"""Return the sine of radians."""
-
-
 tan = Differentiable(angles.tan, lambda dx, x: dx * (1 + lax.square(tan(x))))
-"""Return the tangent of radians."""
 
 
 def _of_bell(dx: jax.Array, x: jax.Array, c: float, j: int) -> jax.Array:
@@ -230,12 +202,7 @@ def _of_bend(dx: jax.Array, x: jax.Array) -> jax.Array:
 
 @derived_by(_of_bend)
 def _of_tanh(x: jax.Array) -> jax.Array:
-    """Return the derivative of `tanh`."""
     return sech_squared(x)
-
-
-tanh = Differentiable(lax.tanh, lambda dx, x: dx * _of_tanh(x))
-"""Return the hyperbolic tangent."""
 
 
 def _of_half_bend(dx: jax.Array, x: jax.Array) -> jax.Array:
@@ -244,12 +211,11 @@ def _of_half_bend(dx: jax.Array, x: jax.Array) -> jax.Array:
 
 @derived_by(_of_half_bend)
 def _of_logistic(x: jax.Array) -> jax.Array:
-    """Return the derivative of `logistic`."""
     return sech_squared(x / 2, 0.25)
 
 
+tanh = Differentiable(lax.tanh, lambda dx, x: dx * _of_tanh(x))
 logistic = Differentiable(lax.logistic, lambda dx, x: dx * _of_logistic(x))
-"""Return `1 / (1 + exp(-x))`."""
 
 
 def sign(x: jax.Array) -> jax.Array:
@@ -284,3 +250,34 @@ def value_scale_2d(x: jax.Array, scale: float, bias: Sequence[float]) -> jax.Arr
     """Return `x * scale + bias`, with one bias a channel (dimension 1)."""
     channels = jnp.array(bias, x.dtype)[None, :, None, None]
     return x * scale + lax.broadcast_in_dim(channels, x.shape, (0, 1, 2, 3))
+
+
+# Functions of truth values, which come as `jax.numpy.bool_`, and of bits: those of a float are an
+# unsigned integer of its width.
+
+
+def is_true(x: jax.Array) -> jax.Array:
+    """Return whether each element of `x` differs from 0."""
+    return x != x.dtype.type(0)
+
+
+def is_infinity(x: jax.Array, infinity_mode: IsInfinityMode) -> jax.Array:
+    """Return whether each element of `x` is the infinity of `infinity_mode`."""
+    if infinity_mode == IsInfinityMode.EITHER:
+        return jnp.isinf(x)
+    sign = 1 if infinity_mode == IsInfinityMode.POSITIVE else -1
+    return x == x.dtype.type(sign * jnp.inf)
+
+
+def _shift(shift: Any) -> Callable[..., jax.Array]:
+    """Return `shift`, with 0 for counts of at least the width, which XLA leaves to its backends."""
+
+    def shifted(x: jax.Array, count: jax.Array) -> jax.Array:
+        width = count.dtype.type(8 * x.dtype.itemsize)
+        return lax.select(count < width, shift(x, count), lax.full_like(x, 0))
+
+    return shifted
+
+
+shift_left = _shift(lax.shift_left)
+shift_right = _shift(lax.shift_right_logical)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.dtypes import is_float, wide
+from dml_jax.lowering.dtypes import bits_of, is_float, unsigned_type, wide
 from dml_jax.lowering.scans import cumulative_sum
 
 UINT32 = np.dtype(np.uint32)
@@ -22,7 +22,7 @@ def _places(indices: jax.Array, sizes: Sequence[int], clamp: bool = True) -> jax
     `sizes` are those of the dimensions that the last axis of `indices` names. An index out of range
     becomes the nearest place with `clamp`, or else the size, where nothing is written.
     """
-    unsigned = np.dtype(f"uint{8 * indices.dtype.itemsize}")
+    unsigned = unsigned_type(indices.dtype)
     size = np.array(sizes, unsigned).reshape((1,) * (indices.ndim - 1) + (-1,))
     zero = unsigned.type(0)
     ahead = lax.convert_element_type(indices, unsigned)
@@ -163,8 +163,7 @@ def nonzero(x: jax.Array, rank: int) -> tuple[jax.Array, jax.Array]:
     """
     flat, one = x.reshape(-1), UINT32.type(1)
     if is_float(x):  # by the bits without the sign: a CPU takes subnormals for 0
-        unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
-        flat = lax.bitcast_convert_type(flat, unsigned) << unsigned.type(1)
+        flat = bits_of(flat) << unsigned_type(x.dtype).type(1)
     is_counted = flat != flat.dtype.type(0)
     counts = cumulative_sum(is_counted.astype(UINT32), 0, False, False)
     rows = jnp.where(is_counted, counts - one, UINT32.type(flat.size))

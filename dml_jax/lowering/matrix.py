@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import one_row_products
+from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS, is_float, wide, wide_type
 from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.precision import chosen_name, operands, precision, stored_operands
@@ -59,8 +60,7 @@ def gemm(
 
     Integers wrap, where `alpha` and `beta` are 1; else the sum is truncated and saturated.
     """
-    y = _of_rows(a, b, transposed)
-    return _finish(y, a, c, alpha, beta, activation)
+    return _finish(_of_rows(a, b, transposed), a, c, alpha, beta, activation)
 
 
 def quantized_gemm(
@@ -124,16 +124,6 @@ def _finish(
     return lax.convert_element_type(y if activation is None else activation(y), a.dtype)
 
 
-def of_rows(x: jax.Array, rank: int) -> jax.Array:
-    """Return one parameter, or one for each row, as it stands beside matrices of `rank` axes."""
-    return x.reshape((1,) * (rank - 2) + (-1, 1))
-
-
-def of_columns(x: jax.Array, rank: int) -> jax.Array:
-    """Return one parameter, or one for each column, as it stands beside matrices."""
-    return x.reshape((1,) * (rank - 1) + (-1,))
-
-
 def integer_product(
     a: jax.Array, a_zero: jax.Array | None, b: jax.Array, b_zero: jax.Array | None, dtype: Any
 ) -> jax.Array:
@@ -142,7 +132,8 @@ def integer_product(
     A zero is one integer, or one for each row of `a` or column of `b`; None is 0. Sums of 8-bit
     integers are INT32, of wider ones INT64; they wrap.
     """
-    of_a, of_b = (lambda x: of_rows(x, a.ndim)), (lambda x: of_columns(x, b.ndim))
+    of_a = functools.partial(on_axis, axis=-2, rank=a.ndim)
+    of_b = functools.partial(on_axis, axis=-1, rank=b.ndim)
     if a.dtype.itemsize == 1:
         total = _product_of_bytes(a, _zero(a_zero, a, of_a), b, _zero(b_zero, b, of_b))
         return lax.convert_element_type(total, dtype)
@@ -198,7 +189,7 @@ def _with_sums(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     They are one product: XLA's sum on a CPU would first store all elements as INT32.
     """
     ones = jnp.ones((*a.shape[:-2], 1, a.shape[-1]), np.int8)
-    both = product(lax.concatenate([a, ones], a.ndim - 2), b, np.int32, (False, False))
+    both = product_of_int8(lax.concatenate([a, ones], a.ndim - 2), b)
     return both[..., :-1, :], both[..., -1:, :]
 
 
@@ -211,13 +202,13 @@ def _whole_product(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32, in the form of the platform."""
     return by_platform(
         _product_in_parts,
-        cpu=_product_of_int8,
+        cpu=product_of_int8,
         cuda=_product_of_whole_tiles,
         whole_arrays=False,
     )(a, b)
 
 
-def _product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
+def product_of_int8(a: jax.Array, b: jax.Array) -> jax.Array:
     """Return `a @ b` of INT8 as INT32."""
     return product(a, b, np.int32, (False, False))
 
@@ -231,11 +222,9 @@ def _product_of_whole_tiles(a: jax.Array, b: jax.Array) -> jax.Array:
     if _counts_twice(os.environ.get("XLA_FLAGS", "")):
         return _product_in_parts(a, b)
     (rows, terms), columns = a.shape[-2:], b.shape[-1]
-    left, right = (
-        _fill_tiles(a, -rows % TILE, -terms % TILE),
-        _fill_tiles(b, -terms % TILE, -columns % TILE),
-    )
-    return _product_of_int8(left, right)[..., :rows, :columns]
+    left = _fill_tiles(a, -rows % TILE, -terms % TILE)
+    right = _fill_tiles(b, -terms % TILE, -columns % TILE)
+    return product_of_int8(left, right)[..., :rows, :columns]
 
 
 def _counts_twice(flags: str) -> bool:
@@ -280,5 +269,4 @@ def real_product(
 ) -> jax.Array:
     """Return the FLOAT32 product of the real numbers that integers stand for."""
     steps = integer_product(a, a_zero, b, b_zero, jnp.float32)
-    scale = of_rows(wide(a_scale), a.ndim) * of_columns(wide(b_scale), b.ndim)
-    return steps * scale
+    return steps * (on_axis(wide(a_scale), -2, a.ndim) * on_axis(wide(b_scale), -1, b.ndim))

@@ -17,8 +17,9 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 
+from dml_jax.lowering.axes import batched_first
 from dml_jax.lowering.primitives import register, transpose_program
 
 PLATFORMS = "cpu", "cuda", "tpu"
@@ -157,10 +158,7 @@ def _batch(xs: Any, axes: Any, **params: Any) -> Any:
     Where gradients have forms each argument gets the axis, so that each gradient has it too.
     """
     if params["gradients"]:
-        size = next(x.shape[d] for x, d in zip(xs, axes, strict=True) if d is not None)
-        pairs = zip(xs, axes, strict=True)
-        xs = [batching.bdim_at_front(x, d, size) for x, d in pairs]
-        axes = [0] * len(xs)
+        xs, axes = batched_first(xs, axes), [0] * len(xs)
     count = len(params["default"].in_avals)
     made = BY_PLATFORM if count == len(xs) else TANGENT
     places = tuple(axes[:count])

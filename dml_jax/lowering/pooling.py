@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
-from dml_jax.lowering.axes import summed
-from dml_jax.lowering.dtypes import is_float, wide
+from dml_jax.lowering.axes import on_axis, summed
+from dml_jax.lowering.dtypes import is_float, lowest, wide
 from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.windows import Window
 
@@ -82,7 +82,7 @@ def maximum(x: jax.Array, window: Window, first: int = 2) -> jax.Array:
 
     A window without elements has the lowest value.
     """
-    return window.fold(lax.max, window.padded(x, _lowest(x), first), first)
+    return window.fold(lax.max, window.padded(x, lowest(x.dtype, True), first), first)
 
 
 @maximum.defjvp
@@ -95,10 +95,6 @@ def _(window: Window, first: int, primals: tuple[jax.Array], tangents: tuple[jax
     return jax.jvp(chosen, primals, tangents)
 
 
-def _lowest(x: jax.Array) -> Any:
-    return -np.inf if is_float(x) else np.iinfo(x.dtype).min
-
-
 def maximum_with_index(
     x: jax.Array, window: Window, index_type: Any
 ) -> tuple[jax.Array, jax.Array]:
@@ -108,7 +104,7 @@ def maximum_with_index(
     and index 0.
     """
     plane = math.prod(x.shape[2:])
-    values = window.padded(wide(x), _lowest(x))
+    values = window.padded(wide(x), lowest(x.dtype, True))
     places = lax.iota(np.uint32, plane).reshape(1, 1, *x.shape[2:])
     places = jnp.broadcast_to(window.padded(places, _NOWHERE), values.shape)
 
@@ -163,14 +159,12 @@ def quantized_average(
     counts as elements that are 0 with `include_padding`. The sum is one of integers; it is scaled,
     then divided, in FLOAT32.
     """
-
-    def along(v: jax.Array) -> jax.Array:
-        return v.reshape(1, -1, *[1] * (x.ndim - 2))
-
     steps = lax.convert_element_type(x, np.int32)
     if x_zero is not None:
-        steps = steps - along(lax.convert_element_type(x_zero, np.int32))
-    total = window.fold(lax.add, window.padded(steps, 0)).astype(np.float32) * along(x_scale)
+        steps = steps - on_axis(lax.convert_element_type(x_zero, np.int32), 1, x.ndim)
+    total = window.fold(lax.add, window.padded(steps, 0)).astype(np.float32)
+    total = total * on_axis(x_scale, 1, x.ndim)
     count = _count(x.shape[2:], window, include_padding, total.dtype)
     mean = quantization.divide(total, count)
-    return quantization.quantize(mean, along(scale), None if zero is None else along(zero), dtype)
+    zero = None if zero is None else on_axis(zero, 1, x.ndim)
+    return quantization.quantize(mean, on_axis(scale, 1, x.ndim), zero, dtype)

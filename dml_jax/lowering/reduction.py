@@ -20,7 +20,7 @@ from dml_jax.lowering.axes import Axes
 from dml_jax.lowering.dtypes import where, wide
 from dml_jax.lowering.reduce import derivatives  # noqa: F401  (registers the derivatives)
 from dml_jax.lowering.reduce.primitive import Kind, along_axes
-from dml_jax.lowering.reduce.reductions import Arg, Extreme, LogSumExp, Norm, Product, Sum
+from dml_jax.lowering.reduce.reductions import Arg, Extreme, LogSumExp, Norm, Product, sum_along
 
 Reduction = Callable[[jax.Array, Axes], jax.Array]
 
@@ -41,56 +41,42 @@ def _floating(x: jax.Array) -> jax.Array:
     return x if is_floating else lax.convert_element_type(x, jnp.result_type(float))
 
 
-def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return along_axes(Sum(), x, axes=axes)[0]
-
-
-@_rounded
-def sum_(x: jax.Array, axes: Axes) -> jax.Array:
-    """Return the sum."""
-    return _sum(x, axes)
+sum_ = _rounded(sum_along)
 
 
 @_rounded
 def average(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the sum divided by the number of elements."""
-    return _sum(x, axes) / x.dtype.type(math.prod(x.shape[a] for a in axes))
+    return sum_along(x, axes) / x.dtype.type(math.prod(x.shape[a] for a in axes))
 
 
 @_rounded
 def l1(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the sum of absolute values, whose derivative at 0 is 0 (that of `lax.abs` is 1)."""
     if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
-        return _sum(x, axes)
-    return _sum(where(x == 0, 0, lax.abs(x)), axes)
+        return sum_along(x, axes)
+    return sum_along(where(x == 0, 0, lax.abs(x)), axes)
 
 
 @_rounded
 def sum_square(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the sum of squares."""
-    return _sum(x * x, axes)
+    return sum_along(x * x, axes)
 
 
 @_rounded
 def log_sum(x: jax.Array, axes: Axes) -> jax.Array:
     """Return the logarithm of the sum."""
-    return lax.log(_floating(_sum(x, axes)))
+    return lax.log(_floating(sum_along(x, axes)))
 
 
-@_rounded
-def multiply(x: jax.Array, axes: Axes) -> jax.Array:
-    """Return the product."""
-    return along_axes(Product(), x, axes=axes)[0]
+def _of(kind: Kind) -> Reduction:
+    """Return the reduction by a kind."""
+    return lambda x, axes: along_axes(kind, x, axes=axes)[0]
 
 
-def max_(x: jax.Array, axes: Axes) -> jax.Array:
-    """Return the largest element, or NaN where there is one."""
-    return along_axes(Extreme(True), x, axes=axes)[0]
-
-
-def min_(x: jax.Array, axes: Axes) -> jax.Array:
-    """Return the smallest element, or NaN where there is one."""
-    return along_axes(Extreme(False), x, axes=axes)[0]
+multiply = _rounded(_of(Product()))
+max_, min_ = _of(Extreme(True)), _of(Extreme(False))  # NaN where there is one
 
 
 def l2(x: jax.Array, axes: Axes) -> jax.Array:
@@ -108,20 +94,16 @@ def _widening(kind: Kind, x: jax.Array, axes: Axes) -> jax.Array:
     return lax.convert_element_type(along_axes(kind, x, axes=axes)[0], x.dtype)
 
 
-def argmax(x: jax.Array, axes: Axes, dtype: np.dtype, last: bool = False) -> jax.Array:
-    """Return the index of the largest element; see `_arg`."""
-    return _arg(x, axes, True, dtype, last)
-
-
-def argmin(x: jax.Array, axes: Axes, dtype: np.dtype, last: bool = False) -> jax.Array:
-    """Return the index of the smallest element; see `_arg`."""
-    return _arg(x, axes, False, dtype, last)
-
-
-def _arg(x: jax.Array, axes: Axes, largest: bool, dtype: np.dtype, last: bool) -> jax.Array:
+def _arg(
+    x: jax.Array, axes: Axes, dtype: np.dtype, last: bool = False, *, largest: bool
+) -> jax.Array:
     """Return the row-major index within the reduced axes, in increasing order.
 
     That is of the first of equal elements, or the `last`; of the first (last) NaN, if there is one.
     """
     (index,) = along_axes(Arg(largest, last), lax.stop_gradient(x), axes=axes)
     return lax.convert_element_type(index, dtype)
+
+
+argmax = functools.partial(_arg, largest=True)
+argmin = functools.partial(_arg, largest=False)

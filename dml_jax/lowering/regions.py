@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.mesh_axes import alike
 from dml_jax.lowering.platform_forms import by_platform, stored
-from dml_jax.lowering.program_primitive import whole
+from dml_jax.lowering.primitives import whole
 from dml_jax.lowering.resampling import nearest
 
 # A loop of up to so many steps goes on past the samples; a longer one ends where the data say.
@@ -93,14 +94,13 @@ class _Samples:
         start, end = (rois[:, 1 - axis + k] * how.scales[axis] for k in (0, 2))
         self.how, self.size, bound = how, x.shape[1 + axis], how.bounds(x)[axis]
         self.start, self.extent = (a.reshape(-1, 1, 1, 1) for a in (start, end - start))
-        along = [1, 1, 1, 1]
-        along[1 + axis] = outputs = how.sizes[axis]
+        outputs = how.sizes[axis]
         fixed = lax.stop_gradient(self.extent)
         wanted = jnp.where(fixed > 0, jnp.ceil(fixed / outputs), 1.0)
         self.count = jnp.clip(wanted, float(how.least), float(how.most))
         whole = self.count * outputs
         self.parts = jnp.maximum(whole - 1, 1.0) if how.to_corners else whole
-        self.number = np.arange(outputs, dtype=rois.dtype).reshape(along) * self.count
+        self.number = on_axis(np.arange(outputs, dtype=rois.dtype), 1 + axis, 4) * self.count
         self.first = 0.0
         if how.most > bound:  # samples before the picture are passed over
             here, there = (lax.stop_gradient(self.place(k)) for k in (0, 1))
@@ -290,15 +290,12 @@ def align(x: jax.Array, rois: jax.Array, batch: jax.Array, how: Aligning) -> jax
 def _align(picture: jax.Array, regions: jax.Array, batch: jax.Array, how: Aligning) -> jax.Array:
     """Return what pictures [N, H, W, C] have in regions, as [R, Y, X, C]; see `align`."""
     fixed = _Grid(how, picture, lax.stop_gradient(regions))
-    missing = fixed.missing()
-    outside = how.outside
+    missing, outside = fixed.missing(), how.outside
     if how.is_max:
         y = _maxima(picture, regions, batch, how)
-        y = jnp.where((missing > 0) & (y < outside), outside, y)
-    else:
-        rest = jnp.where(missing > 0, outside * missing, 0.0)
-        y = (_sums(picture, regions, batch, how) + rest) / fixed.count
-    return y
+        return jnp.where((missing > 0) & (y < outside), outside, y)
+    rest = jnp.where(missing > 0, outside * missing, 0.0)
+    return (_sums(picture, regions, batch, how) + rest) / fixed.count
 
 
 def align_gradient(
@@ -326,9 +323,7 @@ def pool(x: jax.Array, rois: jax.Array, scale: float, sizes: tuple[int, int]) ->
     bins = []
     for axis, count in enumerate(sizes):
         start, end = (whole[:, 1 - axis + k].reshape(-1, 1, 1, 1) for k in (0, 2))
-        along = [1, 1, 1, 1]
-        along[1 + axis] = count
-        part = np.arange(count, dtype=np.int32).reshape(along)
+        part = on_axis(np.arange(count, dtype=np.int32), 1 + axis, 4)
         each, more = jnp.divmod(jnp.maximum(end - start + 1, np.int32(1)), np.int32(count))
         limits = (
             start + part * each + part * more // np.int32(count),

@@ -23,33 +23,28 @@ FEW_LINES = 8
 LEAST_PIECE, GPU_PIECE = 24, 4
 
 
-def cumulative_sum(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
-    """Return the sums of the elements up to each one along `axis`.
-
-    `reverse` begins at the end of the axis, `exclusive` leaves the element itself out.
-    """
-    return _cumulative(x, axis, reverse, exclusive, lax.add, lax.cumsum)
-
-
-def cumulative_product(x: jax.Array, axis: int, reverse: bool, exclusive: bool) -> jax.Array:
-    """Return the products of the elements up to each one, as `cumulative_sum` returns sums."""
-    return _cumulative(x, axis, reverse, exclusive, lax.mul, lax.cumprod)
-
-
 def _cumulative(
+    combine: Combine,
+    whole: Callable[..., jax.Array],
     x: jax.Array,
     axis: int,
     reverse: bool,
     exclusive: bool,
-    combine: Combine,
-    whole: Callable[..., jax.Array],
 ) -> jax.Array:
+    """Return the elements up to each one along `axis` combined, as `whole` of `jax.lax` does.
+
+    `reverse` begins at the end of the axis, `exclusive` leaves the element itself out.
+    """
     y = lax.rev(wide(x), [axis] if reverse else [])
     if exclusive:
         y = _pad(y, axis, 1, -1, _identity(y, combine))
     steps = functools.partial(_by_steps, axis=axis, combine=combine)
     y = by_platform(functools.partial(whole, axis=axis), cpu=steps, whole_arrays=False)(y)
     return lax.convert_element_type(lax.rev(y, [axis] if reverse else []), x.dtype)
+
+
+cumulative_sum = functools.partial(_cumulative, lax.add, lax.cumsum)
+cumulative_product = functools.partial(_cumulative, lax.mul, lax.cumprod)
 
 
 def _identity(x: jax.Array, combine: Combine) -> jax.Array:

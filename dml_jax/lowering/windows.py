@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.indexing import gather
 from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.slicing import every
@@ -119,7 +120,7 @@ class Window(NamedTuple):
             start = np.arange(count)[:, None] * self.strides[d] - self.start[d]
             places = start + np.arange(self.sizes[d]) * self.dilations[d]
             inside = ((places >= 0) & (places < sizes[d])).sum(1).astype(dtype)
-            total = total * inside.reshape([-1 if axis == d + first else 1 for axis in range(rank)])
+            total = total * on_axis(inside, d + first, rank)
         return total
 
 

@@ -5,23 +5,21 @@ from jax import lax
 from dml_jax.lowering import activations, element_wise
 from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Operator
-from dml_jax.operators.element_wise import Unary
+from dml_jax.operators.element_wise import Mapped
 
 
-class Activation(Operator):
+class Activation(Mapped):
     """Maps each element by itself; `ActivationRelu.fused()` is one for FusedActivation.
 
     Choices: FLOAT16 is computed in FLOAT32 and rounded once; coefficients keep their FLOAT value.
     NaN stays NaN, except where the formula is comparisons alone.
 
     Fields:
-        input_tensor: the tensor to map.
         output_tensor: of the input's type and sizes; may be the input's own memory.
         alpha, beta, gamma, steepness, sigmoid_input_scale: coefficients of the formula.
     """
 
     by_element = True
-    lower = Unary.lower
 
 
 class ActivationElu(Activation, op="ACTIVATION_ELU", function=activations.elu):

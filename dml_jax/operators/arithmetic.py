@@ -41,10 +41,6 @@ class ElementWiseAdd1(Binary, op="ELEMENT_WISE_ADD1"):
     Choice: the sum and the activation are computed in FLOAT32 and rounded once.
 
     Gradient: the output's times the activation's, for both.
-
-    Fields:
-        fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
     """
 
     def lower(self, a, b, /):

@@ -5,12 +5,12 @@ from typing import Any, Self
 import jax
 from jax import lax
 
+from dml_jax.description.fields import Integer
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import DepthSpaceOrder
 from dml_jax.errors import Fault, collecting, items_of, moving, raise_if
 from dml_jax.lowering import arrangement
 from dml_jax.operator import Operator
-from dml_jax.operator.axis import axis_of
 
 
 class Split(Operator, op="SPLIT"):
@@ -23,11 +23,7 @@ class Split(Operator, op="SPLIT"):
     Gradient: the gradients of the pieces, joined along `axis`.
 
     Fields:
-        input_tensor: the tensor to split.
         output_tensors: one or more tensors, of the input's sizes but for `axis`.
-        axis: the dimension to split; in [0, rank - 1].
-
-    Source: DML_SPLIT_OPERATOR_DESC.
     """
 
     takes_any_axes = True
@@ -39,7 +35,8 @@ class Split(Operator, op="SPLIT"):
         tensor = fields["input_tensor"]
         with moving(cls.c_name, "OutputTensors"):
             sizes = items_of(fields.pop("output_axis_sizes"), " of sizes along the axis")
-        axis = axis_of(cls, fields["axis"], tensor.dimension_count)
+        with moving(cls.c_name, "Axis"):
+            axis = Integer(0, tensor.dimension_count - 1).convert(fields["axis"])
         pieces, faults = list[TensorDesc](), list[Fault]()
         for index, size in enumerate(sizes):
             with collecting(faults), moving(cls.c_name, f"OutputTensors[{index}]"):
@@ -68,10 +65,6 @@ class Join(Operator, op="JOIN"):
 
     Fields:
         input_tensors: one or more tensors, of the output's sizes but for `axis`.
-        output_tensor: their concatenation.
-        axis: the dimension to join; in [0, rank - 1].
-
-    Source: DML_JOIN_OPERATOR_DESC.
     """
 
     takes_any_axes = True
@@ -88,12 +81,9 @@ class Tile(Operator, op="TILE"):
     Gradient: the sum of the output's over all repeats of an element.
 
     Fields:
-        input_tensor: the tile.
         output_tensor: `sizes[d] * repeats[d]` in each dimension.
         repeats: how often the whole is repeated in each dimension; at least 1. The output has at
             most 2^32 - 1 elements, as every tensor.
-
-    Source: DML_TILE_OPERATOR_DESC.
     """
 
     def lower(self, x: jax.Array) -> jax.Array:
@@ -113,8 +103,6 @@ class DepthToSpace(Operator, op="DEPTH_TO_SPACE"):
         output_tensor: [N, C, H * B, W * B].
         block_size: the side of a block in pixels. Choice: at least 1, and its square divides the
             input's channels exactly; the page leaves a remainder open.
-
-    Source: DML_DEPTH_TO_SPACE_OPERATOR_DESC.
     """
 
     order = DepthSpaceOrder.DEPTH_COLUMN_ROW  # a field of version 1, which replaces it
@@ -137,8 +125,6 @@ class SpaceToDepth(Operator, op="SPACE_TO_DEPTH"):
             DEPTH_TO_SPACE; its example has these.
         block_size: the side of a block in pixels. Choice: at least 1, and it divides height and
             width exactly.
-
-    Source: DML_SPACE_TO_DEPTH_OPERATOR_DESC.
     """
 
     order = DepthSpaceOrder.DEPTH_COLUMN_ROW  # a field of version 1, which replaces it
@@ -158,8 +144,6 @@ class DepthToSpace1(DepthToSpace, op="DEPTH_TO_SPACE1"):
 
     Fields:
         order: how a pixel's channels are numbered.
-
-    Source: DML_DEPTH_TO_SPACE1_OPERATOR_DESC.
     """
 
 
@@ -174,6 +158,4 @@ class SpaceToDepth1(SpaceToDepth, op="SPACE_TO_DEPTH1"):
 
     Fields:
         order: how a pixel's channels are numbered.
-
-    Source: DML_SPACE_TO_DEPTH1_OPERATOR_DESC.
     """

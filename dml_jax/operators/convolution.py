@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from dml_jax.enums import ConvolutionDirection, ConvolutionMode, TensorDataType
-from dml_jax.lowering import convolution
+from dml_jax.lowering.convolution import api, integers
 from dml_jax.operator import Fitted, per_channel
 from dml_jax.operators.windowed import Windowed, least_sizes
 
@@ -16,8 +16,6 @@ class _Convolving(Windowed):
         input_tensor: {N, C, spatial...}, with 1, 2 or 3 spatial dimensions.
         filter_tensor: {output channels, C / group_count, spatial...}.
         output_tensor: {N, output channels, spatial...}.
-        strides: the steps of the filter over the input, one for each spatial dimension.
-        dilations: the steps from one element of the filter to the next, over the input.
         group_count: in how many groups of channels the convolution is done, each by itself; as many
             as channels is a depthwise convolution.
     """
@@ -56,8 +54,6 @@ class Convolution(_Convolving, op="CONVOLUTION"):
         start_padding, end_padding: the zeros before and behind each spatial dimension of the input;
             in BACKWARD the elements that are cut off the result there.
         output_padding: the elements that are added behind each spatial dimension of the output.
-        fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
     """
 
     @classmethod
@@ -83,11 +79,9 @@ class Convolution(_Convolving, op="CONVOLUTION"):
         is_mirrored = self.mode == ConvolutionMode.CONVOLUTION
         common = (x, w, bias, self.window, self.group_count, is_mirrored)
         if self.direction == ConvolutionDirection.FORWARD:
-            return convolution.convolution(*common, self.fused_activation, layout)
+            return api.convolution(*common, self.fused_activation, layout)
         sizes = self.output_tensor.sizes[2:]
-        return convolution.transpose_convolution(
-            *common, sizes, self.output_padding, self.fused_activation
-        )
+        return api.transpose_convolution(*common, sizes, self.output_padding, self.fused_activation)
 
 
 class ConvolutionInteger(_Convolving, op="CONVOLUTION_INTEGER"):
@@ -109,7 +103,7 @@ class ConvolutionInteger(_Convolving, op="CONVOLUTION_INTEGER"):
     """
 
     def lower(self, x, x_zero, w, w_zero):
-        return convolution.integer_convolution(x, x_zero, w, w_zero, self.window, self.group_count)
+        return integers.integer_convolution(x, x_zero, w, w_zero, self.window, self.group_count)
 
 
 class QuantizedLinearConvolution(_Convolving, op="QUANTIZED_LINEAR_CONVOLUTION"):
@@ -137,7 +131,7 @@ class QuantizedLinearConvolution(_Convolving, op="QUANTIZED_LINEAR_CONVOLUTION")
         return {"output_tensor": self.input_tensor.data_type}
 
     def lower(self, x, x_scale, x_zero, w, w_scale, w_zero, bias, scale, zero):
-        total = convolution.integer_convolution(x, x_zero, w, w_zero, self.window, self.group_count)
-        return convolution.quantize_sums(
+        total = integers.integer_convolution(x, x_zero, w, w_zero, self.window, self.group_count)
+        return integers.quantize_sums(
             total, bias, x_scale, w_scale, scale, zero, self.output_tensor.dtype
         )

@@ -1,5 +1,7 @@
 """Operators that map each element of one tensor by itself."""
 
+from typing import Any, ClassVar
+
 import jax
 from jax import lax
 
@@ -8,7 +10,16 @@ from dml_jax.lowering.scale_bias import mapped
 from dml_jax.operator import Operator
 
 
-class Unary(Operator):
+class Mapped(Operator):
+    scale_bias: ClassVar[Any] = None  # most operators on one tensor have a field in its place
+
+    def lower(self, x):
+        names = [f.name for f in self.fields if not f.tensor and f.name != "scale_bias"]
+        attributes = {name: getattr(self, name) for name in names}
+        return mapped(self.function, x, self.scale_bias, **attributes)
+
+
+class Unary(Mapped):
     """Maps each element by itself.
 
     Choices: FLOAT16 is computed in FLOAT32 and rounded once, `scale_bias` included; integers are
@@ -17,17 +28,11 @@ class Unary(Operator):
     `XLA_FLAGS=--xla_allow_excess_precision=false`.
 
     Fields:
-        input_tensor: the tensor to map.
         output_tensor: of the input's type and sizes; may be the input's own memory.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without it.
     """
 
     by_element = True
-
-    def lower(self, x):
-        names = [f.name for f in self.fields if not f.tensor and f.name != "scale_bias"]
-        attributes = {name: getattr(self, name) for name in names}
-        return mapped(self.function, x, getattr(self, "scale_bias", None), **attributes)
 
 
 class ElementWiseSqrt(Unary, op="ELEMENT_WISE_SQRT", function=lax.sqrt):
@@ -259,7 +264,6 @@ class _Bounds(Operator):
     """Bounds, which are cast to the type of the tensors.
 
     Fields:
-        input_tensor: the tensor to clip.
         output_tensor: of the input's type and sizes; may be the input's own memory.
         scale_bias: applied to each element first. Choices: computed in FLOAT32 (64-bit types in
             FLOAT64), where the backend may contract the product and the sum into one rounding,
@@ -283,21 +287,36 @@ class _TypedBounds(_Bounds):
     """Bounds in the tensors' own type.
 
     Fields:
-        min_max_data_type: the type of the bounds, which is the tensors'.
         min, max: the bounds. Choice: an integer type refuses a fraction and what it cannot hold;
             a float type rounds to nearest even. NaN is refused.
     """
 
 
 class _Clip(_Bounds):
-    """Clips what it is given, scaled first."""
+    """Clips what it is given, scaled first.
+
+    `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
+    """
 
     def lower(self, x: jax.Array) -> jax.Array:
         return clamp.clip(mapped(element_wise.identity, x, self.scale_bias), *self.bounds())
 
 
 class _ClipGrad(_Bounds):
-    """Lets the gradient through where an element lies within the bounds."""
+    """Lets the gradient through where an element lies within the bounds.
+
+    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. With
+    min >= max all is 0.
+
+    Choice: a NaN element passes the gradient, since both comparisons are false.
+
+    Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
+
+    Fields:
+        input_tensor: what was clipped.
+        input_gradient_tensor: the gradient of the clipped tensor; of the same type and sizes.
+        output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
+    """
 
     def lower(self, x: jax.Array, gradient: jax.Array) -> jax.Array:
         return clamp.clip_grad(x, gradient, *self.bounds())
@@ -305,8 +324,6 @@ class _ClipGrad(_Bounds):
 
 class ElementWiseClip(_Clip, op="ELEMENT_WISE_CLIP", function=clamp.clip):
     """Clamps each element to [min, max].
-
-    `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
 
     Gradient: that of ELEMENT_WISE_CLIP_GRAD: the output's (times scale) strictly within the bounds,
     0 at and beyond them.
@@ -320,15 +337,11 @@ class ElementWiseClip(_Clip, op="ELEMENT_WISE_CLIP", function=clamp.clip):
     [-1.0, -1.0, 0.0, 1.0, 2.0, 2.0]
     >>> jax.grad(lambda x: clip(x).sum())(x).tolist()
     [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
-
-    Source: DML_ELEMENT_WISE_CLIP_OPERATOR_DESC.
     """
 
 
 class ElementWiseClip1(_TypedBounds, _Clip, op="ELEMENT_WISE_CLIP1"):
     """ELEMENT_WISE_CLIP with bounds in the tensor's own type, so that 64-bit ones are exact.
-
-    `output = max(min, min(g(x), max))`, with `g(x) = x * scale + bias` where `scale_bias` is given.
 
     Gradient: that of ELEMENT_WISE_CLIP_GRAD1: the output's (times scale) strictly within the
     bounds, 0 at and beyond them.
@@ -341,20 +354,11 @@ class ElementWiseClip1(_TypedBounds, _Clip, op="ELEMENT_WISE_CLIP1"):
     ... )
     >>> clip(np.array([-9, 0, 300, 301], np.int16)).tolist()
     [-5, 0, 300, 300]
-
-    Source: DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC.
     """
 
 
 class ElementWiseClipGrad(_ClipGrad, op="ELEMENT_WISE_CLIP_GRAD"):
     """The gradient of ELEMENT_WISE_CLIP, given that of its output.
-
-    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too. With
-    min >= max all is 0.
-
-    Choice: a NaN element passes the gradient, since both comparisons are false.
-
-    Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
 
     >>> import jax.numpy as jnp
     >>> from dml_jax import ElementWiseClipGrad, TensorDesc
@@ -369,22 +373,11 @@ class ElementWiseClipGrad(_ClipGrad, op="ELEMENT_WISE_CLIP_GRAD"):
     >>> x = jnp.array([-2, -1, 0, 2, 3], jnp.float32)
     >>> grad(x, jnp.array([10, 20, 30, 40, 50], jnp.float32)).tolist()
     [0.0, 0.0, 30.0, 0.0, 0.0]
-
-    Fields:
-        input_tensor: what was clipped.
-        input_gradient_tensor: the gradient of the clipped tensor; of the same type and sizes.
-        output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
-
-    Source: DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC.
     """
 
 
 class ElementWiseClipGrad1(_TypedBounds, _ClipGrad, op="ELEMENT_WISE_CLIP_GRAD1"):
     """The gradient of ELEMENT_WISE_CLIP1, given that of its output.
-
-    `output = 0 if x <= min or x >= max else gradient`: 0 at the bounds too.
-
-    Gradient: the same mask for `input_gradient_tensor`; 0 for `input_tensor`.
 
     >>> import numpy as np
     >>> from dml_jax import ElementWiseClipGrad1, TensorDesc
@@ -399,11 +392,4 @@ class ElementWiseClipGrad1(_TypedBounds, _ClipGrad, op="ELEMENT_WISE_CLIP_GRAD1"
     ... )
     >>> grad(np.array([-5, 0, 300], np.int16), np.array([1, 2, 3], np.int16)).tolist()
     [0, 2, 0]
-
-    Fields:
-        input_tensor: what was clipped.
-        input_gradient_tensor: the gradient of the clipped tensor; of the same type and sizes.
-        output_gradient_tensor: the gradient of what was clipped; may be the input's own memory.
-
-    Source: DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC.
     """

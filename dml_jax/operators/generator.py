@@ -19,8 +19,6 @@ class FillValueConstant(Operator, op="FILL_VALUE_CONSTANT"):
     Gradient: none; there is no input.
 
     Fields:
-        output_tensor: the tensor to fill.
-        value_data_type: the type of the output.
         value: the number, of that type. Choices: floats are rounded to the type; an integer has to
             fit the type.
     """
@@ -41,8 +39,6 @@ class FillValueSequence(Operator, op="FILL_VALUE_SEQUENCE"):
     Gradient: none; there is no input.
 
     Fields:
-        output_tensor: the tensor to fill.
-        value_data_type: the type of the output.
         value_start: the first element, of that type.
         value_delta: the step from one element to the next, of that type.
     """

@@ -30,7 +30,6 @@ class _Indexed(Operator):
     Choices: a negative index counts from the end.
 
     Fields:
-        indices_tensor: the indices.
         input_dimension_count: the number of the input's dimensions, from the last one, that count;
             those before have the size 1.
         indices_dimension_count: the number of dimensions of the indices, from the last one, that
@@ -47,7 +46,6 @@ class _Gather(_Indexed):
     Gradient: the output's, added up at the elements that were read.
 
     Fields:
-        input_tensor: the tensor to read.
         output_tensor: the elements; of the input's type and rank, with ones in front.
     """
 
@@ -182,7 +180,6 @@ class _Scatter(_Indexed):
     written.
 
     Fields:
-        input_tensor: the tensor.
         output_tensor: the input with the updates in it.
     """
 
@@ -269,7 +266,6 @@ class NonzeroCoordinates(Operator, op="NONZERO_COORDINATES"):
     Gradient: none; the outputs are integers.
 
     Fields:
-        input_tensor: the tensor.
         output_count_tensor: the number of elements that are not zero; of one element.
         output_coordinates_tensor: a row for each element of the input, with its coordinates in the
             last dimensions; leading dimensions of the size 1 may be left out of it.

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from dml_jax.enums import TensorDataType
-from dml_jax.lowering import logic
+from dml_jax.lowering import element_wise
 from dml_jax.lowering.dtypes import bits_of, wide
-from dml_jax.lowering.element_wise import identity
 from dml_jax.operator import Operator
 
 
@@ -18,7 +17,9 @@ class _ByElement(Operator):
     """Maps the elements at one place of the inputs to the element there of the output."""
 
     by_element = True
-    read: ClassVar[Callable[[jax.Array], jax.Array]] = staticmethod(identity)  # each input
+    read: ClassVar[Callable[[jax.Array], jax.Array]] = staticmethod(
+        element_wise.identity
+    )  # each input
 
     def lower(self, *xs):
         attributes = {f.name: getattr(self, f.name) for f in self.fields if not f.tensor}
@@ -27,7 +28,10 @@ class _ByElement(Operator):
 
 
 class _Counting(_ByElement):
-    """Has an output type of its own."""
+    """Has an output type of its own.
+
+    Gradient: none; the output is of integers.
+    """
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return UINT8, the smallest of the types."""
@@ -46,7 +50,7 @@ class Logical(_ByElement):
         output_tensor: of the inputs' type and sizes; may be the memory of an input.
     """
 
-    read = staticmethod(logic.is_true)
+    read = staticmethod(element_wise.is_true)
 
 
 class ElementWiseLogicalAnd(Logical, op="ELEMENT_WISE_LOGICAL_AND", function=lax.bitwise_and):
@@ -69,8 +73,6 @@ class Comparison(_Counting):
     """Compares the elements at one place: 1 where the comparison holds, else 0.
 
     Choices: a comparison with NaN gives 0; -0.0 equals 0.0; denormals of FLOAT32 may count as 0.
-
-    Gradient: none; the output is of integers.
 
     Fields:
         a_tensor, b_tensor: the tensors to compare.
@@ -109,10 +111,7 @@ class ElementWiseLogicalLessThanOrEqual(
 class Classification(_Counting):
     """Tells of which kind each element is: 1 where it is of the kind, else 0.
 
-    Gradient: none; the output is of integers.
-
     Fields:
-        input_tensor: the tensor to look at.
         output_tensor: of the input's sizes, and of an unsigned integer type.
     """
 
@@ -122,7 +121,7 @@ class ElementWiseIsNan(Classification, op="ELEMENT_WISE_IS_NAN", function=jnp.is
 
 
 class ElementWiseIsInfinity(
-    Classification, op="ELEMENT_WISE_IS_INFINITY", function=logic.is_infinity
+    Classification, op="ELEMENT_WISE_IS_INFINITY", function=element_wise.is_infinity
 ):
     """Tells where an element is infinite, of one sign or of either.
 
@@ -169,10 +168,7 @@ class ElementWiseBitCount(_Counting, op="ELEMENT_WISE_BIT_COUNT", function=lax.p
     The bits are those of the element's own type: a negative integer counts its two's complement,
     and -0.0 has one bit.
 
-    Gradient: none; the output is of integers.
-
     Fields:
-        input_tensor: the tensor whose bits are counted.
         output_tensor: of the input's sizes; UINT32 or UINT8.
     """
 
@@ -193,11 +189,13 @@ class Shift(_ByElement):
     """
 
 
-class ElementWiseBitShiftLeft(Shift, op="ELEMENT_WISE_BIT_SHIFT_LEFT", function=logic.shift_left):
+class ElementWiseBitShiftLeft(
+    Shift, op="ELEMENT_WISE_BIT_SHIFT_LEFT", function=element_wise.shift_left
+):
     """Shifts bits toward the highest: `a << b`, modulo 2^n for n bits."""
 
 
 class ElementWiseBitShiftRight(
-    Shift, op="ELEMENT_WISE_BIT_SHIFT_RIGHT", function=logic.shift_right
+    Shift, op="ELEMENT_WISE_BIT_SHIFT_RIGHT", function=element_wise.shift_right
 ):
     """Shifts bits toward the lowest: `a >> b`."""

@@ -9,6 +9,7 @@ from jax import lax
 from dml_jax.enums import MatrixTransform
 from dml_jax.errors import Expect
 from dml_jax.lowering import matrix, quantization
+from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Operator, rule, with_rank
 
@@ -82,8 +83,6 @@ class Gemm(_Product, op="GEMM"):
             them.
         alpha: the factor of the product.
         beta: the factor of `c_tensor`.
-        fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the sum.
     """
 
     sums_bfloat16 = True
@@ -136,8 +135,8 @@ class QuantizedLinearMatrixMultiply(_Product, op="QUANTIZED_LINEAR_MATRIX_MULTIP
 
     def lower(self, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero):
         real = matrix.real_product(a, a_scale, a_zero, b, b_scale, b_zero)
-        zero = None if zero is None else matrix.of_rows(zero, a.ndim)
-        scale = matrix.of_rows(scale, a.ndim)
+        zero = None if zero is None else on_axis(zero, -2, a.ndim)
+        scale = on_axis(scale, -2, a.ndim)
         return quantization.quantize(real, scale, zero, self.output_tensor.dtype)
 
 

@@ -12,8 +12,6 @@ from dml_jax.lowering import normalization
 from dml_jax.lowering.dtypes import wide
 from dml_jax.operator import Fitted, Operator, per_channel, with_rank
 
-_WHOLE = ("input_tensor", "input_gradient_tensor")
-
 
 class _Normalizing(Operator):
     """Normalizes elements.
@@ -21,11 +19,8 @@ class _Normalizing(Operator):
     Choices: FLOAT16 is computed in FLOAT32, and rounded once.
 
     Fields:
-        input_tensor: the tensor to normalize.
         output_tensor: of the input's type and sizes.
         epsilon: is added to the variance, so that it is not 0; 0.00001 is usual.
-        fused_activation: an activation without tensors, such as `ActivationRelu.fused()`; none
-            leaves the result.
     """
 
     def lower(self, *arrays):
@@ -74,6 +69,8 @@ class BatchNormalization(_Batch, op="BATCH_NORMALIZATION"):
 class _BatchGradient(_Batch):
     """Computes gradients of a batch normalization.
 
+    Gradient: JAX's own of these formulas.
+
     Fields:
         input_tensor: the input of the normalization.
         input_gradient_tensor: the gradient of the normalization's output, of the input's sizes.
@@ -92,8 +89,6 @@ class BatchNormalizationGrad(_BatchGradient, op="BATCH_NORMALIZATION_GRAD"):
     mean has size 1, `output_gradient = dy * scale * inverse`,
     `output_scale_gradient = sum(dy * (x - mean) * inverse)` and
     `output_bias_gradient = sum(dy)`.
-
-    Gradient: JAX's own of these formulas.
     """
 
     def normalized(self, x, dy, mean, variance, scale):
@@ -138,8 +133,6 @@ class BatchNormalizationTrainingGrad(_BatchGradient, op="BATCH_NORMALIZATION_TRA
 
     Choice: the mean is computed again for the input's gradient, and is `mean_tensor` for the
     scale's.
-
-    Gradient: JAX's own of these formulas.
     """
 
     def normalized(self, x, dy, mean, variance, scale):
@@ -162,7 +155,6 @@ class _MeanVariance(_Normalizing):
         scale_tensor, bias_tensor: each size is the input's, or 1, which repeats the element. Below
             feature level 5_2, both are given or neither. Functions also take one dimension: of the
             size of the last axis, or else {C}.
-        axes: the dimensions over which mean and variance are taken; one or more, each once.
         normalize_variance: false leaves out the division by the deviation.
     """
 

@@ -40,7 +40,6 @@ class _Pooling(_Counted):
     Fields:
         input_tensor: {N, C, spatial...}, with 2 or 3 spatial dimensions.
         output_tensor: {N, C, spatial...}: one element for each window.
-        window_size: the elements of a window in each spatial dimension.
     """
 
 
@@ -109,7 +108,6 @@ class AveragePoolingGrad(_Counted, op="AVERAGE_POOLING_GRAD"):
     Fields:
         input_gradient_tensor: {N, C, spatial...}: one element for each window.
         output_gradient_tensor: {N, C, spatial...}, as the input of AVERAGE_POOLING.
-        window_size: the elements of a window in each spatial dimension.
     """
 
     counted = ("output_gradient_tensor", "input_gradient_tensor")
@@ -228,7 +226,6 @@ class MaxPoolingGrad(_Counted, op="MAX_POOLING_GRAD"):
         input_tensor: the input of MAX_POOLING2, {N, C, spatial...}.
         input_gradient_tensor: one element for each window.
         output_gradient_tensor: of the sizes of `input_tensor`.
-        window_size: the elements of a window in each spatial dimension.
     """
 
     counted = ("input_tensor", "input_gradient_tensor")
@@ -331,6 +328,8 @@ class Fold(_Columns, op="FOLD"):
         input_tensor: {N, C * window elements, windows}.
         output_tensor: {N, C, spatial...}; the caller chooses its spatial sizes.
     """
+
+    spatial_count = ""  # the spatial dimensions are the output's
 
     def lower(self, x):
         columns = wide(x).reshape(x.shape[-3:])

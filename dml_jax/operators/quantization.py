@@ -23,7 +23,6 @@ class Cast(Operator, op="CAST"):
     Gradient: the output's, cast to the input's type; 0 where either type is an integer type.
 
     Fields:
-        input_tensor: the elements.
         output_tensor: of the input's sizes, and of any type.
     """
 
@@ -37,6 +36,9 @@ class _Quantizing(Operator):
     Choices: computed in FLOAT32, with a division, not with a reciprocal; halves round to even
     before the zero point is added; infinities saturate; NaN gives 0; a zero point that is left out
     is 0.
+
+    Gradient: none, since the output is an integer. With y, the output dequantized again,
+    `x + jax.lax.stop_gradient(y - x)` lets gradients straight through.
     """
 
     def default_data_types(self) -> Mapping[str, TensorDataType]:
@@ -50,9 +52,6 @@ class ElementWiseQuantizeLinear(_Quantizing, op="ELEMENT_WISE_QUANTIZE_LINEAR"):
     largest number of the output's type.
 
     Choices: a scale of 0 gives the quotient of IEEE 754.
-
-    Gradient: none, since the output is an integer. With y, the output dequantized again,
-    `x + jax.lax.stop_gradient(y - x)` lets gradients straight through.
 
     Fields:
         input_tensor: the real numbers.
@@ -108,10 +107,6 @@ class DynamicQuantizeLinear(_Quantizing, op="DYNAMIC_QUANTIZE_LINEAR"):
         output_zero_point_tensor: the zero point, of the output's type, of one element.
     """
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        ones = [1] * self.input_tensor.dimension_count
-        return {"output_scale_tensor": ones, "output_zero_point_tensor": ones}
-
     def lower(self, x):
         return quantization.dynamic_quantize(x, self.output_tensor.dtype)
 
@@ -148,9 +143,6 @@ class Quantize(_InBlocks, _Quantizing, op="QUANTIZE"):
 
     `output = clamp(round(input / scale) + zero_point, least, largest)`, with the least and the
     largest number of the output's type.
-
-    Gradient: none, since the output is an integer. With y, the output dequantized again,
-    `x + jax.lax.stop_gradient(y - x)` lets gradients straight through.
 
     Fields:
         input_tensor: the real numbers.

@@ -2,7 +2,7 @@
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import jax
@@ -60,6 +60,7 @@ class Recurrent(Operator):
     """
 
     gate_count: ClassVar[int]
+    state_count: ClassVar[int] = 1
     usual_activations: ClassVar[tuple[Any, ...]]
     """The activations of one pass, as ONNX and PyTorch have them."""
 
@@ -75,7 +76,7 @@ class Recurrent(Operator):
         def computed(weights: Weights, unroll: int | None, *there: jax.Array) -> Any:
             left = iter(there)
             every = [None if x is None else next(left) for x in given]
-            return self.computed(*every, weights=weights, is_turned=layout == TURNED, unroll=unroll)
+            return self._run(every, weights, layout == TURNED, unroll)
 
         there = [x for x in given if x is not None]
         if there[0].dtype.itemsize > 2:
@@ -85,31 +86,25 @@ class Recurrent(Operator):
         return by_platform(plain, cuda=unrolled, whole_arrays=False)(*there)
 
     @abstractmethod
-    def computed(
-        self, *arrays: Any, weights: Weights, is_turned: bool, unroll: int | None
+    def cell(
+        self, recurrence: jax.Array, bias: Any, *peephole: Any, is_turned: bool
+    ) -> tuple[Callable[..., recurrent.States], jax.Array | None]:
+        """Return the step of a cell, and what is added to the products of the inputs.
+
+        The recurrence lies as a product reads it where it `is_turned`.
+        """
+
+    def _run(
+        self, arrays: Sequence[Any], weights: Weights, is_turned: bool, unroll: int | None
     ) -> tuple[jax.Array, ...]:
         """Return the outputs of the arrays of the tensors, None for one that is left out.
 
         `weights` converts weights and recurrences to the type that products read. They lie as a
         product reads them where it `is_turned`; `unroll` is as for `recurrent.passes`.
         """
-
-    def run(
-        self,
-        step: Callable[..., recurrent.States],
-        x: jax.Array,
-        weight: jax.Array,
-        bias: jax.Array | None,
-        states: Iterable[jax.Array | None],
-        lengths: jax.Array | None,
-        is_turned: bool,
-        unroll: int | None,
-    ) -> tuple[jax.Array, ...]:
-        """Return the outputs of a step over time: the sequence, then the last states.
-
-        The arguments are those of `recurrent.passes`, as the operator's tensors: a state that is
-        None is 0.
-        """
+        x, weight, recurrence, bias, *others = arrays
+        states, (lengths, *peephole) = others[: self.state_count], others[self.state_count :]
+        step, added = self.cell(weights(recurrence)[0], bias, *peephole, is_turned=is_turned)
         directions, rows = self.weight_tensor.sizes[1:3]
         sizes = (directions, x.shape[2], rows // self.gate_count)
         zeros = lax.full_like(x, 0, wide_type(x.dtype), sizes)
@@ -118,8 +113,10 @@ class Recurrent(Operator):
             self.direction.suffix, [False, True]
         )
         steps = None if lengths is None else lengths.reshape(-1)
-        given = (step, wide(x)[0], weight[0], bias, first, steps, backward, is_turned, unroll)
-        sequence, last = recurrent.passes(*given)
+        read = wide(x)[0], weights(weight)[0]
+        sequence, last = recurrent.passes(
+            step, *read, added, first, steps, backward, is_turned, unroll
+        )
         made = (sequence, *(state[None] for state in last))
         return tuple(lax.convert_element_type(array, x.dtype) for array in made)
 
@@ -152,11 +149,9 @@ class Rnn(Recurrent, op="RNN"):
 
     gate_count, usual_activations = 1, (ActivationTanh,)
 
-    def computed(self, *arrays, weights, is_turned, unroll):
-        x, weight, recurrence, bias, h, lengths = arrays
+    def cell(self, recurrence, bias, *, is_turned):
         (f,) = self.functions()
-        step = recurrent.rnn(weights(recurrence)[0], f, is_turned)
-        return self.run(step, x, weights(weight), _summed(bias), [h], lengths, is_turned, unroll)
+        return recurrent.rnn(recurrence, f, is_turned), _summed(bias)
 
 
 class Lstm(Recurrent, op="LSTM"):
@@ -193,19 +188,19 @@ class Lstm(Recurrent, op="LSTM"):
     """
 
     gate_count, usual_activations = 4, (ActivationSigmoid, ActivationTanh, ActivationTanh)
+    state_count = 2
 
-    def computed(self, *arrays, weights, is_turned, unroll):
-        x, weight, recurrence, bias, h, c, lengths, peephole = arrays
+    def cell(self, recurrence, bias, peephole, *, is_turned):
         limit = self.clip_threshold
         step = recurrent.lstm(
-            weights(recurrence)[0],
+            recurrence,
             None if peephole is None else wide(peephole)[0, 0],
             self.functions(),
             (lambda v: jnp.clip(v, -limit, limit)) if self.use_clip_threshold else identity,
             self.couple_input_forget,
             is_turned,
         )
-        return self.run(step, x, weights(weight), _summed(bias), [h, c], lengths, is_turned, unroll)
+        return step, _summed(bias)
 
 
 class Gru(Recurrent, op="GRU"):
@@ -241,16 +236,14 @@ class Gru(Recurrent, op="GRU"):
             raise DmlError([Fault(cls.c_name, "output_options", _OPTIONS, option)])
         return {**arguments, "outputs": frozenset(outputs)}
 
-    def computed(self, *arrays, weights, is_turned, unroll):
-        x, weight, recurrence, bias, h, lengths = arrays
+    def cell(self, recurrence, bias, *, is_turned):
         added, hidden = _summed(bias), None
         if self.linear_before_reset:  # r multiplies the last of the biases too
             directions, rows = self.weight_tensor.sizes[1:3]
             units = rows // 3
-            hidden = jnp.zeros((directions, units), wide_type(weight.dtype))
+            hidden = jnp.zeros((directions, units), wide_type(recurrence.dtype))
             if bias is not None:
                 inputs, recurrences = jnp.split(wide(bias)[0, 0], 2, -1)
                 hidden = recurrences[:, 2 * units :]
                 added = inputs + recurrences.at[:, 2 * units :].set(0)
-        step = recurrent.gru(weights(recurrence)[0], hidden, self.functions(), is_turned)
-        return self.run(step, x, weights(weight), added, [h], lengths, is_turned, unroll)
+        return recurrent.gru(recurrence, hidden, self.functions(), is_turned), added

@@ -5,8 +5,8 @@ for each platform.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
 
 import jax
 
@@ -19,31 +19,21 @@ from dml_jax.operator import Operator, rule
 F = ReduceFunction
 
 
-class Reduction(NamedTuple):
-    """How a function reduces.
-
-    Attributes:
-        compute: the function of an array and axes; of an index type too, where it gives indices.
-        gives_index: whether it gives the places of elements, else what they make together.
-    """
-
-    compute: Callable[..., jax.Array]
-    gives_index: bool = False
-
-
-REDUCTIONS: dict[ReduceFunction, Reduction] = {
-    F.ARGMAX: Reduction(reduction.argmax, gives_index=True),
-    F.ARGMIN: Reduction(reduction.argmin, gives_index=True),
-    F.AVERAGE: Reduction(reduction.average),
-    F.L1: Reduction(reduction.l1),
-    F.L2: Reduction(reduction.l2),
-    F.LOG_SUM: Reduction(reduction.log_sum),
-    F.LOG_SUM_EXP: Reduction(reduction.log_sum_exp),
-    F.MAX: Reduction(reduction.max_),
-    F.MIN: Reduction(reduction.min_),
-    F.MULTIPLY: Reduction(reduction.multiply),
-    F.SUM: Reduction(reduction.sum_),
-    F.SUM_SQUARE: Reduction(reduction.sum_square),
+# Functions of an array and axes; of an index type too, where they give the places of elements.
+_GIVE_INDEX = F.ARGMAX, F.ARGMIN
+REDUCTIONS: dict[ReduceFunction, Callable[..., jax.Array]] = {
+    F.ARGMAX: reduction.argmax,
+    F.ARGMIN: reduction.argmin,
+    F.AVERAGE: reduction.average,
+    F.L1: reduction.l1,
+    F.L2: reduction.l2,
+    F.LOG_SUM: reduction.log_sum,
+    F.LOG_SUM_EXP: reduction.log_sum_exp,
+    F.MAX: reduction.max_,
+    F.MIN: reduction.min_,
+    F.MULTIPLY: reduction.multiply,
+    F.SUM: reduction.sum_,
+    F.SUM_SQUARE: reduction.sum_square,
 }
 
 
@@ -53,9 +43,9 @@ class _OverAxes(Operator):
     reduce_function: ClassVar[ReduceFunction]  # of ARGMAX and ARGMIN; REDUCE has a field of it
 
     @property
-    def reduction(self) -> Reduction:
-        """Return how the operator reduces."""
-        return REDUCTIONS[self.reduce_function]
+    def gives_index(self) -> bool:
+        """Return whether the result has the places of elements, else what they make together."""
+        return self.reduce_function in _GIVE_INDEX
 
     @classmethod
     def infer_from(cls, **fields: Any) -> Self:
@@ -66,7 +56,7 @@ class _OverAxes(Operator):
 
     @rule("input_tensor", "output_tensor", "axes")
     def indices_fit_their_type(self, expect: Expect) -> None:
-        if not self.reduction.gives_index:
+        if not self.gives_index:
             return
         data_type, sizes = self.output_tensor.data_type, self.input_tensor.sizes
         count = math.prod(sizes[axis] for axis in {*self.axes} if axis < len(sizes))
@@ -74,18 +64,9 @@ class _OverAxes(Operator):
         text = f"hold {count - 1}, the largest index"
         expect(fits, "OutputTensor.DataType", text, data_type.shown())
 
-    def expected_sizes(self) -> dict[str, Sequence[int]]:
-        sizes, axes = self.input_tensor.sizes, self.axes
-        return {"output_tensor": [1 if d in axes else size for d, size in enumerate(sizes)]}
-
-    def because(self, field: str, dimension: int) -> str:
-        if dimension in self.axes:
-            return f"since dimension {dimension} is reduced"
-        return f"(InputTensor.Sizes[{dimension}]) since dimension {dimension} is not reduced"
-
     def default_data_types(self) -> Mapping[str, TensorDataType]:
         """Return UINT32 for indices, as in DirectMLX."""
-        return {"output_tensor": TensorDataType.UINT32} if self.reduction.gives_index else {}
+        return {"output_tensor": TensorDataType.UINT32} if self.gives_index else {}
 
 
 class Reduce(_OverAxes, op="REDUCE"):
@@ -113,13 +94,10 @@ class Reduce(_OverAxes, op="REDUCE"):
 
     Fields:
         function: what to compute.
-        input_tensor: the tensor to reduce.
         output_tensor: the input's sizes, with 1 for each of `axes`; of its type, but for ARGMAX
             and ARGMIN, which give an integer type of the support table.
         axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
             where the list is empty or left out.
-
-    Source: DML_REDUCE_OPERATOR_DESC.
     """
 
     takes_any_axes = True
@@ -132,15 +110,16 @@ class Reduce(_OverAxes, op="REDUCE"):
         return self.function
 
     def lower(self, x: jax.Array) -> jax.Array:
-        compute, gives_index = self.reduction
-        return compute(x, self.axes, *([self.output_tensor.dtype] if gives_index else []))
+        dtype = [self.output_tensor.dtype] if self.gives_index else []
+        return REDUCTIONS[self.function](x, self.axes, *dtype)
 
 
 class _Arg(_OverAxes):
     """The signature and support of ARGMAX and ARGMIN.
 
+    Gradient: none; an index is an integer.
+
     Fields:
-        input_tensor: the tensor to search.
         output_tensor: the input's sizes, with 1 for each of `axes`; of an index type.
         axes: the dimensions to reduce: one or more, each once, in any order. Functions reduce all
             where the list is empty or left out.
@@ -149,7 +128,8 @@ class _Arg(_OverAxes):
 
     def lower(self, x: jax.Array) -> jax.Array:
         is_last = self.axis_direction == AxisDirection.DECREASING
-        return self.reduction.compute(x, self.axes, self.output_tensor.dtype, is_last)
+        compute = REDUCTIONS[self.reduce_function]
+        return compute(x, self.axes, self.output_tensor.dtype, is_last)
 
 
 class Argmax(_Arg, op="ARGMAX"):
@@ -161,10 +141,6 @@ class Argmax(_Arg, op="ARGMAX"):
     Choices: the index counts row-major within the reduced dimensions in increasing order, whatever
     the order of `axes`; the first NaN where there is one (the last with DECREASING); -0.0 and 0.0
     are equal.
-
-    Gradient: none; an index is an integer.
-
-    Source: DML_ARGMAX_OPERATOR_DESC.
     """
 
     reduce_function = F.ARGMAX
@@ -177,10 +153,6 @@ class Argmin(_Arg, op="ARGMIN"):
     the dimensions of `axes` and i that of the others.
 
     Choices: the order of indices, NaN and -0.0 as for ARGMAX.
-
-    Gradient: none; an index is an integer.
-
-    Source: DML_ARGMIN_OPERATOR_DESC.
     """
 
     reduce_function = F.ARGMIN

@@ -91,7 +91,10 @@ class _Aligning(Operator):
 
 
 class _Sampling(_Aligning):
-    """Samples of regions, as the function `roi_align` describes them."""
+    """Samples of regions, as the function `roi_align` describes them.
+
+    Gradient: ROI_ALIGN_GRAD of the output's.
+    """
 
     arguments = ("output_height", "output_width")
 
@@ -114,8 +117,6 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
     """Samples each region of a picture, at the centres of a grid.
 
     The offsets are 0.5 (input) and -0.5 (output), and regions are not aligned to corners.
-
-    Gradient: ROI_ALIGN_GRAD of the output's.
     """
 
     only = ("input_pixel_offset", "output_pixel_offset", "align_regions_to_corners")
@@ -123,10 +124,7 @@ class RoiAlign(_Sampling, op="ROI_ALIGN"):
 
 
 class RoiAlign1(_Sampling, op="ROI_ALIGN1"):
-    """Samples each region of a picture, on a grid with offsets.
-
-    Gradient: ROI_ALIGN_GRAD of the output's.
-    """
+    """Samples each region of a picture, on a grid with offsets."""
 
 
 class RoiAlignGrad(_Aligning, op="ROI_ALIGN_GRAD"):

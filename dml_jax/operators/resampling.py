@@ -25,7 +25,6 @@ class _Interpolating(Operator):
     weight 0 is not read.
 
     Fields:
-        input_tensor: the tensor to read.
         output_tensor: of any sizes: what lies beyond it is cropped.
         interpolation_mode: NEAREST_NEIGHBOR or LINEAR.
         scales: the factor of each dimension; above 1 there are more elements. Choice: above 0.

@@ -15,9 +15,7 @@ class _Cumulative(Operator):
     element, and whether a part of it overflows, may differ.
 
     Fields:
-        input_tensor: the tensor.
         output_tensor: of the input's type and sizes; may be the input's memory.
-        axis: the dimension to go along.
         axis_direction: INCREASING from the first element on, DECREASING from the last.
     """
 
@@ -66,7 +64,6 @@ class _TopK(Operator):
     Gradient: the output's, at the elements that were taken.
 
     Fields:
-        input_tensor: the tensor.
         output_value_tensor: the elements; of the input's sizes, but `k` along `axis`.
         output_index_tensor: where each element lies on `axis`, from 0, as UINT64 or UINT32.
         axis: the dimension of the lines.

@@ -21,7 +21,6 @@ class Slice(Operator, op="SLICE"):
     Gradient: the output's at the places that were read, 0 elsewhere.
 
     Fields:
-        input_tensor: the tensor to cut.
         output_tensor: the part, of `sizes`.
         offsets: the first index that is read, in each dimension.
         sizes: the number of elements that are read, in each dimension.
@@ -114,7 +113,6 @@ class Slice1(_Window, op="SLICE1"):
     Gradient: SLICE_GRAD of the output's.
 
     Fields:
-        input_tensor: the tensor to cut.
         output_tensor: the part; at most `1 + (window - 1) // |stride|` elements in each dimension.
     """
 
@@ -158,12 +156,9 @@ class _Padding(Operator):
     Gradient: for each element of the input, the sum of the output's over its copies.
 
     Fields:
-        input_tensor: the tensor.
         output_tensor: in each dimension of the input's size and both paddings.
         padding_mode: CONSTANT, EDGE, REFLECTION, SYMMETRIC (from feature level 3_0 on) or WRAP
             (from 6_4 on).
-        start_padding: the number of elements before the input's, in each dimension.
-        end_padding: the number of elements behind the input's, in each dimension.
     """
 
     takes_any_axes = True
@@ -243,10 +238,8 @@ class ReverseSubsequences(Operator, op="REVERSE_SUBSEQUENCES"):
     Gradient: REVERSE_SUBSEQUENCES of the output's.
 
     Fields:
-        input_tensor: the tensor.
         sequence_lengths_tensor: the length of each line; of the size 1 along `axis`.
         output_tensor: of the input's type and sizes.
-        axis: the dimension to reverse; in [0, rank - 1].
     """
 
     def lower(self, x, lengths):

@@ -7,11 +7,10 @@ import numpy as np
 
 from dml_jax.errors import DmlError, Fault, items_of
 from dml_jax.lowering import softmax
-from dml_jax.operator import Operator
-from dml_jax.operators.element_wise import Unary
+from dml_jax.operators.element_wise import Mapped
 
 
-class OverLast(Operator):
+class OverLast(Mapped):
     """Normalizes each row, along the last axis.
 
     Choices: the axis is the last one, which the page leaves to the versions with `axes`. FLOAT16 is
@@ -44,18 +43,14 @@ class OverLast(Operator):
             raise DmlError([Fault(cls.c_name, "InputTensor.Sizes", rule, list(sizes))])
         return super().expresses(fields, beyond)
 
-    lower = Unary.lower
 
-
-class OverAxes(Operator):
+class OverAxes(Mapped):
     """Normalizes the elements along `axes` together.
 
     Choices: FLOAT16 is computed in FLOAT32 and rounded once; the order of `axes` does not matter.
 
     Fields:
-        input_tensor: the tensor to normalize.
         output_tensor: of the input's type and sizes.
-        axes: the dimensions along which elements belong together: one or more, each once.
     """
 
     @classmethod
@@ -64,8 +59,6 @@ class OverAxes(Operator):
         if fields.get("axes") is None:
             fields["axes"] = (fields["input_tensor"].dimension_count - 1,)
         return super().infer_from(**fields)
-
-    lower = Unary.lower
 
 
 class ActivationSoftmax(OverLast, op="ACTIVATION_SOFTMAX", function=softmax.softmax):

@@ -17,6 +17,7 @@ class Windowed(Operator):
             dimension.
     """
 
+    spatial_count = "DimensionCount"
     window_field: ClassVar[str] = "window_size"  # the field that has the window's sizes
 
     @property

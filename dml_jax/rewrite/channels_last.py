@@ -22,7 +22,7 @@ from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
 from dml_jax.graph.parts import AnyNode, laid_out
-from dml_jax.lowering.convolution import NHWC_HWIO, NHWC_OHWI, cost
+from dml_jax.lowering.convolution import cost
 from dml_jax.rewrite.cancelling_pairs import strides_of
 from dml_jax.rewrite.pattern import built
 from dml_jax.rewrite.weight_layouts import transpose
@@ -363,10 +363,10 @@ class _Walk:
         if cost.copies_anyway(_shape_of(node.operator), self._how.platform):
             self.saved += 2 * sum(t.total_tensor_size_in_bytes for t in (x_tensor, *outputs))
         if not self._how.is_gpu:
-            return self._laid_out(node, read, outputs, NHWC_HWIO)
+            return self._laid_out(node, read, outputs, cost.NHWC_HWIO)
         # XLA would compute a convolution of each channel again for each of its readers.
         is_stored = readers > 1 and node.operator.group_count > 1
-        return self._laid_out(node, read, outputs, NHWC_OHWI, is_stored)
+        return self._laid_out(node, read, outputs, cost.NHWC_OHWI, is_stored)
 
     def _laid_out(
         self,

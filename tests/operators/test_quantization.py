@@ -24,7 +24,7 @@ from dml_jax import (
     compile,
 )
 from dml_jax.lowering import quantization
-from dml_jax.lowering.convolution import integer_convolution
+from dml_jax.lowering.convolution.integers import integer_convolution
 from dml_jax.lowering.matrix import integer_product
 from dml_jax.lowering.windows import Window
 

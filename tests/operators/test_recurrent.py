@@ -122,7 +122,7 @@ def test_as_pytorch():
 def simplest() -> Any:
     """Return an RNN of one element in each tensor."""
     op_class = OPERATORS["DML_OPERATOR_RNN"]
-    types = dict.fromkeys(op_class._tensor_fields, "FLOAT32")
+    types = dict.fromkeys([f.name for f in op_class.fields if f.tensor], "FLOAT32")
     types["sequence_lengths_tensor"] = "UINT32"
     return records()["RNN"].simplest(op_class, 4, types, None)
 

@@ -17,7 +17,7 @@ from rewrite.test_rewrite import compared
 import dml_jax
 from dml_jax import DmlError, load_onnx
 from dml_jax.cli import cli
-from dml_jax.lowering.convolution import NHWC_HWIO, convolution
+from dml_jax.lowering.convolution.api import NHWC_HWIO, convolution
 from dml_jax.lowering.windows import Window
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.rewrite import ChannelsLast, rewritten

@@ -19,7 +19,7 @@ from dml_jax.lowering.convolution.winograd import by_tiles, matrix_products
 from dml_jax.lowering.dtypes import wide, wide_type
 from dml_jax.lowering.platform_forms import PLATFORMS, by_platform, reshaped, stored
 from dml_jax.lowering.precision import operands, precision, stored_operands
-from dml_jax.lowering.program_primitive import whole
+from dml_jax.lowering.primitives import whole
 from dml_jax.lowering.windows import Window, dilated, elements_of_windows
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering import quantization
+from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.convolution import cost
 from dml_jax.lowering.convolution.cost import Form, shape_of
 from dml_jax.lowering.convolution.forms import by_shifts
 from dml_jax.lowering.convolution.winograd import last_two
 from dml_jax.lowering.dtypes import EXACT_PRODUCTS
-from dml_jax.lowering.matrix import as_int8, product
+from dml_jax.lowering.matrix import as_int8, product_of_int8
 from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.windows import Window, unfold
 
@@ -75,13 +76,8 @@ def by_exact_products(x: jax.Array, w: jax.Array, window: Window, groups: int) -
 
 def _difference(x: jax.Array, zero: jax.Array, axis: int) -> jax.Array:
     """Return `x - zero` as INT32; several zeros go along an axis."""
-    zero = _along(lax.convert_element_type(zero, np.int32), axis, x.ndim)
+    zero = on_axis(lax.convert_element_type(zero, np.int32), axis, x.ndim)
     return lax.convert_element_type(x, np.int32) - zero
-
-
-def _along(v: jax.Array, axis: int, rank: int) -> jax.Array:
-    """Return the elements of `v` along an axis of an array of this rank."""
-    return v.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
 def quantize_sums(
@@ -99,10 +95,10 @@ def quantize_sums(
     arrays have one element, `w_scale` also one for each channel; None is 0.
     """
     total = total if bias is None else total + bias
-    factor = _along(x_scale, 1, total.ndim) * _along(w_scale, 1, total.ndim)
-    zero = None if zero is None else _along(zero, 1, total.ndim)
+    factor = on_axis(x_scale, 1, total.ndim) * on_axis(w_scale, 1, total.ndim)
+    zero = None if zero is None else on_axis(zero, 1, total.ndim)
     real = lax.convert_element_type(total, np.float32) * factor
-    return quantization.quantize(real, _along(scale, 1, total.ndim), zero, dtype)
+    return quantization.quantize(real, on_axis(scale, 1, total.ndim), zero, dtype)
 
 
 def by_int8_product(
@@ -126,17 +122,13 @@ def by_int8_product(
     columns = unfold(padded, window.unpadded).reshape(batch, groups, terms, -1)
     filters = as_int8(w).reshape(groups, -1, terms)
     rows = lax.concatenate([filters, jnp.ones((groups, 1, terms), np.int8)], 1)
-    both = _int8_product(jnp.broadcast_to(rows, (batch, *rows.shape)), columns)
+    both = product_of_int8(jnp.broadcast_to(rows, (batch, *rows.shape)), columns)
     total, of_windows = both[:, :, :-1], both[:, :, -1:]
     # Beside the ones stands a column of zeros: XLA would turn a product with ones into its own sum.
     ends = jnp.broadcast_to(np.array([1, 0], np.int8), (groups, terms, 2))
-    of_filters = _int8_product(filters, ends)[None, :, :, :1]
+    of_filters = product_of_int8(filters, ends)[None, :, :, :1]
     zero = zero.astype(np.int32).reshape(())
     each = jnp.broadcast_to(zeros.astype(np.int32).reshape(-1), (w.shape[0],))
     offsets = each.reshape(1, groups, -1, 1)
     total = total - zero * of_filters - offsets * (of_windows - np.int32(terms) * zero)
     return total.reshape(batch, w.shape[0], *window.counts(x.shape[2:]))
-
-
-def _int8_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    return product(a, b, np.int32, (False, False))

@@ -31,7 +31,7 @@ from dml_jax.lowering.reduce.reductions import (
     LogSumExp,
     Norm,
     Product,
-    Sum,
+    sum_along,
 )
 
 LONGEST = 2**13  # elements of a row that a GPU's kernel holds
@@ -51,10 +51,6 @@ _by_all_cores = by_platform(
 )
 
 
-def _sum(x: jax.Array, axes: Axes) -> jax.Array:
-    return along_axes(Sum(), x, axes=axes)[0]
-
-
 @derivative(Extreme)
 def _of_extreme(primals: Any, tangents: Any, kind: Any, axes: Axes) -> tuple[Parts, Parts]:
     """1 shared by the extreme elements; beside NaN 0."""
@@ -64,12 +60,12 @@ def _of_extreme(primals: Any, tangents: Any, kind: Any, axes: Axes) -> tuple[Par
     if _are_rows(x, axes):
         (value,) = map(stored, along_axes(Extreme(largest), constant, axes=axes))
         chosen = lax.convert_element_type(constant == value, wide(x).dtype)
-        share = chosen / lax.max(stored(_sum(chosen, axes)), chosen.dtype.type(1))
-        dy = _sum(share * wide(dx), axes)
+        share = chosen / lax.max(stored(sum_along(chosen, axes)), chosen.dtype.type(1))
+        dy = sum_along(share * wide(dx), axes)
     else:
         value, count = map(stored, along_axes(Counted(largest), constant, axes=axes))
         chosen = lax.convert_element_type(wide(_by_all_cores(constant)) == value, value.dtype)
-        dy = _sum(chosen * wide(dx), axes) / lax.max(count, count.dtype.type(1))
+        dy = sum_along(chosen * wide(dx), axes) / lax.max(count, count.dtype.type(1))
     return y, (lax.convert_element_type(dy, x.dtype),)
 
 
@@ -82,11 +78,11 @@ def _of_log_sum_exp(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tupl
         top = stored(wide(along_axes(Extreme(True), lax.stop_gradient(x), axes=axes)[0]))
         power = _power(x, top)
         # The sum is at least 1, but 0 where the top is infinite.
-        total = lax.max(stored(_sum(power, axes)), power.dtype.type(0.5))
-        return y, (_sum(power / total * wide(dx), axes),)
+        total = lax.max(stored(sum_along(power, axes)), power.dtype.type(0.5))
+        return y, (sum_along(power / total * wide(dx), axes),)
     top, total = map(stored, along_axes(ExpSum(), x, axes=axes))
     total = where(is_infinite(top), 1, total)
-    return y, (_sum(_power(_by_all_cores(x), top) * wide(dx), axes) / total,)
+    return y, (sum_along(_power(_by_all_cores(x), top) * wide(dx), axes) / total,)
 
 
 def _power(x: jax.Array, top: jax.Array) -> jax.Array:
@@ -101,7 +97,7 @@ def _of_exp_sum(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Pa
     (x,), (dx,) = primals, tangents
     top, total = along_axes(kind, x, axes=axes)
     power = lax.exp(wide(x) - stored(finite(top)))
-    return (top, total), (lax.full_like(top, 0), _sum(power * wide(dx), axes))
+    return (top, total), (lax.full_like(top, 0), sum_along(power * wide(dx), axes))
 
 
 @derivative(Norm)
@@ -113,7 +109,7 @@ def _of_norm(primals: Any, tangents: Any, kind: Kind, axes: Axes) -> tuple[Parts
     size = lax.max(norm, np.finfo(norm.dtype).tiny)
     scale = lax.stop_gradient(where(norm == 0, 0, 1 / size))
     unit = wide(_by_all_cores(x)) * stored(scale / (size / lax.stop_gradient(size)))
-    return (norm,), (_sum(unit * wide(dx), axes),)
+    return (norm,), (sum_along(unit * wide(dx), axes),)
 
 
 # Products.

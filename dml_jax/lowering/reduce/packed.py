@@ -14,6 +14,8 @@ from jax import lax
 from dml_jax.lowering.axes import Axes
 from dml_jax.lowering.dtypes import is_float, signed_type, where
 
+UINT32 = np.dtype(np.uint32)
+
 
 def fits(dtype: np.dtype) -> bool:
     """Return whether elements of a type have room for an index beside them."""
@@ -84,7 +86,7 @@ def _index(best: jax.Array, bits: int) -> jax.Array:
 def indices(
     x: jax.Array,
     axes: Axes,
-    dtype: np.dtype,
+    dtype: np.dtype = UINT32,
     sizes: Sequence[int] = (),
     starts: Sequence[jax.Array | int] = (),
 ) -> jax.Array:

@@ -40,6 +40,7 @@ from dml_jax.lowering.dtypes import (
 )
 from dml_jax.lowering.platform_forms import in_memory
 from dml_jax.lowering.reduce import cpu, gpu, packed
+from dml_jax.lowering.reduce.packed import UINT32
 from dml_jax.lowering.reduce.primitive import Kind, Layout, along_axes
 
 
@@ -86,6 +87,11 @@ class Sum(Kind):
         return lax.broadcast_in_dim(cotangent, shape, range(len(shape)), out_sharding=sharding)
 
 
+def sum_along(x: jax.Array, axes: Axes) -> jax.Array:
+    """Return the sum, in the elements' own type, in the form of the platform."""
+    return along_axes(Sum(), x, axes=axes)[0]
+
+
 @dataclass(frozen=True)
 class Repeat(Kind):
     """Elements repeated along axes of size 1, which have so many elements then.
@@ -105,8 +111,7 @@ class Repeat(Kind):
         return (lax.broadcast_in_dim(x, shape, range(x.ndim)),)
 
     def transposed(self, cotangent: jax.Array, x: Any, axes: Axes) -> jax.Array:
-        (total,) = along_axes(Sum(), wide(cotangent), axes=axes)
-        return lax.convert_element_type(total, cotangent.dtype)
+        return lax.convert_element_type(sum_along(wide(cotangent), axes), cotangent.dtype)
 
 
 @dataclass(frozen=True)
@@ -284,11 +289,11 @@ class Arg(Kind):
     last: bool
 
     def types(self, dtype: np.dtype) -> Sequence[np.dtype]:
-        return (np.dtype(np.uint32),)
+        return (UINT32,)
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         (value,) = Extreme(self.largest).plain(x, axes)
-        return (self._index_of(value, x, _indices(x, axes), axes),)
+        return (self._index_of(value, x, packed.indices(x, axes), axes),)
 
     def _index_of(self, value: jax.Array, x: jax.Array, index: jax.Array, axes: Axes) -> jax.Array:
         is_it = (x == value) | (x != x) if is_float(x) else x == value
@@ -307,7 +312,7 @@ class Arg(Kind):
         is_long = math.prod(last_row(x.shape, axes)) > gpu.AT_ONCE
         if platform == "cuda" and x.size > LITTLE and not is_long:
             pair = gpu.Pair(self._identity, functools.partial(pairwise, self._pair))
-            index = gpu.fold(pair, (x, _indices(x, axes)), axes)[1]
+            index = gpu.fold(pair, (x, packed.indices(x, axes)), axes)[1]
         elif packed.fits(x.dtype):
             index = self._packed(platform, x, axes, x.shape, [0] * x.ndim)
         else:
@@ -321,7 +326,7 @@ class Arg(Kind):
         if packed.fits(x.dtype):
             return (self._packed(layout.platform, x, axes, layout.shape, starts, names),)
         value = extreme_across(Extreme(self.largest).plain(x, axes)[0], names, self.largest)
-        index = packed.indices(x, axes, np.dtype(np.uint32), layout.shape, starts)
+        index = packed.indices(x, axes, UINT32, layout.shape, starts)
         across = lax.pmax if self.last else lax.pmin
         return (across(self._index_of(value, x, index, axes), names),)
 
@@ -363,10 +368,6 @@ class Arg(Kind):
             a_nan, b_number = a[0] != a[0], b[0] == b[0]
             first = lax.select(wins_ties, (~beaten & b_number) | a_nan, beats & b_number)
         return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
-
-
-def _indices(x: jax.Array, axes: Axes) -> jax.Array:
-    return packed.indices(x, axes, np.dtype(np.uint32))
 
 
 @dataclass(frozen=True)
@@ -427,7 +428,7 @@ class ExpSum(Kind):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         (top,) = along_axes(Extreme(True), x, axes=axes)
         top = wide(top)
-        return top, along_axes(Sum(), lax.exp(wide(x) - finite(top)), axes=axes)[0]
+        return top, sum_along(lax.exp(wide(x) - finite(top)), axes)
 
     def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform == "cpu":
@@ -466,7 +467,7 @@ class Counted(Kind):
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
         (value,) = along_axes(Extreme(self.largest), x, axes=axes)
         equal = lax.convert_element_type(x == value, wide_type(x.dtype))
-        return wide(value), along_axes(Sum(), equal, axes=axes)[0]
+        return wide(value), sum_along(equal, axes)
 
     def tuned(self, platform: str, x: jax.Array, axes: Axes) -> Parts:
         if platform != "cuda":
