@@ -35,31 +35,22 @@ def _tensors_in(
 
 
 def _check_equal(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
-    def compare(aspect: str, of: Callable[[str, Any, str, Any], None]) -> None:
+    # Sizes are compared where the ranks are equal.
+    aspects = {"DimensionCount" if aspect == "Sizes" else aspect for aspect in data["of"]}
+    for aspect in sorted(aspects):
         tensors = list(_tensors_in(data["equal"], view, aspect, wrong))
-        for path, tensor in tensors[1:]:
-            of(tensors[0][0], tensors[0][1], path, tensor)
-
-    def data_types(first: str, one: Any, path: str, other: Any) -> None:
-        if other.DataType != one.DataType:
-            rule = f"be {one.DataType} ({first}.DataType)"
-            expect(False, f"{path}.DataType", rule, _plain(other.DataType))
-
-    def shapes(first: str, one: Any, path: str, other: Any) -> None:
-        if other.DimensionCount != one.DimensionCount:
-            rule = f"be {one.DimensionCount} ({first}.DimensionCount)"
-            expect(False, f"{path}.DimensionCount", rule, other.DimensionCount)
-        elif "Sizes" in data["of"]:
-            but = evaluate(data["except"], view) if "except" in data else None
-            for d, (size, got) in enumerate(zip(one.Sizes, other.Sizes, strict=True)):
-                if got != size and d != but:
-                    rule = f"be {size} ({first}.Sizes[{d}])"
-                    expect(False, f"{path}.Sizes[{d}]", rule, got)
-
-    if "DataType" in data["of"]:
-        compare("DataType", data_types)
-    if "Sizes" in data["of"] or "DimensionCount" in data["of"]:
-        compare("DimensionCount", shapes)
+        for path, other in tensors[1:]:
+            first, one = tensors[0]
+            expected, actual = getattr(one, aspect), getattr(other, aspect)
+            if actual != expected:
+                rule = f"be {expected} ({first}.{aspect})"
+                expect(False, f"{path}.{aspect}", rule, _plain(actual))
+            elif aspect == "DimensionCount" and "Sizes" in data["of"]:
+                but = evaluate(data["except"], view) if "except" in data else None
+                for d, (size, got) in enumerate(zip(one.Sizes, other.Sizes, strict=True)):
+                    if got != size and d != but:
+                        rule = f"be {size} ({first}.Sizes[{d}])"
+                        expect(False, f"{path}.Sizes[{d}]", rule, got)
 
 
 def _plain(word: Any) -> Any:

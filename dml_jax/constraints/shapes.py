@@ -68,18 +68,12 @@ class Shapes:
         d = 0
         for element in pattern:
             if not element.endswith("..."):
-                letter = self.letters.get(element)
-                if letter is None and len(element) == 1 and element.isupper() and sizes[d] > 0:
-                    self.letters[element] = sizes[d], f"{path}.Sizes[{d}]"
-                if letter is None and element in self.letters:
-                    d += 1
-                    continue
-                if letter is not None and letter[0] == sizes[d]:
-                    d += 1
-                    continue
-                good, rule = self.match(f"{path}.Sizes[{d}]", element, sizes[d])
-                if not good:
-                    faults.append((f"{path}.Sizes[{d}]", rule, sizes[d]))
+                place, size = f"{path}.Sizes[{d}]", sizes[d]
+                is_letter = len(element) == 1 and element.isupper()  # which takes no expression
+                if not is_letter or self.letters.setdefault(element, (size, place))[0] != size:
+                    good, rule = self.match(place, element, size)
+                    if not good:
+                        faults.append((place, rule, size))
                 d += 1
                 continue
             name, part = element[:-3], tuple(sizes[d : d + spread])

@@ -20,6 +20,8 @@ from dml_jax.constraints.record_expressions import (
 from dml_jax.constraints.shapes import Shapes, in_order
 from dml_jax.enums import FeatureLevel
 
+_NEWEST = max(FeatureLevel)
+
 # What a record raises where the description is wrong; the check of the record says so.
 _UNDECIDED = (UnknownError, IndexError, ValueError, ZeroDivisionError, AttributeError)
 
@@ -28,22 +30,21 @@ def solve_sizes(
     records: Iterable[Record],
     view: View,
     outputs: Sequence[str],
-    level: FeatureLevel,
-    chosen: Mapping[str, Sequence[int]] | None = None,
+    chosen: Mapping[str, Sequence[int]] = {},
 ) -> dict[str, list[int | None]]:
     """Return the sizes of `outputs` that follow from the other fields; None is open.
 
     `view` has no outputs; `chosen` has sizes that the caller chooses, which others may follow.
     """
     sizes = _Sizes(view, outputs)
-    sizes.found |= {name: list(own) for name, own in (chosen or {}).items()}
+    sizes.found |= {name: list(own) for name, own in chosen.items()}
     solvers = {
         "equal": sizes.by_equal,
         "shapes": sizes.by_shapes,
         "size": sizes.by_size,
         "holds": sizes.by_holds,
     }
-    active = [r for r in records if r.kind in solvers and (not r.levels or r.holds_at(level))]
+    active = [r for r in records if r.kind in solvers and r.holds_at(_NEWEST)]
     for _ in range(3):  # a record may need the sizes that a later one gives
         for record in active:
             if sizes.is_complete:
@@ -168,8 +169,7 @@ def solve_types(
     records: Iterable[Record],
     view: View,
     outputs: Sequence[str],
-    level: FeatureLevel,
-    chosen: Mapping[str, str],
+    chosen: Mapping[str, str] = {},
 ) -> dict[str, str]:
     """Return the data types of `outputs` that follow from the other fields and from `chosen` ones.
 
@@ -180,12 +180,12 @@ def solve_types(
     def known(name: str) -> str | None:
         return found.get(root_of(name)) or _first(name, view, "DataType")
 
-    active = [r for r in records if r.kind in ("type", "equal")]
+    active = [r for r in records if r.kind in ("type", "equal") and r.holds_at(_NEWEST)]
     for record in (*active, *active):  # a record may need the type that a later one gives
         if found.keys() >= {*outputs}:
             break
         try:
-            if (not record.levels or record.holds_at(level)) and record.applies(view):
+            if record.applies(view):
                 for name, data_type in _types(record, view, known):
                     if name in outputs and data_type is not None:
                         found.setdefault(name, data_type)

@@ -3,7 +3,7 @@
 import inspect
 import re
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError
 from typing import (
     TYPE_CHECKING,
@@ -31,14 +31,6 @@ from dml_jax.description.fields import (
 from dml_jax.enums import Enumeration
 from dml_jax.errors import NOTHING, OF_LENGTHS, DmlError, Fault, field_of, nearest_name, suggested
 from dml_jax.system.files import is_note
-
-
-def field(*, converter: Callable[[Any], Any], default: Any = MISSING) -> Any:
-    """A field whose constructor argument may have other types than the field itself.
-
-    For type checkers only (they read `converter`); the field's kind does the converting.
-    """
-    return default
 
 
 def snake_case(c_name: str) -> str:
@@ -87,9 +79,7 @@ class _OfConstructor:
         return self._signature if instance is None else None  # then `inspect` asks `__call__`
 
 
-@dataclass_transform(
-    kw_only_default=True, frozen_default=True, eq_default=False, field_specifiers=(field,)
-)
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
 class Descriptor:
     """A C structure: keyword-only, immutable, checked whole when it is made.
 

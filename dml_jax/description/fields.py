@@ -5,6 +5,7 @@ descriptor. The annotation says how a value is converted and checked, how it sta
 what of it takes part in equality.
 """
 
+import contextlib
 import functools
 import math
 import operator
@@ -166,14 +167,6 @@ _UNION_MEMBERS = {
 }
 
 
-def _item(array: Any) -> Any:
-    """Return the number in an array of no dimension; return a traced array unchanged."""
-    try:
-        return array.item()
-    except TypeError:
-        return array
-
-
 @dataclass(frozen=True)
 class Scalar(Kind):
     """DML_SCALAR_UNION: a number of the type that another field names.
@@ -193,7 +186,8 @@ class Scalar(Kind):
 
     def convert(self, value: Any) -> float | int:
         if getattr(value, "ndim", None) == 0:
-            value = _item(value)
+            with contextlib.suppress(TypeError):  # JAX's, where the array is traced
+                value = value.item()
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise refused("be a number", value)
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
@@ -401,7 +395,6 @@ UINT = Integer(0, UINT_MAX)
 INT = Integer(-(2**31), 2**31 - 1, "INT")
 
 UInt = Annotated[int, UINT]
-UInts = Annotated[Sequence[int], Array(UINT)]
 Float = Annotated[float, Real()]
 Input = Annotated[TensorDesc, Tensor()]
 Inputs = Annotated[Sequence[TensorDesc], Array(Tensor()), Count("InputCount")]

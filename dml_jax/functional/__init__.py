@@ -25,11 +25,6 @@ from dml_jax.graph import Expression, GraphBuilder
 _KEPT_MAX = 4096  # calls of one function
 
 
-def _as_listed(value: Any) -> Any:
-    """Return a tuple for an iterator, which can be read once only."""
-    return tuple(value) if isinstance(value, Iterator) else value
-
-
 _MADE: dict[str, Callable[..., Any]] = {}
 
 
@@ -64,7 +59,8 @@ def _make(name: str) -> Callable[..., Any]:
         if found is None:
             given = family.bound(positional, named)
             if key is None:
-                given = {n: _as_listed(value) for n, value in given.items()}
+                # An iterator can be read once only.
+                given = {n: tuple(v) if isinstance(v, Iterator) else v for n, v in given.items()}
                 return call_of(family, given, {}, graph)((), given, graph)
             places = dict(zip(family.defaults, range(len(positional)), strict=False))
             found = call_of(family, given, places, graph)

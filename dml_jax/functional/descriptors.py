@@ -63,13 +63,12 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
         for path, array in paths_of(f, inputs[f.name])
         if not isinstance(array, Expression)  # which has no methods of arrays
     }
-    lists = operator.contract.spatial_lists
     try:
         fields = fields_of(arguments, narrow)
         return operator.infer_from(**fields, **{"beyond": True} if arguments.beyond else {})
     except DmlError as error:
-        values = arguments.values
-        spatial = {f.c_name: values.get(f.name) for f in operator.fields if f.name in lists}
+        lists = [f for f in operator.fields if f.count == operator.spatial_count]
+        spatial = {f.c_name: arguments.values.get(f.name) for f in lists}
         faults = hints.of_lists(operator.c_name, error.faults, spatial, rank - 2)
         dtypes = (dtype_of(array) for array in flat(inputs))
         beside = next((np.dtype(d).name.upper() for d in dtypes if d not in (None, np.bool_)), "")

@@ -205,7 +205,7 @@ def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -
 
     An integer stands for each spatial dimension, in a list of these, and else for a list of one.
     """
-    result, spatial = dict(values), operator.contract.spatial_lists
+    result = dict(values)
     if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
         sizes, first = values["output_sizes"], operator.outputs_of()[0]
         is_listed = sizes is None or not _is_integer(sizes)
@@ -217,7 +217,7 @@ def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -
         if value is None or f.tensor:
             continue
         if isinstance(f.kind, Array):
-            count = max(rank - 2, 1) if f.name in spatial else 1
+            count = max(rank - 2, 1) if f.count == operator.spatial_count else 1
             items = [value] * count if _is_integer(value) else _listed(operator, f.c_name, value)
             result[f.name] = tuple(_axis(v, rank) for v in items) if f.name == "axes" else items
         elif f.name == "axis":

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph.parts import AnyNode, FunctionNode
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
@@ -42,12 +41,6 @@ def through_float32(function: Callable[..., jax.Array], array: Any, *arguments: 
     """Return `function(array, *arguments)`, in FLOAT32 and rounded where the array is bfloat16."""
     result = function(_wide(array), *arguments)
     return _rounded(result) if is_narrow(array) else result
-
-
-def held(array: Any, tensor: TensorDesc) -> jax.Array:
-    """Return an array in the type of a tensor; bfloat16 may stand for FLOAT32."""
-    is_kept = is_narrow(array) and tensor.dtype == np.float32
-    return jnp.asarray(array) if is_kept else jnp.asarray(array).astype(tensor.dtype)
 
 
 def _wide(array: Any) -> Any:

@@ -19,11 +19,12 @@ from dml_jax.description.fields import Array, Count, Structure, UInt
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Unquoted, expect_few
-from dml_jax.graph.bfloat16 import computed, through_float32
+from dml_jax.graph.bfloat16 import computed, is_narrow, through_float32
 from dml_jax.graph.parts import (
     LITERAL_BYTES,
     AnyNode,
     ConstantNode,
+    Edge,
     Ends,
     FunctionNode,
     InputEdge,
@@ -299,9 +300,8 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
                     made = _called(node.operator)(*inputs)
                 else:
                     made = computed(node, inputs)
-                if getattr(
-                    node, "operator", None
-                ):  # or each reader would compute it again on a CPU
+                if not isinstance(node, ConstantNode) and node.operator is not None:
+                    # Or each reader would compute it again on a CPU.
                     made = [stored(x) if readers[index, i] > 1 else x for i, x in enumerate(made)]
             values |= {(index, i): array for i, array in enumerate(made)}
         return [values[source] for source in wanted]
@@ -309,14 +309,9 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
     def __repr__(self) -> str:
         return f"Graph({len(self.nodes)} nodes: {self.describe()})"
 
-    @staticmethod
-    def drawn(graph: "Graph") -> str | None:
-        """Return the picture of a graph as SVG; None until `show.diagrams` replaces this."""
-        return None
-
     def _repr_svg_(self) -> str | None:
-        """Return the picture that `dml-jax show -o` draws, for notebooks; None without one."""
-        return self.drawn(self)
+        """Return the picture for notebooks as SVG; None until `show.diagrams` replaces this."""
+        return None
 
     def save(self, path: str | Path) -> None:
         """Write the graph as JSON, and each constant beside it as <stem>.<node>.npy."""
@@ -357,6 +352,19 @@ class Graph(Part, Bindable, c_name="DML_GRAPH_DESC", kw_only=False):
             expect_few("the number of Nodes", len(nodes))
             value = {**value, "Nodes": [_within(Path(folder), node) for node in nodes]}
         return super().from_json(value)
+
+
+def inner(array: Any, edge: Edge) -> jax.Array:
+    """Return an array as an edge carries it; bfloat16 may stand for FLOAT32."""
+    is_kept = is_narrow(array) and isinstance(edge, TensorDesc) and edge.dtype == np.float32
+    array = jnp.asarray(array)
+    return (array if is_kept else array.astype(edge.dtype)).reshape(edge.sizes)
+
+
+def sources_of(graph: Graph, values: Mapping[str, Any]) -> dict[Source, Any]:
+    """Return the inputs of a graph that `values` has by name, as its edges carry them."""
+    points = graph.named_inputs
+    return {source: inner(values[name], edge) for source, name, edge in points if name in values}
 
 
 def _within(folder: Path, node: Any) -> Any:

@@ -35,13 +35,8 @@ class Wiring(Expect):
     Attributes:
         inputs, outputs: the tensors of the graph, by index.
         input_names, output_names: their names.
-        reads: the sources of each node's inputs, by the index that edges use.
-        ends: the sources of the graph's outputs, by their index; a source counts outputs as edges
-            do, those without a tensor included.
-        plan, results: as in `Graph`; empty if there are faults.
-        views: (written, read) of each input of a node, by node and position, that reads the bytes
-            of its source as a tensor of another type, sizes or strides.
-        output_views: the same, of each output of the graph.
+        reads, ends, plan, results, views, output_views: as in `Graph`; `plan` and `results` are
+            empty if there are faults.
         resolved: the fields of the graph, with indices for names, and names for None.
     """
 
@@ -395,4 +390,4 @@ def _with(edge: Any, **indices: int) -> Any:
     """Return the edge with indices in place of names."""
     if all(getattr(edge, name) == index for name, index in indices.items()):
         return edge
-    return type(edge)(**{f.name: getattr(edge, f.name) for f in edge.fields} | indices)
+    return edge.replace(**indices)

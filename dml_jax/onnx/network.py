@@ -12,7 +12,7 @@ import numpy as np
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph.bfloat16 import BFLOAT16
-from dml_jax.graph.evaluation import inner, sources_of
+from dml_jax.graph.graph import inner, sources_of
 from dml_jax.lowering.precision import chosen
 from dml_jax.onnx.array_checks import as_given
 from dml_jax.onnx.files.model import Origin
@@ -30,7 +30,7 @@ from dml_jax.runtime.weight_store import Storage
 
 # What `compile`, pictures and this package ask of a network, and a user does not.
 _OF_BINDINGS = {
-    *("bind_points", "by_element", "c_name", "call_with", "compute", "constants", "evaluate"),
+    *("bind_points", "by_element", "c_name", "call_with", "compute", "constants"),
     *("in_place", "kind", "programs", "returns_tuple", "tensors", "without_memory"),
     *("loader", "origin", "start", "storage", "translated"),
 }

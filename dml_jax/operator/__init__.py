@@ -1,10 +1,7 @@
 """The base of all operators: from a declaration and its facts, the checks, and the call.
 
-An operator is a description, which `dml_jax.description.descriptor` defines; it has a `contract`,
-which checks its fields, asks feature levels and finds the outputs that follow; and it is called
-with arrays (`callable`), as graphs are. `base` joins the three, `declared` says what the class of
-an operator has, `declaration` reads its fields from the facts, `registry` finds operators by name,
-and `fused` has activations without tensors.
+`base` joins what the other modules have: `declared` what its class says, `contract` the checks of a
+description, `inference` the outputs that follow, and `call` the call, which graphs have too.
 """
 
 from collections.abc import Callable

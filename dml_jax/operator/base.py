@@ -25,7 +25,7 @@ from dml_jax.operator.contract import NEWEST, Contract
 from dml_jax.operator.declared import Declared
 from dml_jax.operator.fields_from_facts import fields_of_facts, half_declared
 from dml_jax.operator.fused import FusedActivation
-from dml_jax.operator.inference import Fitted, Inference
+from dml_jax.operator.inference import Fitted, outputs_that_follow, types_by_output
 from dml_jax.operator.registry import OPERATORS, named
 from dml_jax.operator.samples import domain, typical_fields
 
@@ -70,8 +70,6 @@ class Operator(Declared):
     """
 
     contract: ClassVar[Contract]
-    inference: ClassVar[Inference]
-    _tensor_fields: ClassVar[tuple[str, ...]]
 
     if TYPE_CHECKING:  # fields come from the facts; the stubs beside the package have their types
         beyond: bool = False
@@ -98,15 +96,13 @@ class Operator(Declared):
             cls.support = support.of_facts(entry["support"], tensors, choices)
             cls.constraints = entry["constraints"]
             is_in_place = entry.get("in_place", False)
-        cls._tensor_fields = tuple(f.name for f in cls.fields if f.tensor)
         wrong = "; ".join(half_declared(cls, Operator))
         if wrong:
             raise TypeError(f"{cls.c_name} is half declared: {wrong}")
         if entry is None or ("support" in vars(cls) and cls.support.fields == ()):
-            cls.support = cls.support.of(cls._tensor_fields)
+            cls.support = cls.support.of([f.name for f in cls.fields if f.tensor])
             _ = cls.support.groups  # a row that misses a tensor is refused here
         cls.contract = Contract(cls)
-        cls.inference = Inference(cls, cls.contract)
         cls.in_place = cls.contract.pairs_in_place() if is_in_place else {}
         jax.tree_util.register_static(cls)
         OPERATORS.put(cls)
@@ -218,14 +214,14 @@ class Operator(Declared):
             given = f"be given to {cls.__name__}(...): they choose their own sizes"
             faults.append(Fault(cls.c_name, listed.c_name, given, NOTHING))
         cls._fill(fields, faults, cls._convert(fields, faults, beyond), made)
-        types = cls.inference.types_by_output(output_data_type, faults)
+        types = types_by_output(cls, output_data_type, faults)
         partial = object.__new__(cls)
         partial.__dict__.update(fields, beyond=beyond)
         partial._check(faults, fields)
         raise_if(faults)
-        wanted = cls.inference.wanted(outputs)
+        wanted = [f for f in made if not f.optional or outputs is None or f.name in outputs]
         fields |= {f.name: None for f in made if f not in wanted}
-        fields |= cls.inference.outputs_that_follow(partial, wanted, types, output_sizes, faults)
+        fields |= outputs_that_follow(partial, wanted, types, output_sizes, faults)
         raise_if(faults)
         return cls(**fields, beyond=beyond)
 
@@ -268,7 +264,7 @@ class Operator(Declared):
 
     def domain(self, field: str) -> tuple[float, float]:
         """Return the range of typical elements of the input `field`."""
-        return domain(self.short_name, field, self.contract.view(vars(self)))
+        return domain(self.short_name, field, self.view(vars(self)))
 
     @overload
     def __call__(self: _Lowering[Result], *arrays: ArrayLike) -> Result: ...

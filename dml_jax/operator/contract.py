@@ -6,25 +6,17 @@ asks a feature level. `dml_jax.operator.inference` has what follows from a descr
 """
 
 import functools
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dml_jax import constraints
-from dml_jax.constraints import Aspect, View, aspect_of, is_wrong
+from dml_jax.constraints import Aspect, aspect_of, is_wrong
 from dml_jax.description.descriptor import UnknownFieldError
 from dml_jax.description.fields import Field
 from dml_jax.description.tensor import DISTINCT_ADDRESSES, TensorDesc
 from dml_jax.enums import FeatureLevel, TensorDataType, TensorFlags
-from dml_jax.errors import (
-    NOTHING,
-    OF_RANGE,
-    Expect,
-    Fault,
-    Unquoted,
-    field_of,
-)
+from dml_jax.errors import NOTHING, OF_RANGE, Expect, Fault, Unquoted, field_of
 from dml_jax.operator.declared import Declared, tensors_of
 from dml_jax.operator.fused import FusedActivation
 
@@ -63,14 +55,6 @@ class Contract:
         self._by_name = {f.name: f for f in self.fields}
         marked = [v for base in reversed(operator.__mro__) for v in vars(base).items()]
         self.rules = tuple(v for v in dict(marked).values() if hasattr(v, "reads"))
-
-    def view(self, values: Mapping[str, Any]) -> View:
-        """Return the values of fields as records read them."""
-        return View(self.by_c_name(values), self.operator._counts)
-
-    def by_c_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of fields by their names in DirectML.h."""
-        return {f.c_name: values[f.name] for f in self.fields if f.name in values}
 
     # Who must agree with whom.
 
@@ -112,17 +96,6 @@ class Contract:
         groups = (tuple(n for n in group if n in single) for group in self.alike("Sizes"))
         return tuple(group for group in groups if len(group) > 1)
 
-    @functools.cached_property
-    def spatial_lists(self) -> frozenset[str]:
-        """Return the lists with one element for each dimension after batch and channels."""
-        rules = (
-            r"(?P<count>\w+) == \w+\.DimensionCount - 2",
-            r"InputTensor\.DimensionCount == (?P<count>\w+) \+ 2",
-        )
-        texts = [record.get("holds", "") for record in self.operator.constraints]
-        counts = {m["count"] for r in rules for m in (re.fullmatch(r, t) for t in texts) if m}
-        return frozenset(f.name for f in self.fields if f.count in counts)
-
     def only_type_of(self, name: str) -> TensorDataType | None:
         """Return the one type that a tensor field may have, None where there are several."""
         types = self.types_of(name)
@@ -146,38 +119,41 @@ class Contract:
         tensors = [tensor for f in given if f.tensor for tensor in tensors_of(f, present[f.name])]
         if faults:
             faults[:] = _from_the_front(faults, tensors)
-        wrong = {aspect_of(fault.field) for fault in faults}
-        by = op.support.by
+        by, expect = op.support.by, Expect(self.c_name)
         if by is None or by in present:
             group = present[by] if by else None
             faults += op.support.faults(self.c_name, tensors, group, beyond=op.beyond)
-        expect = Expect(self.c_name)
         for f in given:
             if f.is_array and present[f.name] is not None and not present[f.name]:
                 expect(False, f.count or f.c_name, "be at least 1", 0)
         op._check_counts(expect.faults, present)
         self._check_outputs(expect, tensors)
-        counted = {c: {f.c_name for f in self.fields if f.count == c} for c in op._counts}
+        # Records do not look at what is wrong; with a count, the lists are that it counts.
+        wrong: set[Aspect] = set()
         for fault in (*faults, *expect.faults):
             root, aspect = aspect_of(fault.field)
-            wrong |= {(c_name, aspect) for c_name in (root, *counted.get(root, ()))}
-        made = [present.get(f.name) for f in self.outputs if f.name in present]
+            wrong |= {(c_name, aspect) for c_name in (root, *op._counts.get(root, ()))}
+        made = [present[f.name] for f in self.outputs if f.name in present]
         if len(made) == len(self.outputs) and all(value is None for value in made):
             names = ", ".join(f.c_name for f in self.outputs)
             demand = "be given, or another output" if "," in names else "be given"
             expect(False, self.outputs[0].c_name, demand, NOTHING)
-        known = {c: v for c, v in self.by_c_name(present).items() if (c, "") not in wrong}
-        view = View(known, op._counts)
+        view = op.view(self._right(present, wrong))
         constraints.check(self.operator.records(), view, expect, wrong, NEWEST)
         self._check_rules(op, expect, wrong, present)
         self._check_sizes(op, expect, tensors, wrong, present)
         faults += expect.faults
 
+    def _right(self, present: Mapping[str, Any], wrong: Collection[Aspect]) -> dict[str, Any]:
+        """Return the fields that are present and right."""
+        right = (f.name for f in self.fields if (f.c_name, "") not in wrong)
+        return {name: present[name] for name in right if name in present}
+
     def _check_outputs(self, expect: Expect, tensors: _Tensors) -> None:
         """Check that outputs are memory of their own, each element at an address of its own."""
+        names = {f.name for f in self.outputs}
         for path, name, tensor in tensors:
-            kind = self._by_name[name].tensor
-            if kind is None or not kind.output:
+            if name not in names:
                 continue
             if not tensor.has_distinct_addresses:
                 expect(False, f"{path}.Strides", DISTINCT_ADDRESSES, list(tensor.strides or ()))
@@ -211,9 +187,7 @@ class Contract:
         if any(aspect == "DimensionCount" for _, aspect in wrong):
             return
         right = object.__new__(type(op))
-        for name, value in present.items():
-            if (self._by_name[name].c_name, "") not in wrong:
-                right.__dict__[name] = value
+        right.__dict__.update(self._right(present, wrong))
         try:
             demanded = right.expected_sizes()
         except UnknownFieldError:  # it rests on a field that is missing or wrong
@@ -223,16 +197,14 @@ class Contract:
             f = self._by_name[name]
             paths = [f"{f.c_name}[{i}]" for i in range(len(sizes))] if f.is_array else [f.c_name]
             expected |= zip(paths, sizes if f.is_array else [sizes], strict=True)
-        for path, name, tensor in tensors:
+        for path, _, tensor in tensors:
             sizes = expected.get(path, tensor.sizes)
             rank = len(sizes)
             if rank != tensor.dimension_count:
                 expect(False, f"{path}.DimensionCount", f"be {rank}", tensor.dimension_count)
                 continue
             for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
-                if size not in (None, got):
-                    text = f"be {size} {op.because(name, d)}".rstrip()
-                    expect(False, f"{path}.Sizes[{d}]", text, got)
+                expect(size in (None, got), f"{path}.Sizes[{d}]", f"be {size}", got)
 
     def refused_at(self, op: Declared, level: FeatureLevel) -> tuple[Fault, ...]:
         """Return why a feature level refuses a description; nothing where it accepts it."""
@@ -240,7 +212,7 @@ class Contract:
         expect = Expect(self.c_name)
         of_level = [record for record in self.operator.records() if record.levels]
         if of_level:
-            constraints.check(of_level, self.view(op.__dict__), expect, set(), level)
+            constraints.check(of_level, op.view(op.__dict__), expect, set(), level)
         for f in self.fields:
             values = getattr(op, f.name)
             for value in values if isinstance(values, tuple) else (values,):

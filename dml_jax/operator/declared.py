@@ -10,7 +10,7 @@ from dml_jax.description.descriptor import Descriptor
 from dml_jax.description.fields import Field, OutputList
 from dml_jax.description.support import Support
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.enums import FeatureLevel, TensorDataType
+from dml_jax.enums import TensorDataType
 from dml_jax.errors import Fault
 from dml_jax.operator.call import Bindable
 
@@ -33,15 +33,14 @@ class Declared(Descriptor, Bindable):
     family: ClassVar[str]  # the module that declares it
     support: ClassVar[Support]
     constraints: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    in_place: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # output -> inputs that it may lie on
     formula: ClassVar[str] = ""  # of the output, where the docstring has no paragraph of it
     function: ClassVar[Any] = None  # of arrays and attributes, where the operator may be fused
-    by_element: ClassVar[bool] = False  # whether it maps each element by itself, wherever it lies
     # Whether its dimensions may come in any order: `axis`, `axes` and lists of all dimensions say
     # which one is meant.
     takes_any_axes: ClassVar[bool] = False
     takes_channels_last: ClassVar[bool] = False  # whether `lower` takes the layout "NHWC"
     sums_bfloat16: ClassVar[bool] = False  # products in FLOAT32, as matrix units do
+    spatial_count: ClassVar[str] = ""  # of its lists with an element for each spatial dimension
     arguments: ClassVar[Sequence[str]] = ()  # of its function, beside fields; `call_of` reads them
     only: ClassVar[Sequence[str]] = ()  # those of `arguments` that must be the class's own value
 
@@ -51,10 +50,6 @@ class Declared(Descriptor, Bindable):
         None is a size that does not follow.
         """
         return {}
-
-    def because(self, field: str, dimension: int) -> str:
-        """Return where an expected size comes from, as an error message says it."""
-        return ""
 
     def default_sizes(self) -> Mapping[str, Sequence[int]]:
         """Return the sizes of outputs that no record gives, for `infer` without `output_sizes`."""
@@ -97,9 +92,8 @@ class Declared(Descriptor, Bindable):
             return ""
         outputs, sizes = cls.outputs_of(), fields.get("output_sizes")
         rank = None if sizes is None or isinstance(sizes, Mapping) else len(sizes)
-        view = View({f.c_name: values[f.name] for f in cls.fields if f.name in values}, cls._counts)
-        names = [f.c_name for f in outputs]
-        types: dict[str, Any] = solve_types(cls.records(), view, names, max(FeatureLevel), {})
+        names, view = [f.c_name for f in outputs], cls.view(values)
+        types: dict[str, Any] = solve_types(cls.records(), view, names)
         chosen = fields.get("output_data_type")
         for f in outputs:
             own = chosen.get(f.name) if isinstance(chosen, Mapping) else chosen
@@ -130,6 +124,12 @@ class Declared(Descriptor, Bindable):
     def outputs_of(cls) -> list[Field]:
         """Return the fields of the outputs."""
         return [f for f in cls.fields if f.tensor and f.tensor.output]
+
+    @classmethod
+    def view(cls, values: Mapping[str, Any]) -> View:
+        """Return the values of fields as records read them."""
+        named = {f.c_name: values[f.name] for f in cls.fields if f.name in values}
+        return View(named, cls._counts)
 
     def tensors(self, output: bool | None = None) -> Iterator[tuple[str, str, TensorDesc]]:
         """Yield (path, field, tensor) of all tensors, of the outputs or of the inputs.

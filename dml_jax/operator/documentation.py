@@ -12,7 +12,7 @@ from dml_jax.enums import FeatureLevel, TensorDataType
 from dml_jax.operator import Operator
 
 _TOLD = re.compile(r": `([^`]+)`")  # a formula in a summary
-_LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient|Source): ")
+_LABEL = re.compile(r"(?:^|(?<=[.;] ))(Choices?|Gradient): ")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Documentation:
             tuple(dict.fromkeys(choices)),
             fields,
             own.example,
-            own.source or f"DML_{op.short_name}_OPERATOR_DESC",
+            f"DML_{op.short_name}_OPERATOR_DESC",
         )
 
 
@@ -101,13 +101,12 @@ class _Said:
     choices: list[str]
     fields: dict[str, tuple[str, list[str]]]
     example: str
-    source: str
 
     @classmethod
     def of(cls, op: type[Operator], docstring: str | None) -> "_Said":
         """Read a docstring of the operator `op`, or of a base of it."""
         blocks = re.split(r"\n\n+", inspect.cleandoc(docstring or ""))
-        self = cls(blocks[0], [], "", [], {}, "", "")
+        self = cls(blocks[0], [], "", [], {}, "")
         known = [f.name for f in op.fields]
         examples = []
         for block in blocks[1:]:
@@ -129,8 +128,6 @@ class _Said:
                 for label, text in zip(rest[::2], rest[1::2], strict=True):
                     if label == "Gradient":
                         self.gradient = text.strip()
-                    elif label == "Source":
-                        self.source = text.strip().removesuffix(".")
                     else:
                         self.choices.append(_sentence(text))
         self.example = "\n\n".join(examples)

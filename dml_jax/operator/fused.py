@@ -7,18 +7,9 @@ from typing import Any
 import jax
 
 from dml_jax import constraints
-from dml_jax.constraints import View
 from dml_jax.description.fields import Kind
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import (
-    DmlError,
-    Expect,
-    Fault,
-    Unquoted,
-    nearest,
-    raise_if,
-    refused,
-)
+from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, raise_if, refused
 from dml_jax.operator.declared import Declared
 from dml_jax.operator.registry import OPERATORS, named
 
@@ -43,23 +34,18 @@ class FusedActivation:
             raise DmlError([Fault(name, "", "be an activation", Unquoted(name))])
         faults: list[Fault] = []
         plain = [f for f in operator.fields if not f.tensor]
-        for f in operator.fields:
-            if f.tensor and attributes.get(f.name) is not None:
+        tensors = [f for f in operator.fields if f.tensor]
+        for f in tensors:
+            if attributes.get(f.name) is not None:
                 rule = "be left out: an activation that is fused has no tensors"
                 faults.append(Fault(operator.c_name, f.c_name, rule, attributes.pop(f.name)))
-        broken = operator._convert(attributes, faults)
-        tensors = [f for f in operator.fields if f.tensor]
-        operator._fill(attributes, faults, broken, tensors)
-        values = {f.name: attributes.get(f.name) for f in plain}
-        view = View(
-            {f.c_name: values[f.name] for f in plain if f.name in attributes}, operator._counts
-        )
-        expect = Expect(operator.c_name)
+        operator._fill(attributes, faults, operator._convert(attributes, faults), tensors)
+        expect, view = Expect(operator.c_name), operator.view(attributes)
         constraints.check(operator.records(), view, expect, set(), max(FeatureLevel))
         faults += expect.faults
         raise_if(faults)
         object.__setattr__(self, "operator", operator)
-        object.__setattr__(self, "attributes", values)
+        object.__setattr__(self, "attributes", {f.name: attributes.get(f.name) for f in plain})
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the activation of floats `x`, in the type of `x`."""

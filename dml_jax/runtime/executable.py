@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from dml_jax.graph import Source
-from dml_jax.graph.evaluation import sources_of
+from dml_jax.graph.graph import sources_of
 from dml_jax.runtime.compiled_function import CompiledFunction
 from dml_jax.runtime.host_evaluation import HostEvaluation
 from dml_jax.runtime.plan import Arrays, Parameters, Plan, keys_of

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from dml_jax.graph import ConstantNode, Expression, Graph, GraphBuilder, OperatorNode, Source
-from dml_jax.graph.evaluation import sources_of
+from dml_jax.graph.graph import sources_of
 
 Arrays = Mapping[str, Any]
 Parameters = tuple[Any, ...]

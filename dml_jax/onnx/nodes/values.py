@@ -18,7 +18,7 @@ from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault
 from dml_jax.graph import Graph
 from dml_jax.graph.bfloat16 import BFLOAT16, is_narrow
-from dml_jax.graph.evaluation import inner, sources_of
+from dml_jax.graph.graph import inner, sources_of
 from dml_jax.graph.parts import ArrayType, Edge
 from dml_jax.onnx.files.types import COUNT, Type
 
