@@ -251,7 +251,15 @@ class Choice(Kind):
 
 
 @dataclass(frozen=True)
-class Tensor(Kind):
+class Described(Kind):
+    """A value that has a JSON of its own."""
+
+    def to_json(self, value: Any) -> Any:
+        return value.to_json()
+
+
+@dataclass(frozen=True)
+class Tensor(Described):
     """A tensor that the operator reads, or (`output`) writes."""
 
     output: bool = False
@@ -265,9 +273,6 @@ class Tensor(Kind):
         if not isinstance(value, TensorDesc):
             raise refused("be a TensorDesc", value)
         return value
-
-    def to_json(self, value: TensorDesc) -> dict[str, Any]:
-        return value.to_json()
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> TensorDesc:
         return TensorDesc.from_json(value)
@@ -338,7 +343,7 @@ class OutputList(Array):
 
 
 @dataclass(frozen=True)
-class Structure(Kind):
+class Structure(Described):
     """Another descriptor, such as DML_SCALE_BIAS."""
 
     descriptor: Any
@@ -353,9 +358,6 @@ class Structure(Kind):
             made = f"{name}({', '.join(f'{f.name}=...' for f in self.descriptor.fields)})"
             raise refused(f"be {with_article(self.descriptor)}, as {made}", value)
         return value
-
-    def to_json(self, value: Any) -> dict[str, Any]:
-        return value.to_json()
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
         return self.descriptor.from_json(value)

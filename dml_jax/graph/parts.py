@@ -16,7 +16,7 @@ import numpy as np
 
 from dml_jax.description.arrays import IS_PLAIN, check_there, is_plain
 from dml_jax.description.descriptor import Descriptor
-from dml_jax.description.fields import UINT, Kind, Tensor, UInt
+from dml_jax.description.fields import UINT, Described, Kind, Tensor, UInt
 from dml_jax.description.tensor import TensorDesc, is_array, round_up, shown_array
 from dml_jax.errors import (
     NOTHING,
@@ -81,14 +81,11 @@ class _Reference(Kind):
         return value if isinstance(value, str) else UINT.convert(value)
 
 
-class _Operator(Kind):
+class _Operator(Described):
     def convert(self, value: Any) -> Operator:
         if not isinstance(value, Operator):
             raise refused("be an operator", value)
         return value
-
-    def to_json(self, value: Operator) -> Any:
-        return value.to_json()
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Operator:
         return operator_from_json(value)
@@ -177,16 +174,13 @@ def _stored(value: Mapping[str, Any], tensor: TensorDesc) -> np.ndarray:
     return array
 
 
-class Node(Kind):
+class Node(Described):
     """A node of a graph."""
 
     def convert(self, value: Any) -> Any:
         if not isinstance(value, (OperatorNode, ConstantNode, FunctionNode)):
             raise refused("be an OperatorNode, a ConstantNode or a FunctionNode", value)
         return value
-
-    def to_json(self, value: Any) -> Any:
-        return value.to_json()
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> Any:
         constant = isinstance(value, Mapping) and "Array" in value

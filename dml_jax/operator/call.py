@@ -208,11 +208,6 @@ def described(inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> st
     return " -> ".join(", ".join(t.shown() for t in ts) for ts in (inputs, outputs))
 
 
-@functools.partial(jax.jit, static_argnums=0, inline=True)  # so that XLA sees no call
-def _inlined(function: Bindable, *arrays: Any) -> Any:
-    return _computed(function, *arrays)
-
-
 def _run(function: Bindable, *arrays: Any) -> Any:
     if not function.constants:
         return program(type(function), _computed, function)(*arrays)
@@ -243,3 +238,6 @@ def _computed(function: Bindable, *arrays: Any) -> Any:
     sizes = [tensor.sizes for _, _, tensor in function.tensors(output=True)]
     results = laid_out_by_xla(function.compute, sizes)(*arrays)
     return tuple(results) if function.returns_tuple else results[0]
+
+
+_inlined = jax.jit(_computed, static_argnums=0, inline=True)  # so that XLA sees no call

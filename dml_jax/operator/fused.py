@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from dml_jax import constraints
-from dml_jax.description.fields import Kind
+from dml_jax.description.fields import Described
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest, raise_if, refused
 from dml_jax.operator.declared import Declared
@@ -128,7 +128,7 @@ def _fused_again(c_name: str, attributes: Mapping[str, Any]) -> FusedActivation:
     return FusedActivation(OPERATORS[c_name], **attributes)
 
 
-class Fused(Kind):
+class Fused(Described):
     """DML_OPERATOR_DESC without tensors: an activation that is applied to the result."""
 
     c_type = "DML_OPERATOR_DESC"
@@ -141,9 +141,6 @@ class Fused(Kind):
         if not isinstance(value, FusedActivation):
             raise refused('be an activation, as "RELU" or ActivationElu.fused(alpha=0.5)', value)
         return value
-
-    def to_json(self, value: FusedActivation) -> dict[str, Any]:
-        return value.to_json()
 
     def from_json(self, value: Any, siblings: Mapping[str, Any]) -> FusedActivation:
         return FusedActivation.from_json(value)

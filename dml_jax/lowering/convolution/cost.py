@@ -164,7 +164,8 @@ def shape_of(
 def form(shape: ConvolutionShape, platform: str, layout: str = NCHW) -> Form:
     """Return the form of a convolution on a platform ("cpu", "cuda", "tpu"), by the table above."""
     if shape.dtype.kind in "iu" and shape.dtype.itemsize == 1:
-        return _form_of_integers(shape, platform)
+        by_products = Form.INT8_PRODUCT if platform == "cpu" else Form.EXACT_PRODUCTS
+        return Form.SHIFTS if shape.is_chain else by_products
     if layout == NHWC_OHWI:
         is_short = shape.channels == 1 and shape.places <= FEW_PLACES
         return Form.CHANNELS if is_short else Form.NARROW
@@ -178,12 +179,6 @@ def form(shape: ConvolutionShape, platform: str, layout: str = NCHW) -> Form:
     if shape.is_product:
         return Form.PRODUCT
     return form_on_cpu(shape) if platform == "cpu" else Form.PLAIN
-
-
-def _form_of_integers(shape: ConvolutionShape, platform: str) -> Form:
-    if shape.is_chain:
-        return Form.SHIFTS
-    return Form.INT8_PRODUCT if platform == "cpu" else Form.EXACT_PRODUCTS
 
 
 def form_on_cpu(shape: ConvolutionShape) -> Form:
