@@ -1,6 +1,6 @@
 """The process that fills in chat templates: a request a line of JSON, an answer a line of JSON.
 
-`templates.py` starts it. It imports nothing of the package, so that it starts at once.
+`text.py` starts it. It imports nothing of the package, so that it starts at once.
 """
 
 import contextlib

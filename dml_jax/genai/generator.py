@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.genai.adapters import Adapters
 from dml_jax.genai.beam_search import Beams, likeliest_ways, reorder_sequences
 from dml_jax.genai.errors import absent, as_genai_errors, refusal
-from dml_jax.genai.model import Model
+from dml_jax.genai.model import Adapters, Model
 from dml_jax.genai.model_runner import ModelRunner
 from dml_jax.genai.named_tensors import as_tokens
 from dml_jax.genai.sampling import SearchOptions, TokenSampler, banned_tokens

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
-from dml_jax.genai.buffered_decoder import BufferedDecoder
+from dml_jax.genai.decoder_forms import BufferedDecoder
 from dml_jax.genai.errors import as_genai_errors, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products

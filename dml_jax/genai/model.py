@@ -1,4 +1,4 @@
-"""The model of a folder, and its compiled steps."""
+"""The model of a folder, with or without an adapter."""
 
 import contextlib
 import copy
@@ -9,14 +9,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dml_jax.errors import Unquoted, bugs_within
-from dml_jax.genai.buffered_decoder import BufferedDecoder
+from dml_jax.errors import Unquoted, bugs_within, nearest
 from dml_jax.genai.cached_start import CachedStart
-from dml_jax.genai.config import Config
 from dml_jax.genai.decoder import Decoder
-from dml_jax.genai.decoder_choice import decoder_of
+from dml_jax.genai.decoder_forms import BufferedDecoder, decoder_of
 from dml_jax.genai.decoder_programs import DecoderPrograms
 from dml_jax.genai.errors import as_genai_errors, refusal
+from dml_jax.genai.folder import Config
 from dml_jax.genai.lora import Adapter
 from dml_jax.genai.unsupported import MultiModalProcessor, StreamingProcessor
 from dml_jax.onnx.files.external_data import files_of
@@ -119,6 +118,44 @@ class Model:
 
     create_multimodal_processor = MultiModalProcessor
     create_streaming_processor = StreamingProcessor
+
+
+class Adapters:
+    """Adapters of `model`, by name. A `Generator` activates one of them."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self._models: dict[str, Model] = {}
+
+    def load(self, path: str | Path, name: str) -> None:
+        """Read an adapter of PEFT's.
+
+        Args:
+            path: its folder, with adapter_model.safetensors and adapter_config.json.
+            name: stands for it.
+
+        Raises `GenAIError` for a name that is taken, a file that cannot be read, and products that
+        the model has not.
+        """
+        if name in self._models:
+            raise refusal("the name of an adapter", "be one that is not loaded", name)
+        if Path(path).suffix == ".onnx_adapter":
+            rule = "be a folder of PEFT's (from which an .onnx_adapter is converted)"
+            raise refusal("the adapter", rule, str(path))
+        with as_genai_errors():
+            self._models[name] = self.model.adapted(Adapter.load(path, self.model.folder))
+
+    def unload(self, name: str) -> None:
+        """Forget an adapter. Generators that use it go on to. Raises `GenAIError` for no name."""
+        _ = self.adapted(name)
+        del self._models[name]
+
+    def adapted(self, name: str) -> Model:
+        """Return the model with an adapter. Raises `GenAIError` for a name that is not loaded."""
+        if name not in self._models:
+            rule = f"be one that is loaded{nearest(name, self._models)}"
+            raise refusal("the name of an adapter", rule, name)
+        return self._models[name]
 
 
 def _start_of(decoder: Decoder, place: Path) -> CachedStart | None:

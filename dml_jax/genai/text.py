@@ -1,30 +1,34 @@
-"""Tokenizers: text to tokens and back, by the package tokenizers; templates."""
+"""Tokenizers: text to tokens and back, by the package tokenizers; chat templates."""
 
+import atexit
 import contextlib
 import functools
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.genai.config import Config
 from dml_jax.genai.errors import GenAIError, as_genai_errors, fitting, need, refusal
-from dml_jax.genai.folder import Folder
+from dml_jax.genai.folder import Config, Folder
 from dml_jax.genai.model import Model
 from dml_jax.genai.named_tensors import Tensor
 from dml_jax.genai.optimum_folders import members, whole
-from dml_jax.genai.templates import filled
 from dml_jax.system.files import parse_text
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
 _ERROR_STREAM = threading.Lock()
 _REASONING = ("reasoning_content", "thinking", "reasoning")  # names of one field of messages
 _UNFINISHED = "\ufffd"  # stands for bytes that are no character yet
+SECONDS_MAX, BYTES_MAX = 10, 1 << 30  # of a template: one may loop or grow without an end
+_PROGRAM = Path(__file__).with_name("fill_template.py")
 
 
 @contextlib.contextmanager
@@ -271,3 +275,69 @@ class TokenizerStream:
             self._ids = self._ids[self._begun :]
             self._told, self._begun = self._tokenizer.decode(self._ids), len(self._ids)
         return piece
+
+
+class _Filler:
+    """The process of chat templates, started by the first one, and after one that was ended."""
+
+    def __init__(self) -> None:
+        self._lock, self._owner = threading.Lock(), 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def answer(self, request: str) -> str:
+        """Return the line that answers a request; "" where the process ended."""
+        with self._lock:
+            is_own = self._owner == os.getpid()  # a fork starts one of its own
+            if self._process is None or not is_own or self._process.poll() is not None:
+                self._owner = os.getpid()
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", str(_PROGRAM), str(BYTES_MAX)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+            timer, line = threading.Timer(SECONDS_MAX, self._process.kill), ""
+            timer.start()
+            try:
+                assert self._process.stdin and self._process.stdout
+                print(request, file=self._process.stdin, flush=True)
+                line = self._process.stdout.readline()
+            except BrokenPipeError:
+                pass
+            finally:
+                timer.cancel()
+                if not line:  # also where the caller is interrupted: the answer would be the next's
+                    self.end()
+            return line
+
+    def end(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None and self._owner == os.getpid():
+            process.kill()
+            process.communicate()
+
+
+_FILLER = _Filler()
+atexit.register(_FILLER.end)
+
+
+def filled(template: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a template of jinja2, in its sandbox.
+
+    It may name `values`: numbers, texts, lists and dicts. Raises `GenAIError` where it fails, or
+    takes more than 10 s or 1 GiB.
+    """
+    line = _FILLER.answer(json.dumps({"template": template, "values": values}))
+    match json.loads(line or "{}"):
+        case {"text": text}:
+            return text
+        case {"stopped": message}:
+            raise refusal("the messages", "suit the template", message)
+        case {"deep": _}:
+            raise refusal("the template", "be less deep", Unquoted("more"))
+        case {"failed": message}:
+            raise refusal("the template", "fit the messages", message)
+        case _:
+            raise refusal("the template", f"end within {SECONDS_MAX} s", Unquoted("more"))

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dml_jax.genai.decoder_programs import Block, Numbers, State
 from dml_jax.genai.model_runner import ModelRunner
 from dml_jax.genai.sampling import SearchOptions, TokenSampler
 from dml_jax.genai.sequences import Sequences
-from dml_jax.genai.token_blocks import Block, Numbers, State
 
 
 class TokensAhead:

@@ -458,7 +458,7 @@ FORMATS = {
             "genai/optimum_folders.py",
             "genai/folder.py",
             "genai/decoder_networks.py",
-            "genai/decoder_choice.py",
+            "genai/decoder_forms.py",
         ),
     ),
     "adapters": Format(

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as Tokens
 
 import dml_jax.genai as og
 from dml_jax.cli import cli
-from dml_jax.genai import templates
+from dml_jax.genai import text as text_module
 from dml_jax.genai.chat import Answer
 from dml_jax.genai.sampling import pick_tokens, repeating
 
@@ -619,7 +619,7 @@ def test_a_template_that_fails_in_any_way_is_refused(text: str, model: og.Model)
 def test_a_template_without_an_end_is_refused(
     text: str, model: og.Model, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(templates, "SECONDS_MAX", 3)
+    monkeypatch.setattr(text_module, "SECONDS_MAX", 3)
     tokenizer = og.Tokenizer(model)
     with pytest.raises(og.GenAIError, match=r"the template to (end within 3 s|fit the messages)"):
         tokenizer.apply_chat_template("[{}]", template_str=text)

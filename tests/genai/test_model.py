@@ -11,7 +11,7 @@ from language_folders import write_folder
 
 import dml_jax.genai as og
 from dml_jax.errors import OF_BUG, InternalError
-from dml_jax.genai.buffered_decoder import BufferedDecoder
+from dml_jax.genai.decoder_forms import BufferedDecoder
 
 
 def append(folder: Path) -> None:

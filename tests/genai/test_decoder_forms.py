@@ -13,8 +13,11 @@ import jax.numpy as jnp
 from exported_folders import write_config, write_decoder
 
 import dml_jax.genai as og
-from dml_jax.genai.recomputing_decoder import RecomputingDecoder
-from dml_jax.genai.right_aligned_decoder import RightAlignedDecoder, counts_places_by_rows
+from dml_jax.genai.decoder_forms import (
+    RecomputingDecoder,
+    RightAlignedDecoder,
+    counts_places_by_rows,
+)
 
 ROWS, NEAR = 16, 1e-3
 
