@@ -9,6 +9,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+import dml_jax.genai as og
+from dml_jax.genai.folder import merge_json
+
 MICROSOFT = "com.microsoft"
 TEXTS = ["the quick brown fox jumps over the lazy dog", "user: hello, how are you?", "é 東京 🙂"]
 TEMPLATE = (
@@ -17,6 +20,9 @@ TEMPLATE = (
 )
 VOCABULARY, WIDTH, HEADS, GROUPS, SIZE, CONTEXT = 320, 32, 2, 1, 16, 512
 END = 2
+PROMPT = [5, 77, 130, 201, 9]
+RECORDED = json.loads((Path(__file__).parent / "facts" / "genai.json").read_text())
+"""The names of onnxruntime-genai, and what it says of the folder of `write_folder` after calls."""
 
 
 def write_tokenizer(folder: Path) -> None:
@@ -273,7 +279,49 @@ class Reference:
         return made
 
 
+def generator(model: og.Model, tokens: Any = (), **options: Any) -> og.Generator:
+    """Return a generator of at most 40 tokens that has read `tokens`."""
+    params = og.GeneratorParams(model)
+    params.set_search_options(**{"max_length": 40, **options})
+    made = og.Generator(model, params)
+    if len(tokens):
+        made.append_tokens(np.array(tokens, np.int32))
+    return made
+
+
+def finish(made: og.Generator, count: int = CONTEXT) -> list[int]:
+    """Let a generator make `count` tokens, or as many as it can; return the first sequence."""
+    while not made.is_done() and count > 0:
+        made.generate_next_token()
+        count -= 1
+    return made.get_sequence(0).tolist()
+
+
+def generated(
+    model: og.Model, tokens: Any = PROMPT, count: int = CONTEXT, **options: Any
+) -> list[int]:
+    """Return the tokens of a new generator."""
+    return finish(generator(model, tokens, **options), count)
+
+
+def sequences(made: og.Generator, count: int) -> list[list[int]]:
+    """Return the first sequences of a generator."""
+    return [made.get_sequence(k).tolist() for k in range(count)]
+
+
+def rewrite(path: Path, **members: Any) -> None:
+    """Put members over those of a file of JSON, and of the objects within it."""
+    path.write_text(json.dumps(merge_json(json.loads(path.read_text()), members)))
+
+
+def configured(folder: Path, **members: Any) -> og.Config:
+    """Return the config of a folder, with members over those of its genai_config.json."""
+    config = og.Config(folder)
+    config.overlay(json.dumps(members))
+    return config
+
+
 def program_count(model: Any) -> int:
     """Return how many programs of a model were compiled."""
     programs = model.programs._programs.entries()
-    return sum(program.function._alone._cache_size() for program in programs)
+    return sum(program.call._alone._cache_size() for program in programs)

@@ -43,12 +43,9 @@ def likeliest_ways(
 
 
 class Beams:
-    """The beams of a batch of prompts, and the answers that have ended.
+    """The beams of a batch of prompts, and the answers that have ended with one of `ends`.
 
-    Args:
-        options: the options of the search.
-        ends: the tokens that end a sequence.
-        pad: the token of prompts whose search is done.
+    `options` are those of the search; `pad` is the token of prompts whose search is done.
 
     Attributes:
         sums: the sums of the logarithms of the beams' probabilities, [prompts * num_beams].
@@ -65,14 +62,11 @@ class Beams:
         self._answers: list[list[tuple[float, np.ndarray]]] = [[] for _ in range(prompts)]
 
     def _kept(self, prompt: int, tokens: np.ndarray, total: float) -> None:
-        """Keep an answer, if it is among the best; the first one of equals stays before others."""
-        score = np.float32(total) / np.float32(len(tokens)) ** np.float32(
-            self._options.length_penalty
-        )
-        answers = self._answers[prompt]
+        """Keep an answer, if it is among the best."""
+        power, answers = np.float32(self._options.length_penalty), self._answers[prompt]
+        score = np.float32(total) / np.float32(len(tokens)) ** power
         answers.append((float(score), tokens.copy()))
-        # Python's sort is stable: the first one of equals stays before others.
-        answers.sort(key=lambda answer: -answer[0])
+        answers.sort(key=lambda answer: -answer[0])  # the first one of equals stays before others
         del answers[self._options.num_beams :]
 
     def advance(
@@ -106,9 +100,8 @@ class Beams:
         answers = self._answers[prompt]
         if len(answers) < self._options.num_beams:
             return False
-        return self._options.early_stopping or not (
-            answers[-1][0] < best / length**self._options.length_penalty
-        )
+        least, power = answers[-1][0], self._options.length_penalty
+        return self._options.early_stopping or not least < best / length**power
 
     def sequence(self, index: int, sequences: np.ndarray) -> np.ndarray:
         """Return the answer `index`: of each prompt num_return_sequences, the best one first.

@@ -31,9 +31,8 @@ _LAST = "start"  # the record of the step that another process called last
 class StepRecord(NamedTuple):
     """What the parameters of a step are made of.
 
-    A `NetworkRecord` would have the graph that derives arrays from weights too: thousands of nodes
-    of a quantized decoder, which are checked again when they are read. The program of that graph is
-    read in less time.
+    A `NetworkRecord` would have the graph that derives arrays from weights too, whose nodes are
+    checked again when they are read. The program of that graph is read in less time.
 
     Attributes:
         lengths: the sizes of the network.
@@ -49,15 +48,7 @@ class StepRecord(NamedTuple):
 
 
 class CachedStart:
-    """The programs and records of a decoder on one CPU.
-
-    Args:
-        networks: the networks of the decoder.
-        place: the folder where programs are.
-
-    Attributes:
-        programs: the programs.
-    """
+    """The `programs` and records of the decoder of `networks` on one CPU, in the folder `place`."""
 
     def __init__(self, networks: DecoderNetworks, place: Path):
         self._networks, folder = networks, networks.folder

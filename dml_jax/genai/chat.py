@@ -71,13 +71,9 @@ class Talk:
     def said(self, text: str, is_chat: bool) -> Iterator[str]:
         """Yield the answer to a text, piece by piece.
 
-        Args:
-            text: the text.
-            is_chat: whether it is a message, for the folder's template; else the model goes on with
-                the text itself.
-
-        Where a conversation is full, its oldest messages are left out. Raises `GenAIError` where
-        the text is empty, or too long.
+        If it `is_chat`, the text is a message, for the folder's template; else the model goes on
+        with the text itself. Where a conversation is full, its oldest messages are left out. Raises
+        `GenAIError` where the text is empty, or too long.
         """
         start, self.answer = time.perf_counter(), Answer()
         if not text.strip():
@@ -106,10 +102,7 @@ class Talk:
         return self._limit - self._generator.token_count()
 
     def heard(self, features: np.ndarray) -> Iterator[str]:
-        """Yield the text of a sound, piece by piece.
-
-        Args:
-            features: its log-mel values, [channels, times].
+        """Yield the text of a sound, piece by piece, of its log-mel values, [channels, times].
 
         Raises `GenAIError` where the model reads none, or others.
         """
@@ -157,9 +150,8 @@ class Talk:
         self.answer.token_bytes = self.model.programs.step_bytes(self._generator.token_count())
         if self._messages:
             self._messages.append({"role": "assistant", "content": self.tokenizer.decode(made)})
-            kept = self.tokenizer.apply_chat_template(
-                json.dumps(self._messages), add_generation_prompt=False
-            )
+            messages = json.dumps(self._messages)
+            kept = self.tokenizer.apply_chat_template(messages, add_generation_prompt=False)
             told = self._read()
             self._told = told if kept.startswith(told) and not self._has_beams else ""
 

@@ -15,8 +15,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from dml_jax.errors import DmlError, Expect, Fault
-from dml_jax.genai.decoder_networks import LAST, DecoderNetworks, Lengths
+from dml_jax.errors import Expect
+from dml_jax.genai.decoder_networks import DecoderNetworks, Lengths
+from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.runtime.weight_store import WeightStore
 from dml_jax.system.free_memory import free_bytes
@@ -36,11 +37,8 @@ Cache = dict[str, Any]
 class Decoder(Protocol):
     """A decoder of a folder: pure functions of weights, a cache and tokens.
 
-    The classes that implement it differ in the form of the cache: what stands below as `...`. None
-    is made of another one.
-
-    Args:
-        folder, keeps_int4, mesh, store: as for `DecoderNetworks`.
+    The classes that implement it differ in the form of the cache: in what stands below as `...`.
+    None is made of another one. The arguments are those of `DecoderNetworks`.
 
     Attributes:
         networks: the networks by numbers of tokens.
@@ -49,7 +47,7 @@ class Decoder(Protocol):
     """
 
     networks: DecoderNetworks
-    is_encoding: bool = False
+    is_encoding: bool
     has_buffers: bool = True
 
     def __init__(
@@ -60,6 +58,7 @@ class Decoder(Protocol):
         store: WeightStore | None = None,
     ):
         self.networks = DecoderNetworks(folder, self.shapes, keeps_int4, mesh, store)
+        self.is_encoding = "encoder" in folder.model
 
     @property
     def note(self) -> str:
@@ -83,14 +82,25 @@ class Decoder(Protocol):
 
         Raises `DmlError` where it does not fit in memory.
         """
-        ...
+        networks, place = self.networks, None
+        heads, size = networks.heads
+        if networks.mesh is not None:
+            own, spec = networks.device_heads, P()
+            # Where there are fewer heads than devices, several devices have copies of a head.
+            if networks.division.caches:
+                heads, spec = own * networks.mesh.size, P(None, *networks.mesh.axis_names)
+            place = NamedSharding(networks.mesh, spec)
+        shape = (batch, heads, rows, size)
+        buffers = zeros(len(networks.folder.caches), shape, networks.cache_type, place)
+        return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
 
     def width(self, rows: int, total: int) -> int:
         """Return how many tokens a program sees that makes sequences of `total` tokens.
 
-        `rows` is the number of tokens that a cache has room for.
+        A cache has room for `rows` tokens. Fewer choose the other set of angles, if there are two.
         """
-        return self.networks.mask_width(rows, total)
+        limit = self.networks.longest_short
+        return rows if limit is None or total > limit else min(rows, limit)
 
     def shorten(self, cache: Cache, lengths: Sequence[int]) -> Cache:
         """Return a cache of the first tokens of each sequence, as many as `lengths` says."""
@@ -178,13 +188,10 @@ class Decoder(Protocol):
     ) -> tuple[jax.Array, Cache]:
         """Return the logits of the last token of each sequence, FLOAT32, and the cache after it.
 
-        Args:
-            parameters: the `constants` of the network of these sizes.
-            cache: the cache.
-            tokens: the next tokens, [batch, length], padded at the end.
-            counts: how many tokens of each sequence are there, [batch]; 0 leaves a sequence as it
-                is, and its logits are of no use.
-            width: what `width` returns; 0 is as many as the cache has rows.
+        `parameters` are the `constants` of the network of these sizes. `tokens` are the next ones,
+        [batch, length], padded at the end. `counts` says how many of each sequence are there,
+        [batch]: 0 leaves a sequence as it is, and its logits are of no use. `width` is what `width`
+        returns; 0 is as many as the cache has rows.
         """
         batch, length = tokens.shape
         network = self.network(batch, length, rows_of(cache), width, True)
@@ -210,49 +217,6 @@ def rows_of(cache: Cache) -> int:
     return cache["tokens"].shape[1] if "tokens" in cache else cache["buffers"][0].shape[2]
 
 
-def token_inputs(cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
-    """Return the tokens, their places and the place of the last one, by the parts of a graph.
-
-    The arguments are those of `Decoder.step`, of a network that reads these tokens alone.
-    """
-    start = cache["length"].astype(np.int32)
-    places = start[:, None] + jnp.arange(tokens.shape[1], dtype=np.int32)[None]
-    last = jnp.maximum(start + counts - 1, 0)  # a place behind it has no meaning
-    return {
-        "input_ids": tokens,
-        "position_ids": jnp.minimum(places, last[:, None]),
-        LAST: jnp.maximum(counts - 1, 0).reshape(-1, 1, 1),
-    }
-
-
-def as_inputs(
-    networks: DecoderNetworks, network: Any, arrays: Mapping[str, Any], pasts: Sequence[Any]
-) -> dict[str, Any]:
-    """Return the inputs of a network by name, in their types.
-
-    `arrays` has them by their parts in genai_config.json, with others that the network may lack.
-    `pasts` are the keys and values of each layer.
-    """
-    names, kinds = networks.folder.names, network.inputs
-    named = {names.get(part, part): array for part, array in arrays.items()}
-    inputs = {n: x.astype(kinds[n].array_dtype) for n, x in named.items() if n in kinds}
-    return inputs | {name: x for (name, _), x in zip(networks.folder.caches, pasts, strict=True)}
-
-
-def empty_buffers(networks: DecoderNetworks, batch: int, rows: int) -> Cache:
-    """Return an empty cache of keys and values. Raises `DmlError` where memory is too small."""
-    (heads, size), place = networks.heads, None
-    if networks.mesh is not None:
-        own, spec = networks.device_heads, P()
-        # Where there are fewer heads than devices, several devices have copies of a head.
-        if networks.division.caches:
-            heads, spec = own * networks.mesh.size, P(None, *networks.mesh.axis_names)
-        place = NamedSharding(networks.mesh, spec)
-    shape = (batch, heads, rows, size)
-    buffers = zeros(len(networks.folder.caches), shape, networks.cache_type, place)
-    return {"length": jnp.zeros(batch, np.int32), "buffers": buffers}
-
-
 def zeros(count: int, shape: Sequence[int], dtype: Any, place: Any = None) -> list[jax.Array]:
     """Return equal arrays of zeros. Raises `DmlError` where they do not fit in memory."""
     size = count * math.prod(shape) * np.dtype(dtype).itemsize
@@ -261,5 +225,5 @@ def zeros(count: int, shape: Sequence[int], dtype: Any, place: Any = None) -> li
     # Asked before: a CPU gives more memory than it has, and ends the process when it is written.
     if free is not None and size > free * shares:
         rule = f"take at most the {free * shares} bytes that are free (max_length, batch_size)"
-        raise DmlError([Fault("", "the cache", rule, size)])
+        raise refusal("the cache", rule, size)
     return [jnp.zeros(shape, dtype, device=place) for _ in range(count)]

@@ -1,5 +1,6 @@
 """The forms of a decoder, by its keys and values, and which one a folder has."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,15 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from dml_jax.genai.decoder import (
-    Cache,
-    Decoder,
-    as_inputs,
-    empty_buffers,
-    rows_of,
-    token_inputs,
-    zeros,
-)
+from dml_jax.genai.decoder import Cache, Decoder, rows_of, zeros
 from dml_jax.genai.decoder_networks import LAST, DecoderNetworks, Lengths
 from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import Folder
@@ -25,7 +18,6 @@ from dml_jax.onnx import load_network
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.runtime.plan import keys_of
-from dml_jax.runtime.weight_store import WeightStore
 
 _ROWS = 16  # of the smaller buffer that is looked at: a table of places may have few rows
 _STATES, _MASK = "encoder_hidden_states", "encoder_attention_mask"
@@ -62,26 +54,19 @@ class BufferedDecoder(Decoder):
     """
 
     def shapes(self, lengths: Lengths) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the inputs of a network, by name."""
-        return self.networks.buffer_shapes(lengths, lengths.width)
-
-    def cache(self, batch: int, rows: int) -> Cache:
-        """Return an empty cache."""
-        return empty_buffers(self.networks, batch, rows)
+        batch, length, rows, width, _ = lengths
+        return self.networks.input_shapes(batch, length, width, rows)
 
     def inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
-        """Return the inputs of a network by name."""
-        networks, start = self.networks, cache["length"].astype(np.int32)
-        _, width = network.inputs[networks.folder.names["attention_mask"]].shape or (0, 0)
+        start = cache["length"].astype(np.int32)
+        _, width = network.inputs[self.networks.folder.names["attention_mask"]].shape or (0, 0)
         # The mask counts the padding of a chunk too: the attention takes the place of the first
         # token of the chunk from its sum.
         end = start[:, None] + np.int32(tokens.shape[1])
         is_there = jnp.arange(width, dtype=np.int32)[None] < end
-        arrays = {**token_inputs(cache, tokens, counts), "attention_mask": is_there}
-        return as_inputs(networks, network, arrays, cache["buffers"])
+        return _buffer_inputs(self.networks, network, cache, tokens, counts, is_there)
 
     def cache_after(self, cache: Cache, tokens: Any, counts: Any, results: Any) -> Cache:
-        """Return the cache after a network gave `results`."""
         buffers = [results[present] for _, present in self.networks.folder.caches]
         return {"length": cache["length"] + counts, "buffers": buffers}
 
@@ -98,28 +83,20 @@ class RightAlignedDecoder(Decoder):
 
     @property
     def note(self) -> str:
-        """Return the form of the cache, in one line."""
         return "keys and values lie in buffers of a fixed size, under the attention mask"
 
     def shapes(self, lengths: Lengths) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the inputs of a network, by name."""
+        batch, length, rows, _, _ = lengths
         # The mask is over the keys that attentions read: the buffer, and the new tokens behind it.
-        return self.networks.buffer_shapes(lengths, lengths.rows + lengths.length)
-
-    def cache(self, batch: int, rows: int) -> Cache:
-        """Return an empty cache."""
-        return empty_buffers(self.networks, batch, rows)
+        return self.networks.input_shapes(batch, length, rows + length, rows)
 
     def inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
-        """Return the inputs of a network by name."""
         rows, start = rows_of(cache), cache["length"].astype(np.int32)
         places = jnp.arange(rows + tokens.shape[1], dtype=np.int32)[None]
         is_there = (places >= rows - start[:, None]) & (places < rows + counts[:, None])
-        arrays = {**token_inputs(cache, tokens, counts), "attention_mask": is_there}
-        return as_inputs(self.networks, network, arrays, cache["buffers"])
+        return _buffer_inputs(self.networks, network, cache, tokens, counts, is_there)
 
     def cache_after(self, cache: Cache, tokens: Any, counts: Any, results: Any) -> Cache:
-        """Return the cache after a network gave `results`."""
         rows = rows_of(cache)
         # Behind the new tokens of a sequence is the padding of its chunk: the buffer ends before.
         last = jax.vmap(lambda x, count: jax.lax.dynamic_slice_in_dim(x, count, rows, 1))
@@ -127,14 +104,12 @@ class RightAlignedDecoder(Decoder):
         return {"length": cache["length"] + counts, "buffers": buffers}
 
     def shorten(self, cache: Cache, lengths: Sequence[int]) -> Cache:
-        """Return a cache of the first tokens of each sequence, as many as `lengths` says."""
         roll = jax.vmap(lambda x, count: jnp.roll(x, count, 1))
         length = jnp.asarray(np.array(lengths, np.int32))
         buffers = [roll(buffer, cache["length"] - length) for buffer in cache["buffers"]]
         return {**cache, "length": length, "buffers": buffers}
 
     def filled_rows(self, buffer: np.ndarray, length: int) -> np.ndarray:
-        """Return the rows of a buffer that `length` tokens fill, [batch, heads, length, size]."""
         return buffer[:, :, buffer.shape[2] - length :]
 
 
@@ -144,10 +119,10 @@ class Encoder:
     It runs once a sequence, and its results are part of the decoder's cache.
     """
 
-    def __init__(self, folder: Folder, networks: DecoderNetworks):
-        self._folder, self._networks = folder, networks
-        # How many results there are for a sequence: a decoder's network has a fixed number.
-        self._count = int(folder.model.get("source_length") or folder.context_length)
+    def __init__(self, networks: DecoderNetworks):
+        self._folder, self._networks = networks.folder, networks
+        # The results of a sequence: a decoder's network has a fixed number.
+        self._count = int(self._folder.model.get("source_length") or self._folder.context_length)
 
     def shapes(self, batch: int) -> dict[str, Sequence[int]]:
         """Return the sizes of the decoder's inputs that are results, by name."""
@@ -166,13 +141,9 @@ class Encoder:
         return {_STATES: cache["encoded"], _MASK: cache["seen"]}
 
     def __call__(self, source: np.ndarray, cache: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the results of a source, as a cache has them.
+        """Return the results of a source, as a cache has them; `cache` is an empty one.
 
-        Args:
-            source: as for `Decoder.encode`.
-            cache: an empty cache.
-
-        Raises `DmlError` where the source does not fit the encoder.
+        The source is as for `Decoder.encode`. Raises `DmlError` where it does not fit the encoder.
         """
         folder, batch = self._folder, cache["encoded"].shape[0]
         proto = folder.network_of(str(folder.model["encoder"]["filename"]))
@@ -207,54 +178,39 @@ class RecomputingDecoder(Decoder):
 
     No mask of its graph hides rows of a buffer that are not filled, or it counts places by the size
     of the buffer. So the cache holds the tokens, and with an `Encoder` also what this one made:
-    exports with an encoder have no mask over keys and values. Tokens are read in sizes of powers of
-    two: few programs serve every length, and a token does not see the padding behind it.
+    exports with an encoder have no mask over keys and values.
+    Tokens are read in sizes of powers of two: few programs serve every length, and a token does not
+    see the padding behind it.
     """
 
     has_buffers = False
 
     @property
     def note(self) -> str:
-        """Return the form of the cache, in one line."""
         reason = "no mask hides keys and values"
         return f"{reason}: each step reads all tokens, in sizes of powers of two"
 
-    def __init__(
-        self,
-        folder: Folder,
-        keeps_int4: bool = False,
-        mesh: Mesh | None = None,
-        store: WeightStore | None = None,
-    ):
-        super().__init__(folder, keeps_int4, mesh, store)
-        self._encoder = Encoder(folder, self.networks) if "encoder" in folder.model else None
-        self.is_encoding = self._encoder is not None
+    @functools.cached_property
+    def _encoder(self) -> Encoder | None:
+        return Encoder(self.networks) if self.is_encoding else None
 
     def lengths(self, batch: int, length: int, rows: int, width: int, is_last: bool) -> Lengths:
-        """Return the sizes of the network that reads `width` tokens, or `rows` where it is 0."""
         return super().lengths(batch, width or rows, width or rows, width, is_last)
 
     def width(self, rows: int, total: int) -> int:
-        """Return the tokens that a program reads, for sequences of `total` tokens."""
         return min(rows, max(_LEAST, 1 << (total - 1).bit_length()))
 
     def shapes(self, lengths: Lengths) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the inputs of a network, by name; its past is empty."""
-        networks, batch = self.networks, lengths.batch
-        parts = ("input_ids", "attention_mask", "position_ids")
-        shapes = networks.token_shapes(batch, dict.fromkeys(parts, lengths.length))
-        heads, size = networks.heads if networks.folder.caches else (0, 0)
-        shapes |= {past: (batch, heads, 0, size) for past, _ in networks.folder.caches}
+        batch, length = lengths[:2]
+        shapes = self.networks.input_shapes(batch, length, length, 0)
         return shapes if self._encoder is None else {**shapes, **self._encoder.shapes(batch)}
 
     def cache(self, batch: int, rows: int) -> Cache:
-        """Return an empty cache."""
         (tokens,) = zeros(1, (batch, rows), np.int32)
         cache = {"length": jnp.zeros(batch, np.int32), "tokens": tokens}
         return cache if self._encoder is None else {**cache, **self._encoder.nothing(batch)}
 
     def inputs(self, network: Any, cache: Cache, tokens: Any, counts: Any) -> dict[str, Any]:
-        """Return the inputs of a network by name."""
         networks, end = self.networks, cache["length"].astype(np.int32) + counts
         batch, width = network.inputs[networks.folder.names["input_ids"]].shape
         places = jnp.broadcast_to(jnp.arange(width, dtype=np.int32), (batch, width))
@@ -267,23 +223,50 @@ class RecomputingDecoder(Decoder):
         arrays |= {} if self._encoder is None else self._encoder.inputs(cache)
         kinds = [network.inputs[past] for past, _ in networks.folder.caches]
         empty = [jnp.zeros(kind.shape, kind.array_dtype) for kind in kinds]
-        return as_inputs(networks, network, arrays, empty)
+        return _as_inputs(networks, network, arrays, empty)
 
     def cache_after(self, cache: Cache, tokens: Any, counts: Any, results: Any) -> Cache:
-        """Return the cache with the tokens behind those that it has."""
         put = jax.vmap(lambda x, y, at: jax.lax.dynamic_update_slice_in_dim(x, y, at, 0))
         after = put(cache["tokens"], tokens.astype(np.int32), cache["length"].astype(np.int32))
         return {**cache, "length": cache["length"] + counts, "tokens": after}
 
     def logits_of_tokens(self, logits: Any, cache: Cache, length: int) -> Any:
-        """Return the logits of `length` new tokens, of those of all tokens."""
         take = jax.vmap(lambda x, at: jax.lax.dynamic_slice_in_dim(x, at, length, 0))
         return take(logits, cache["length"].astype(np.int32))
 
     def encode(self, cache: Cache, source: np.ndarray) -> Cache:
-        """Return an empty cache with what the encoder makes of a source."""
         assert self._encoder is not None
         return {**cache, **self._encoder(source, cache)}
+
+
+def _as_inputs(
+    networks: DecoderNetworks, network: Any, arrays: Mapping[str, Any], pasts: Sequence[Any]
+) -> dict[str, Any]:
+    """Return the inputs of a network by name, in their types.
+
+    `arrays` has them by their parts in genai_config.json, with others that the network may lack.
+    `pasts` are the keys and values of each layer.
+    """
+    names, kinds = networks.folder.names, network.inputs
+    named = {names.get(part, part): array for part, array in arrays.items()}
+    inputs = {n: x.astype(kinds[n].array_dtype) for n, x in named.items() if n in kinds}
+    return inputs | {name: x for (name, _), x in zip(networks.folder.caches, pasts, strict=True)}
+
+
+def _buffer_inputs(
+    networks: DecoderNetworks, network: Any, cache: Cache, tokens: Any, counts: Any, mask: Any
+) -> dict[str, Any]:
+    """Return the inputs of a network that reads these tokens alone, and buffers under a mask."""
+    start = cache["length"].astype(np.int32)
+    places = start[:, None] + jnp.arange(tokens.shape[1], dtype=np.int32)[None]
+    last = jnp.maximum(start + counts - 1, 0)  # a place behind it has no meaning
+    arrays = {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "position_ids": jnp.minimum(places, last[:, None]),
+        LAST: jnp.maximum(counts - 1, 0).reshape(-1, 1, 1),
+    }
+    return _as_inputs(networks, network, arrays, cache["buffers"])
 
 
 def counts_places_by_rows(networks: DecoderNetworks) -> bool:

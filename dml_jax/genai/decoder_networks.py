@@ -16,7 +16,8 @@ import onnx
 from jax.sharding import Mesh
 from onnx import helper
 
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError
+from dml_jax.genai.errors import refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.optimum_folders import numbers, whole
 from dml_jax.onnx import load_network
@@ -121,8 +122,8 @@ class DecoderNetworks:
             size, shape = self.heads[1], network.output_types[folder.caches[0][1]].shape
             own = (shape or (0,) * 4)[3]
             if size != own:
-                field = f"head_size in {folder.config_name}"
-                raise DmlError([Fault("", field, f"be {own}, as in the network", size)])
+                rule = f"be {own}, as in the network"
+                raise refusal(f"head_size in {folder.config_name}", rule, size)
         return network
 
     @property
@@ -192,26 +193,18 @@ class DecoderNetworks:
                 return int(limit)
         return None
 
-    def mask_width(self, rows: int, total: int) -> int:
-        """Return the size of the mask of a program that makes sequences of `total` tokens.
+    def input_shapes(
+        self, batch: int, length: int, width: int, rows: int
+    ) -> Mapping[str, Sequence[int]]:
+        """Return the sizes of the inputs of a network, by name.
 
-        The mask has a place for each of the `rows` of a buffer, or fewer: its size chooses a set of
-        angles where there are two.
+        They are `length` tokens, a mask of `width` places, and keys and values of `rows` tokens.
         """
-        limit = self.longest_short
-        return rows if limit is None or total > limit else min(rows, limit)
-
-    def buffer_shapes(self, lengths: Lengths, width: int) -> Mapping[str, Sequence[int]]:
-        """Return the sizes of the inputs of a network of buffers, whose mask has `width` places."""
-        batch, length, (heads, size) = lengths.batch, lengths.length, self.heads
         parts = {"input_ids": length, "attention_mask": width, "position_ids": length}
-        past = {name: (batch, heads, lengths.rows, size) for name, _ in self.folder.caches}
-        return {**self.token_shapes(batch, parts), **past}
-
-    def token_shapes(self, batch: int, parts: Mapping[str, int]) -> dict[str, Sequence[int]]:
-        """Return the sizes of the inputs of tokens that the network has, of the lengths of all."""
-        named = {self.folder.names[part]: (batch, length) for part, length in parts.items()}
-        return {name: sizes for name, sizes in named.items() if name in self.input_sizes}
+        named = {self.folder.names[part]: (batch, count) for part, count in parts.items()}
+        shapes = {name: sizes for name, sizes in named.items() if name in self.input_sizes}
+        heads, size = self.heads if self.folder.caches else (0, 0)
+        return shapes | {past: (batch, heads, rows, size) for past, _ in self.folder.caches}
 
 
 def _of_one_token(proto: onnx.ModelProto, logits: str, batch: int) -> onnx.ModelProto:

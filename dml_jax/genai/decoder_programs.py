@@ -17,7 +17,7 @@ import numpy as np
 from dml_jax.genai.cached_start import CachedStart
 from dml_jax.genai.decoder import CHUNKS, Cache, Decoder, rows_of
 from dml_jax.genai.decoder_networks import Lengths
-from dml_jax.genai.sampling import SearchOptions, most_likely, pick_tokens
+from dml_jax.genai.sampling import Numbers, most_likely, pick_tokens
 from dml_jax.runtime.compiled_function import CompiledFunction
 from dml_jax.runtime.platform import platform
 from dml_jax.runtime.recently_used import RecentlyUsed
@@ -55,30 +55,8 @@ class State(NamedTuple):
     seen: jax.Array | None
 
 
-class Numbers(NamedTuple):
-    """The options of a search that are inputs of a program."""
-
-    max_length: Any
-    min_length: Any
-    penalty: Any
-    temperature: Any
-    top_p: Any
-
-    @classmethod
-    def of(cls, options: SearchOptions) -> "Numbers":
-        """Return the numbers of options."""
-        counts = np.int32(options.max_length), np.int32(options.min_length)
-        others = options.repetition_penalty, options.temperature, options.top_p
-        return cls(*counts, *map(np.float32, others))
-
-
 class Block(NamedTuple):
-    """Tokens that a program computes.
-
-    Attributes:
-        tokens: [steps, batch] INT32.
-        keys: the key after each of the draws, [steps]; None where nothing is drawn.
-    """
+    """Tokens [steps, batch] INT32, and the key after each of their draws; None without draws."""
 
     tokens: Any
     keys: jax.Array | None
@@ -91,15 +69,13 @@ class Program:
     Attributes:
         lengths: the lengths of its network.
         kept: the names of the first of its parameters, which are weights as they are.
-        parameters: the arrays that it reads at each call.
-        function: what compiles it.
-        call: the program; the parameters are its first argument.
+        parameters: the arrays that it reads at each call, its first argument.
+        call: the program.
     """
 
     lengths: Lengths
     kept: Sequence[str]
     parameters: Any
-    function: CompiledFunction
     call: Callable[..., Any]
 
     def __call__(self, *arguments: Any) -> Any:
@@ -107,13 +83,9 @@ class Program:
 
 
 class DecoderPrograms:
-    """The programs of a decoder.
+    """The programs of `decoder`, of one step and of `ahead` steps.
 
-    Args:
-        decoder: the decoder.
-        ahead: how many steps the program of several steps has.
-        start: the programs of other processes; None where none are kept.
-        door: returns a context that says what went wrong inside, as `Model.door`.
+    `start` has the programs of other processes, None where none are kept; `door` is `Model.door`.
 
     Attributes:
         built: how many programs were made or read so far.
@@ -131,14 +103,9 @@ class DecoderPrograms:
                 return self._decoder.cache(batch, rows)
             name, kept = f"cache {batch} {rows}", self.start.programs
             function = CompiledFunction(
-                name, lambda nothing: self._decoder.cache(batch, rows), cache=kept
+                name, lambda _: self._decoder.cache(batch, rows), cache=kept
             )
             return function.compute_now(())
-
-    def encode(self, cache: Cache, source: np.ndarray) -> Cache:
-        """Return what `Decoder.encode` returns."""
-        with self._door():
-            return self._decoder.encode(cache, source)
 
     def step(
         self, cache: Cache, tokens: Any, counts: Any, width: int
@@ -205,17 +172,12 @@ class DecoderPrograms:
         # A program has one set of types, so that a program of the disk is looked up once. That of
         # `jax.jit` looks its arguments up in no time worth saving.
         call = compiled if self.start is None else compiled.program(parameters, *arguments)
-        return Program(lengths, kept, parameters, compiled, call)
+        return Program(lengths, kept, parameters, call)
 
     def output(self, name: str, tokens: np.ndarray, rows: int) -> np.ndarray:
-        """Return an output of the network of each token of sequences from their start.
+        """Return the output `name` for each of the first tokens of sequences, [batch, length, ...].
 
-        Args:
-            name: its name.
-            tokens: [batch, length].
-            rows: the number of tokens that a buffer holds, `length` or more.
-
-        Returns [batch, length, ...].
+        `tokens` are [batch, length]; a buffer holds `rows` tokens, `length` or more.
         """
         decoder, (batch, length) = self._decoder, tokens.shape
         rows = decoder.width(rows, length)
@@ -226,9 +188,7 @@ class DecoderPrograms:
 
         def build() -> Program:
             function = CompiledFunction(f"decode {name}", decode, donate=[_CACHE])
-            return Program(
-                Lengths(batch, size, rows, rows), (), decoder.weights, function, function
-            )
+            return Program(Lengths(batch, size, rows, rows), (), decoder.weights, function)
 
         padded, parts = np.pad(tokens, ((0, 0), (0, -length % size))), list[np.ndarray]()
         with self._door():
@@ -294,17 +254,8 @@ def steps_of(
         is_end = np.zeros((1, logits.shape[1]), bool)
         is_end[:, ends] = True
         key, own = jax.random.split(state.key) if draws else (state.key, state.key)
-        chosen = pick_tokens(
-            logits,
-            state.seen,
-            is_end & (state.count < numbers.min_length),
-            own,
-            penalty=numbers.penalty,
-            temperature=numbers.temperature,
-            top_p=numbers.top_p,
-            draws=draws,
-            top_k=top_k,
-        )
+        banned = is_end & (state.count < numbers.min_length)
+        chosen = pick_tokens(logits, state.seen, banned, own, numbers, draws=draws, top_k=top_k)
         chosen = jnp.where(state.has_ended, np.int32(folder.pad_token_id), chosen)
         has_ended = state.has_ended | jnp.isin(chosen, ends)
         seen = state.seen

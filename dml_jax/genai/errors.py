@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from dml_jax.errors import DmlError, Fault, InternalError, Sentence, Unquoted
-from dml_jax.system import unchanged_programs
 
 _OF_BROKEN = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
@@ -40,11 +39,6 @@ def fitting(field: str, rule: str) -> Iterator[None]:
         raise
     except (*_OF_BROKEN, StopIteration, re.error) as error:
         raise refusal(field, rule, Unquoted(f"{type(error).__name__}: {error}")) from None
-
-
-def need(package: str, purpose: str) -> None:
-    """Raise `DmlError` where a package is missing that a purpose needs."""
-    unchanged_programs.need(package, purpose, "genai")
 
 
 def absent(what: str, instead: str) -> GenAIError:

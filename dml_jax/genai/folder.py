@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, Unquoted, nearest
+from dml_jax.errors import NOTHING, Sentence, Unquoted, nearest
 from dml_jax.genai.errors import absent, as_genai_errors, fitting, refusal
 from dml_jax.genai.optimum_folders import (
     PLAIN,
@@ -31,12 +31,9 @@ _STATES = "encoder_hidden_states"
 _FITTING = fitting("the network", "be a decoder's")
 
 _NAMES = {
-    "input_ids": "input_ids",
-    "attention_mask": "attention_mask",
-    "position_ids": "position_ids",
+    **{name: name for name in ("input_ids", "attention_mask", "position_ids", "logits")},
     "past_key_names": "past_key_values.%d.key",
     "past_value_names": "past_key_values.%d.value",
-    "logits": "logits",
     "present_key_names": "present.%d.key",
     "present_value_names": "present.%d.value",
 }
@@ -68,7 +65,7 @@ def _object(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return a member that is an object; {} for none. Raises `DmlError` for another value."""
     found = members.get(name)
     if found is not None and not isinstance(found, Mapping):
-        raise DmlError([Fault("", f"'{name}' in {CONFIG}", "be an object", found)])
+        raise refusal(f"'{name}' in {CONFIG}", "be an object", found)
     return found or {}
 
 
@@ -113,7 +110,7 @@ class Folder:
         if "model" not in self.config:
             rule = "hold an object with a member 'model'"
             where = f"the file '{self.path / CONFIG}'"
-            raise DmlError([Fault("", "the file", rule, Unquoted("none"), (where,))])
+            raise refusal("the file", rule, Unquoted("none")).within(where)
         self.model = _object(self.config, "model")
         self.decoder = _object(self.model, "decoder")
         inputs = _object(self.decoder, "inputs")
@@ -169,11 +166,6 @@ class Folder:
         start = whole(self.model, "decoder_start_token_id", "bos_token_id")
         return [start or 0, *(self.model.get("decoder_prompt_ids") or ())]
 
-    @property
-    def language_ids(self) -> list[int]:
-        """Return the tokens of languages, of which a decoder takes the likeliest one."""
-        return self.model.get("language_ids") or []
-
     @functools.cached_property
     def caches(self) -> list[tuple[str, str]]:
         """Return (input, output) of the keys and of the values of each layer."""
@@ -192,7 +184,7 @@ class Folder:
             proto.ParseFromString(data)
         except Exception as error:  # the package's own
             rule = Sentence(f"the file '{self.path / name}' is no ONNX model: {error}")
-            raise DmlError([Fault("", "", rule, "")]) from None
+            raise refusal("", rule, "") from None
         return proto
 
     @functools.cached_property
@@ -214,24 +206,23 @@ class Folder:
         for tensor, known in wanted:
             if tensor not in known:
                 rule = f"be a tensor of '{name}'{nearest(tensor, known)}"
-                raise DmlError([Fault("", f"a name in {self.config_name}", rule, tensor)])
+                raise refusal(f"a name in {self.config_name}", rule, tensor)
         if not self.layers and not is_encoding:
-            where = f"num_hidden_layers in {self.config_name}"
-            raise DmlError([Fault("", where, "be 1 or more", self.layers)])
+            field = f"num_hidden_layers in {self.config_name}"
+            raise refusal(field, "be 1 or more", self.layers)
         ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in proto.graph.input}
         fixed = {past: 4 for past, _ in self.caches} | ({_STATES: 3} if is_encoding else {})
         for tensor, rank in fixed.items():
             if ranks[tensor] != rank:
                 rule = f"be a decoder's, whose input '{tensor}' has {rank} dimensions"
-                raise DmlError([Fault("", "the network", rule, ranks[tensor])])
+                raise refusal("the network", rule, ranks[tensor])
         if all(self.names["logits"] not in node.output for node in proto.graph.node):
             rule = f"be a decoder's, whose output '{self.names['logits']}' a node gives"
-            raise DmlError([Fault("", "the network", rule, NOTHING)])
+            raise refusal("the network", rule, NOTHING)
         for path in files_of(proto, self.files):
             if not os.path.isfile(path):  # noqa: PTH113  (Path raises for names that are too long)
                 rule = f"be the file of the weights of '{name}'{similar_file(path)}"
-                what = Unquoted("no such file")
-                raise DmlError([Fault("", f"the file '{path}'", rule, what)])
+                raise refusal(f"the file '{path}'", rule, Unquoted("no such file"))
         unprune(proto.graph, self.names["logits"], self.files.array)
         return proto
 

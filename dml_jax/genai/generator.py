@@ -70,16 +70,15 @@ class Generator:
         steps = 1 if is_single else model.ahead
         self._runner = ModelRunner(model, batch, options.max_length, steps)
         self._sampler = TokenSampler(options, model.folder.vocab_size)
-        self._ahead = TokensAhead(self._runner, options)
-        self._start(None)
+        nothing = np.zeros((batch, 0), np.int32)
+        self._sequences = Sequences(model.folder.eos_token_ids, nothing)
+        self._ahead = TokensAhead(self._runner, self._sequences, self._sampler)
+        self._beams = self._new_beams()
 
-    def _start(self, tokens: np.ndarray | None) -> None:
-        """Start anew with tokens, [batch, length]; None for none."""
-        options, folder = self._options, self._model.folder
-        self._sequences = Sequences(self._runner.batch, folder.eos_token_ids, tokens)
-        self._beams: Beams | None = None
-        if options.num_beams > 1:
-            self._beams = Beams(options, folder.eos_token_ids, folder.pad_token_id)
+    def _new_beams(self) -> Beams | None:
+        options, folder = self._options, self._base.folder
+        is_single = options.num_beams == 1
+        return None if is_single else Beams(options, folder.eos_token_ids, folder.pad_token_id)
 
     @property
     def _model(self) -> Model:
@@ -96,9 +95,8 @@ class Generator:
         Raises `GenAIError` where there are none, too many, or some that the model has not.
         """
         if self._beams is not None and self._sequences.count:
-            raise refusal(
-                "append_tokens", "be called once where num_beams is more than 1", "another"
-            )
+            rule = "be called once where num_beams is more than 1"
+            raise refusal("append_tokens", rule, "another")
         array = as_tokens(tokens, self._options.batch_size)
         if self._model.decoder.is_encoding and not self._sequences.count:
             self._encode(array)
@@ -122,7 +120,7 @@ class Generator:
         rows = [without_padding(row, pad) for row in array]
         if array.min() < 0 or (vocabulary and max(map(np.max, rows)) >= vocabulary):
             raise refusal("the tokens", f"be in [0, {vocabulary - 1}]", array)
-        self._forget_ahead()
+        self._ahead.forget()
         runner = self._runner
         pairs = zip(runner.waiting, rows, strict=True)
         runner.waiting = [np.concatenate([before, row]) for before, row in pairs]
@@ -134,7 +132,8 @@ class Generator:
     def _encode(self, source: np.ndarray) -> None:
         """Let the encoder read tokens or features."""
         source = source.repeat(self._options.num_beams, 0)
-        self._runner.cache = self._model.programs.encode(self._runner.cache, source)
+        with self._model.door():
+            self._runner.cache = self._model.decoder.encode(self._runner.cache, source)
 
     def _start_decoder(self) -> None:
         """Append the tokens that a decoder starts with, and the likeliest language among them."""
@@ -144,7 +143,7 @@ class Generator:
         self._append(np.array([starts[:place]] * batch, np.int32))
         if place == len(starts):
             return
-        languages = np.array(folder.language_ids, np.int32)
+        languages = np.array(folder.model["language_ids"], np.int32)
         logits = self.get_logits()[:: self._options.num_beams, 0, languages]
         rest = np.array([starts[place + 1 :]] * batch, np.int32)
         self._append(np.concatenate([languages[logits.argmax(-1)][:, None], rest], 1))
@@ -169,12 +168,12 @@ class Generator:
         sequences.mark_read()
         sequences.is_read = False
         if self._ahead.is_next:
-            tokens = self._ahead.next(sequences, self._sampler)
+            tokens = self._ahead.next()
             if not sequences.end_with(tokens):
                 sequences.append(tokens[:, None])
                 self._ahead.take(tokens)
             return
-        self._forget_ahead()
+        self._ahead.forget()
         self._runner.compute()
         if self._beams is not None:
             self._advance(self._beams)
@@ -191,10 +190,11 @@ class Generator:
         if sequences.has_ended.any():
             pad = np.int32(folder.pad_token_id)
             column = jnp.where(sequences.has_ended[:, None], pad, column)
-        width = runner.width(1)
+        width = self._model.decoder.width(runner.rows, max(runner.filled) + 1)
         # A program that is not there yet is compiled after the token is handed out, not before.
         # Where others come ahead, it is never called.
-        is_known = runner.steps == 1 and runner.has_step(width)
+        programs = self._model.programs
+        is_known = runner.steps == 1 and programs.has_step(runner.batch, runner.rows, width)
         goes_on = is_known and sequences.count + 1 < self._options.max_length
         if goes_on:
             runner.run(column, np.ones(self._runner.batch, np.int32), width)
@@ -208,19 +208,14 @@ class Generator:
         if not goes_on:
             runner.waiting = [*sequences.last[:, None]]
 
-    def _forget_ahead(self) -> None:
-        self._ahead.forget(self._sequences, self._sampler)
-
     def _advance(self, beams: Beams) -> None:
         """Append the next token to each beam, which takes over the rows of the one before it."""
         runner, sequences, sampler = self._runner, self._sequences, self._sampler
         logits, options = runner.logits, self._options
         assert logits is not None
         banned = banned_tokens(self._model.folder, options, sequences, logits.shape)
-        penalty, count = np.float32(options.repetition_penalty), options.num_beams
-        ways = likeliest_ways(
-            logits, sampler.seen, banned, beams.sums, penalty=penalty, beams=count
-        )
+        search = {"penalty": np.float32(options.repetition_penalty), "beams": options.num_beams}
+        ways = likeliest_ways(logits, sampler.seen, banned, beams.sums, **search)
         tokens, order = beams.advance(jax.device_get(ways), sequences.tokens)
         sequences.continue_from(order, tokens)
         runner.reorder(order)
@@ -254,7 +249,7 @@ class Generator:
 
     def get_logits(self) -> np.ndarray:
         """Return the logits of the next token, [batch, 1, vocabulary]."""
-        self._forget_ahead()
+        self._ahead.forget()
         self._runner.compute()
         if self._runner.logits is None:
             raise refusal("get_logits", "be called after append_tokens", "a call without tokens")
@@ -263,7 +258,7 @@ class Generator:
 
     def set_logits(self, logits: Any) -> None:
         """Put logits in place of those of the next token, [batch, 1, vocabulary]."""
-        self._forget_ahead()
+        self._ahead.forget()
         self._runner.compute()
         array, known = np.asarray(logits, np.float32), self._runner.logits
         shape = (0,) if known is None else known.shape
@@ -278,11 +273,11 @@ class Generator:
         if length and self._runner.batch > 1:
             rule = "be 0 where batch_size or num_beams is more than 1"
             raise refusal("the length", rule, length)
-        self._forget_ahead()
+        self._ahead.forget()
         tokens = self._sequences.tokens[:, :length]
-        self._start(tokens)
-        self._runner.restart(tokens)
-        self._sampler.restart(tokens)
+        self._beams = self._new_beams()
+        for part in (self._sequences, self._runner, self._sampler):
+            part.restart(tokens)
 
     def set_inputs(self, inputs: Mapping[str, Any]) -> None:
         """Append the tokens that are the input `input_ids`.
@@ -328,7 +323,7 @@ class Generator:
             others = [n for n, rank in ranks.items() if rank in (0, 3)] or [logits]
             rule = f"be one of {', '.join([*others, *outputs])}"
             raise refusal("the output", rule, name)
-        self._forget_ahead()
+        self._ahead.forget()
         runner.compute()
         rows = runner.rows_of(outputs.index(name), self._sequences.read[1])
         if not self._options.past_present_share_buffer or self._beams is not None:
@@ -365,7 +360,7 @@ class Generator:
         """
         if adapters.model.decoder is not self._base.decoder:
             raise refusal("the adapters", "be those of the generator's model", "others")
-        self._forget_ahead()
+        self._ahead.forget()
         # Tokens that the cache has were read by the model before, as in ONNX Runtime GenAI.
         self._runner.model = adapters.adapted(name)
 

@@ -19,12 +19,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
-from dml_jax.genai.errors import fitting, need
+from dml_jax.errors import Expect, Unquoted, nearest
+from dml_jax.genai.errors import fitting, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.optimum_folders import members, whole
 from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk
 from dml_jax.system.files import read_bytes, write_whole
+from dml_jax.system.unchanged_programs import need
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -52,26 +53,24 @@ def key_of(name: str) -> str | None:
 
 
 class Products:
-    """The products by weights of a decoder, by `key_of` their names.
-
-    Args:
-        folder: the folder.
+    """The products by weights of the decoder of `folder`, by `key_of` their names.
 
     Attributes:
         walk: the graph.
         nodes: the number of the node of each product.
-        names: the name of each product in the graph: 'model.layers.0.attn.q_proj'.
+        keys: the products by their names in the graph: 'model.layers.0.attn.q_proj'.
     """
 
     def __init__(self, folder: Folder):
         self.walk, self._decoder = Walk(folder.proto.graph), folder.decoder
         self.is_fused = folder.type.startswith("phi3")  # Transformers has them so
-        self.nodes, self.names = dict[str, int](), dict[str, str]()
+        self.nodes, names = dict[str, int](), dict[str, str]()
         for k, node in enumerate(self.walk.nodes):
             name = ".".join(node.name.strip("/").split("/")[:-1])
             key = key_of(name) if self.walk.is_product(k) else None
             if key is not None:
-                self.nodes[key], self.names[key] = k, name
+                self.nodes[key], names[key] = k, name
+        self.keys = {name: key for key, name in names.items()}
 
     def sizes(self, key: str) -> tuple[int, int]:
         """Return the rows and columns of a product's matrix."""
@@ -95,11 +94,10 @@ class Products:
             return [self.sizes(part)[1] for part in parts]
         _, columns = self.sizes(key)
         if name == "qkv_proj":
-            heads = [
-                whole(self._decoder, f"num_{n}_heads") or 1 for n in ("attention", "key_value")
-            ]
-            size = columns // (heads[0] + 2 * heads[1])
-            return [heads[0] * size, heads[1] * size, heads[1] * size]
+            heads = whole(self._decoder, "num_attention_heads") or 1
+            groups = whole(self._decoder, "num_key_value_heads") or 1
+            size = columns // (heads + 2 * groups)
+            return [heads * size, groups * size, groups * size]
         return [columns // 2] * 2
 
 
@@ -115,8 +113,7 @@ class Adapter:
 
     def __init__(self, folder: Folder, pairs: Mapping[str, Pair]):
         self._folder, self._products = folder, Products(folder)
-        self.pairs, expect, names = dict(pairs), Expect(""), self._products.names
-        known = {name: key for key, name in names.items()}
+        self.pairs, expect, known = dict(pairs), Expect(""), self._products.keys
         for name, (a, b) in pairs.items():
             rule = f"be a product of the decoder{nearest(name, known)}"
             if expect(name in known, "an adapter's product", rule, name):
@@ -145,7 +142,7 @@ class Adapter:
         products, draw, pairs = Products(folder), np.random.default_rng(seed), dict[str, Pair]()
         wanted = {*targets}
         wanted |= {_PART_OF[name] for name in wanted & _PART_OF.keys()}
-        for key, name in products.names.items():
+        for name, key in products.keys.items():
             if key.rpartition(".")[2] in wanted:
                 rows, columns = products.sizes(key)
                 a = draw.uniform(-1, 1, (rows, rank)).astype(np.float32) / math.sqrt(rows)
@@ -173,16 +170,14 @@ class Adapter:
         """Return the decoder's model with the adapter beside its products."""
         made, products = deepcopy(self._folder.proto), self._products
         graph = made.graph
-        by_node = {
-            products.nodes[key]: key for key, name in products.names.items() if name in self.pairs
-        }
+        by_node = {products.nodes[products.keys[name]]: name for name in self.pairs}
         nodes = list[onnx.NodeProto]()
         for k, node in enumerate(graph.node):
             nodes.append(node)
             if k not in by_node:
                 continue
-            name, dtype = products.names[by_node[k]], products.dtype(by_node[k])
-            names, output = _names(name), node.output[0]
+            name, output = by_node[k], node.output[0]
+            names, dtype = _names(name), products.dtype(products.keys[name])
             base, low, change = (f"{name}.lora.{part}" for part in ("base", "low", "change"))
             node.output[0] = base
             nodes.append(helper.make_node("MatMul", [node.input[0], names[0]], [low]))
@@ -195,19 +190,16 @@ class Adapter:
         return made
 
     def save(self, path: str | Path) -> None:
-        """Write a folder that PEFT reads: adapter_model.safetensors and adapter_config.json.
-
-        Args:
-            path: the folder.
+        """Write the folder `path`: adapter_model.safetensors and adapter_config.json, as PEFT does.
 
         Products that are one here and several in Transformers, or several here and one there, are
         written as they are there.
         """
-        need("safetensors", "read and write adapters")
+        need("safetensors", "read and write adapters", "genai")
         from safetensors.numpy import save
 
         products = self._products
-        own = {k: self.pairs[name] for k, name in products.names.items() if name in self.pairs}
+        own = {products.keys[name]: pair for name, pair in self.pairs.items()}
 
         def is_there(key: str) -> bool:  # in Transformers
             name = key.rpartition(".")[2]
@@ -271,7 +263,8 @@ class Adapter:
         scales = {key: _scale(config, key, pair["A"].shape[1]) for key, pair in given.items()}
         pairs = {key: (pair["A"], pair["B"] * scales[key]) for key, pair in given.items()}
         placed = _pairs_by_product(products, pairs, products.nodes.__contains__)
-        return cls(folder, {products.names.get(key, key): pair for key, pair in placed})
+        names = {key: name for name, key in products.keys.items()}
+        return cls(folder, {names.get(key, key): pair for key, pair in placed})
 
 
 def _names(product: str) -> tuple[str, str]:
@@ -349,19 +342,19 @@ def _config(path: Path) -> dict[str, Any]:
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
     """Return the tensors of a file by name."""
-    need("safetensors", "read and write adapters")
+    need("safetensors", "read and write adapters", "genai")
     from safetensors import SafetensorError, deserialize
 
     where = f"the file '{path}'"
     try:
         found = deserialize(read_bytes(path))
     except SafetensorError as error:
-        raise DmlError([Fault("", where, "be of safetensors", Unquoted(error))]) from None
+        raise refusal(where, "be of safetensors", Unquoted(error)) from None
     made = {}
     for name, tensor in found:
         kind = tensor["dtype"]
         if kind not in _TYPES:
             rule = f"have tensors of {', '.join(_TYPES)}"
-            raise DmlError([Fault("", where, rule, Unquoted(f"{kind} ('{name}')"))])
+            raise refusal(where, rule, Unquoted(f"{kind} ('{name}')"))
         made[name] = np.frombuffer(tensor["data"], _TYPES[kind]).reshape(tensor["shape"])
     return made

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from dml_jax.errors import DmlError, Fault, Unquoted
+from dml_jax.errors import Unquoted
 from dml_jax.genai.decoder_forms import BufferedDecoder
 from dml_jax.genai.errors import as_genai_errors, refusal
 from dml_jax.genai.folder import Folder
@@ -39,9 +39,8 @@ def save_merged(model: Model, adapter: Adapter, path: str | Path, dtype: Any = N
         made = folder if dtype is None else _of_floats(folder)
         changes = dict[str, np.ndarray]()
         products = Products(made)
-        keys = {name: key for key, name in products.names.items()}
         for name, (a, b) in adapter.pairs.items():
-            k = products.nodes[keys[name]]
+            k = products.nodes[products.keys[name]]
             changes |= _sums(made, products.walk, k, a.astype(np.float64) @ b)
         file = folder.filename
         if Path(file).is_absolute() or ".." in Path(file).parts:
@@ -59,10 +58,8 @@ def _sums(folder: Folder, walk: Walk, k: int, change: np.ndarray) -> Mapping[str
     """Return the weights of a product by name, whose matrix a change is added to."""
     node, weights = walk.nodes[k], _arrays(folder, walk, k)
     matrix = _matrix(node, weights).astype(np.float64) + change
-    name = walk.weight(node.input[1]) or ""
-    if node.op_type == "MatMul":
-        return {name: matrix.astype(weights[1].dtype)}
-    made = _quantize(node, matrix, weights)
+    is_plain = node.op_type == "MatMul"
+    made = {1: matrix.astype(weights[1].dtype)} if is_plain else _quantize(node, matrix, weights)
     return {walk.weight(node.input[place]) or "": array for place, array in made.items()}
 
 
@@ -148,7 +145,7 @@ def _quantize(
     most, middle = (1 << bits) - 1, 1 << (bits - 1)
     if 4 in weights:
         rule = "have no order of their own (g_idx): save the folder as FLOAT16"
-        raise DmlError([Fault("", f"the blocks of '{node.name}'", rule, Unquoted("one"))])
+        raise refusal(f"the blocks of '{node.name}'", rule, Unquoted("one"))
     filled = np.pad(matrix.T, ((0, 0), (0, blocks * block - rows)))
     values = filled.reshape(columns, blocks, block)
     old = weights[2].reshape(columns, blocks, 1).astype(np.float64)

@@ -48,7 +48,7 @@ class Model:
 
     def __init__(
         self,
-        config: "Config | str | Path",
+        config: Config | str | Path,
         *,
         keeps_int4: bool = False,
         devices: int = 1,

@@ -15,15 +15,12 @@ from dml_jax.genai.model import Model
 class ModelRunner:
     """The cache of a batch of sequences, the tokens that are not in it yet, and the last logits.
 
-    Args:
-        model: the model.
-        batch: the number of sequences.
-        max_length: the most tokens of a sequence.
-        steps: how many tokens a program computes, once the prompt is read.
+    `max_length` is the most tokens of a sequence.
 
     Attributes:
         model: the model, with or without an adapter.
-        batch, steps: as they were given.
+        batch: the number of sequences.
+        steps: how many tokens a program computes, once the prompt is read.
         rows: the number of tokens that the cache has room for.
         cache: the cache.
         filled: how many tokens of each sequence are in the cache.
@@ -52,14 +49,6 @@ class ModelRunner:
         """Leave out of the cache all but the first tokens of each sequence."""
         self.filled = [*filled]
         self.cache = self.model.decoder.shorten(self.cache, self.filled)
-
-    def width(self, more: int) -> int:
-        """Return the width of a program that reads `more` tokens of the longest sequence."""
-        return self.model.decoder.width(self.rows, max(self.filled) + more)
-
-    def has_step(self, width: int) -> bool:
-        """Return whether the program of one token is there."""
-        return self.model.programs.has_step(self.batch, self.rows, width)
 
     def compute(self, least: int = 2) -> None:
         """Run the tokens that wait through the model: `least` of them or more as a chunk."""

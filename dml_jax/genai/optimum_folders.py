@@ -3,7 +3,6 @@
 import functools
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
-from dml_jax.genai.errors import fitting
+from dml_jax.errors import Unquoted, nearest
+from dml_jax.genai.errors import fitting, refusal
 from dml_jax.system.files import parse_text
 
 PLAIN = "config.json"
@@ -44,7 +43,7 @@ def members(data: bytes, path: Path) -> dict[str, Any]:
     def parse(data: bytes) -> dict[str, Any]:
         value = json.loads(data)
         if not isinstance(value, dict):
-            raise DmlError([Fault("", "the file", "hold an object", value)])
+            raise refusal("the file", "hold an object", value)
         return value
 
     return parse_text(data, f"the file '{path}'", parse)
@@ -56,16 +55,14 @@ def whole(
     """Return the first of some members that is there. Raises `DmlError` for no whole number."""
     found = next((values[name] for name in names if values.get(name) is not None), default)
     if found is not None and not (type(found) is int and 0 <= found <= most):
-        where = f"'{' or '.join(names)}' in {file}"
-        raise DmlError([Fault("", where, f"be in [0, {most}]", found)])
+        raise refusal(f"'{' or '.join(names)}' in {file}", f"be in [0, {most}]", found)
     return found
 
 
 def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
     """Return what genai_config.json would say of the folder `path` with a config.json.
 
-    Its networks lie in it or in its folder 'onnx'; `read` returns the bytes of a file in it. Raises
-    `DmlError` where a file is broken, or there is no network.
+    Its networks lie in it or in its folder 'onnx'; `read` returns the bytes of a file in it.
     """
     files = [path / name for name in (PLAIN, "generation_config.json")]
     config, chosen = (members(read(f.name), f) if f.exists() else {} for f in files)
@@ -77,7 +74,7 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
     found = next((f / n for n in names for f in inside if (f / n).exists()), None)
     if found is None:
         rule = f"have one of the files {', '.join(names)}"
-        raise DmlError([Fault("", f"the folder '{path}'", rule, Unquoted("none of these"))])
+        raise refusal(f"the folder '{path}'", rule, Unquoted("none of these"))
     decoder = {
         "filename": found.relative_to(path).as_posix(),
         "num_hidden_layers": 0 if encoder else number(*_LAYERS),
@@ -91,9 +88,8 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
     ids = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
     model |= {name: tokens[name] for name in ids if tokens.get(name) is not None}
     if encoder is not None:
-        model["encoder"] = {
-            "filename": (encoder / "encoder_model.onnx").relative_to(path).as_posix()
-        }
+        name = (encoder / "encoder_model.onnx").relative_to(path).as_posix()
+        model["encoder"] = {"filename": name}
         length = number("max_source_positions")
         if length:  # of sound: two times are one result
             model["source_length"] = length
@@ -107,27 +103,25 @@ def of_export(path: Path, read: Callable[[str], bytes]) -> dict[str, Any]:
 
 
 def _search(told: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """Return the options of a search of `most` tokens that generation_config.json has.
+    """Return the options of a search of `most` tokens, of the members of generation_config.json.
 
-    `told` are its members; where it is missing, those of config.json.
-
-    Raises `DmlError` for other options that change tokens.
+    Where it is missing, `told` are those of config.json.
     """
     for name, neutral in (_OTHERS | (_OF_DRAWS if told.get("do_sample") else {})).items():
         if told.get(name) and told[name] != neutral:
             rule = "be left out, since it is not carried out"
-            raise DmlError([Fault("", f"{name} in generation_config.json", rule, told[name])])
+            raise refusal(f"{name} in generation_config.json", rule, told[name])
     found = {name: told[name] for name in _SEARCH if told.get(name) is not None}
     length = whole(found, "max_length", default=most, file="generation_config.json")
     return {"early_stopping": False, **found, "max_length": min(length, most)}
 
 
 def _token(value: Any, tokens: Mapping[str, Any]) -> int:
-    """Return a token that a member names. Raises `DmlError` for what is none of the model's."""
+    """Return a token that a member names, if it is one of the model's."""
     count = tokens.get("vocab_size") or _MOST
     if type(value) is not int or not 0 <= value < count:
         rule = f"be in [0, {count - 1}], as the model has tokens"
-        raise DmlError([Fault("", "a token in generation_config.json", rule, value)])
+        raise refusal("a token in generation_config.json", rule, value)
     return value
 
 
@@ -147,13 +141,10 @@ def _rules(tokens: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 @_FORM
 def _told(tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens that members of both files say a decoder with an encoder starts with.
-
-    Raises `DmlError` where they ask for times in the text.
-    """
+    """Return the tokens that members of both files say a decoder with an encoder starts with."""
     if tokens.get("return_timestamps"):
         rule = "be false: times in the text are not carried out"
-        raise DmlError([Fault("", "return_timestamps in generation_config.json", rule, True)])
+        raise refusal("return_timestamps in generation_config.json", rule, True)
     known = (tokens.get("lang_to_id") or {}).items()
     languages = {name: _token(i, tokens) for name, i in known}
     starts = _starts(tokens, languages)
@@ -189,7 +180,7 @@ def _starts(tokens: Mapping[str, Any], languages: Mapping[str, int]) -> list[int
 def _token_by_name(field: str, name: Any, known: Mapping[str, int], member: str) -> int:
     if name not in known:
         rule = f"be a name in {member}{nearest(str(name), known)}"
-        raise DmlError([Fault("", f"the {field} in generation_config.json", rule, name)])
+        raise refusal(f"the {field} in generation_config.json", rule, name)
     return known[name]
 
 
@@ -208,8 +199,6 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
 
     It takes the last place of what it reads, where a chunk of a prompt has padding. The graph is
     changed; `logits` is the name of its output, and `read` reads a tensor.
-
-    Raises `DmlError` where it takes the last place in a way that is not known.
     """
     by_output = {name: node for node in graph.node for name in node.output if name}
     known, name, path = numbers(graph, read), logits, list[onnx.NodeProto]()
@@ -228,7 +217,7 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
     if not is_last:
         if len(shape) == 3 and shape[1].dim_value == 1:
             rule = "be those of each token, or of the last one by Gather or Slice of axis 1"
-            raise DmlError([Fault("", f"the output '{logits}'", rule, Unquoted("one token's"))])
+            raise refusal(f"the output '{logits}'", rule, Unquoted("one token's"))
         return
     for node in path:
         if node is path[-1] or node.op_type == "Unsqueeze":
@@ -239,28 +228,22 @@ def unprune(graph: onnx.GraphProto, logits: str, read: Callable[[onnx.TensorProt
 
 
 def without_branches(proto: onnx.ModelProto, is_cached: bool) -> onnx.ModelProto:
-    """Return a merged decoder with the branch that it needs in place of its If.
+    """Return a merged decoder with the branch that it needs in place of its If; others as they are.
 
-    A network without an input 'use_cache_branch' is returned as it is. `is_cached` says whether it
-    reads keys and values of earlier tokens.
+    `is_cached` says whether it reads keys and values of earlier tokens.
     """
     graph = proto.graph
     if not any(value.name == "use_cache_branch" for value in graph.input):
         return proto
     node = next(n for n in graph.node if n.op_type == "If")
-    branch = next(
-        a.g for a in node.attribute if a.name == ("then_branch" if is_cached else "else_branch")
-    )
+    chosen = "then_branch" if is_cached else "else_branch"
+    branch = next(a.g for a in node.attribute if a.name == chosen)
     made = deepcopy(proto)
     del made.graph.node[:], made.graph.input[:], made.graph.output[:], made.graph.value_info[:]
     made.graph.node.extend(branch.node)
     made.graph.initializer.extend(branch.initializer)
-    is_past = re.compile(r"past_key_values\.").match
-    made.graph.input.extend(
-        v
-        for v in graph.input
-        if v.name != "use_cache_branch" and (is_cached or not is_past(v.name))
-    )
+    others = ("use_cache_branch",) if is_cached else ("use_cache_branch", "past_key_values.")
+    made.graph.input.extend(v for v in graph.input if not v.name.startswith(others))
     for value, outer, name in zip(branch.output, graph.output, node.output, strict=True):
         if value.name != name:
             made.graph.node.append(onnx.helper.make_node("Identity", [value.name], [name]))

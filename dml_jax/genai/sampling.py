@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -114,6 +114,23 @@ class SearchOptions:
         return {"draws": self.draws, "top_k": max(self.top_k, 0) if self.draws else 0}
 
 
+class Numbers(NamedTuple):
+    """The options of a search that are inputs of a program: others need no other program."""
+
+    max_length: Any
+    min_length: Any
+    penalty: Any
+    temperature: Any
+    top_p: Any
+
+    @classmethod
+    def of(cls, options: SearchOptions) -> "Numbers":
+        """Return the numbers of options."""
+        counts = np.int32(options.max_length), np.int32(options.min_length)
+        others = options.repetition_penalty, options.temperature, options.top_p
+        return cls(*counts, *map(np.float32, others))
+
+
 def most_likely(logits: jax.Array) -> jax.Array:
     """Return the first of the most likely tokens of each sequence, [batch], of [batch, vocabulary].
 
@@ -128,13 +145,9 @@ def most_likely(logits: jax.Array) -> jax.Array:
 def adjust_logits(
     logits: jax.Array, seen: jax.Array | None, banned: jax.Array | None, penalty: Any
 ) -> jax.Array:
-    """Return logits after a penalty, [batch, vocabulary].
+    """Return logits [batch, vocabulary], of which a penalty makes those that were `seen` smaller.
 
-    Args:
-        logits: likewise.
-        seen: which tokens occurred, likewise; None where no penalty counts them.
-        banned: which tokens may not come, likewise; None allows all.
-        penalty: divides positive logits of tokens that occurred, and multiplies negative ones.
+    The tokens that are `banned` may not come. None stands for no penalty, and for no ban.
     """
     if seen is not None:
         scaled = jnp.where(logits > 0, logits / penalty, logits * penalty)
@@ -150,27 +163,26 @@ def pick_tokens(
     seen: jax.Array | None,
     banned: jax.Array | None,
     key: jax.Array,
+    numbers: Numbers,
     *,
-    penalty: Any,
-    temperature: Any,
-    top_p: Any,
     draws: bool,
     top_k: int,
 ) -> jax.Array:
     """Return the next token of each sequence, [batch], by logits [batch, vocabulary].
 
-    `adjust_logits` changes them by `seen`, `banned` and `penalty`. The token is the first of the
-    most likely ones, or else `draws` says that `key` draws it: by logits that `temperature`
-    divides, among `top_k` tokens (0: all) that have the probability `top_p` together (0 or 1: all).
+    `adjust_logits` changes them by `seen`, `banned` and the penalty of `numbers`. The token is the
+    first of the most likely ones, or else `draws` says that `key` draws it: by logits that the
+    temperature divides, among `top_k` tokens (0: all) that have the probability top_p together (0
+    or 1: all).
     """
-    logits = adjust_logits(logits, seen, banned, penalty)
+    logits = adjust_logits(logits, seen, banned, numbers.penalty)
     if not draws:
         return most_likely(logits)
     count = min(top_k, logits.shape[-1]) if top_k > 0 else logits.shape[-1]
-    best, tokens = jax.lax.top_k(logits / temperature, count)
+    best, tokens = jax.lax.top_k(logits / numbers.temperature, count)
     chances = jax.nn.softmax(best, -1)
     before = jnp.cumsum(chances, -1) - chances  # a token stays while those before it have less
-    is_left = (before < top_p) | (top_p <= 0) | (top_p >= 1)
+    is_left = (before < numbers.top_p) | (numbers.top_p <= 0) | (numbers.top_p >= 1)
     place = jax.random.categorical(key, jnp.where(is_left, best, -jnp.inf), -1)
     return jnp.take_along_axis(tokens, place[:, None], -1)[:, 0].astype(np.int32)
 
@@ -221,13 +233,11 @@ def banned_tokens(
 class TokenSampler:
     """Chooses the next tokens of a batch, by `options`, of a vocabulary of `count` tokens.
 
-    Attributes:
-        key: the key of the draws that come.
-        seen: which tokens occurred, [batch, vocabulary]; None where no penalty counts them.
+    Its `key` and what it has `seen` are those of `decoder_programs.State`.
     """
 
     def __init__(self, options: SearchOptions, count: int):
-        self._options, self._count = options, count
+        self.options, self._count = options, count
         self.key = key_of(options.random_seed)
         self.seen: jax.Array | None = None
 
@@ -238,7 +248,7 @@ class TokenSampler:
 
     def see(self, tokens: Any) -> None:
         """Take note of tokens that occur, [batch, length], where they are counted."""
-        if self._options.repetition_penalty == 1 or not self._count:
+        if self.options.repetition_penalty == 1 or not self._count:
             return
         if self.seen is None:
             self.seen = jnp.zeros((len(tokens), self._count), bool)
@@ -251,24 +261,15 @@ class TokenSampler:
         `banned` is what `banned_tokens` returns; `best` are the most likely tokens, [batch, 1], or
         None where they are not known.
         """
-        options = self._options
+        options = self.options
         # The step's program has found the most likely tokens already: no other program is called.
         if not options.draws and self.seen is None and banned is None and best is not None:
             return best
         key = self.key
         if options.draws:
             self.key, key = jax.random.split(self.key)
-        chosen = pick_tokens(
-            logits,
-            self.seen,
-            banned,
-            key,
-            penalty=np.float32(options.repetition_penalty),
-            temperature=np.float32(options.temperature),
-            top_p=np.float32(options.top_p),
-            **options.of_programs,
-        )
-        return chosen[:, None]
+        numbers, static = Numbers.of(options), options.of_programs
+        return pick_tokens(logits, self.seen, banned, key, numbers, **static)[:, None]
 
 
 def key_of(seed: int) -> jax.Array:

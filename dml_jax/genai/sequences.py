@@ -10,9 +10,8 @@ class Sequences:
     """The tokens of a batch.
 
     Args:
-        batch: the number of sequences.
         ends: the tokens that end a sequence.
-        tokens: the first tokens, [batch, length]; None for none.
+        tokens: the first tokens, [batch, length].
 
     Attributes:
         count: how many tokens a sequence has.
@@ -23,13 +22,18 @@ class Sequences:
         is_read: whether the model has read the last token for a caller, who may ask for outputs.
     """
 
-    def __init__(self, batch: int, ends: Sequence[int], tokens: np.ndarray | None = None):
-        self._batch, self._ends = batch, np.array(ends, np.int32)
+    def __init__(self, ends: Sequence[int], tokens: np.ndarray):
+        self._ends = np.array(ends, np.int32)
+        self.restart(tokens)
+
+    def restart(self, tokens: np.ndarray) -> None:
+        """Have other tokens in place of all."""
+        batch, count = tokens.shape
         # Columns, [batch, n] each, of NumPy or JAX: a token stays on its device until it is read,
         # and a copy of all tokens at each one would take longer than the token.
-        self._parts: list[Any] = [] if tokens is None else [tokens]
-        self.count = self.begin = 0 if tokens is None else tokens.shape[1]
-        self.read, self.is_read = (max(self.count - 1, 0), self.count), False
+        self._parts: list[Any] = [tokens]
+        self.count = self.begin = count
+        self.read, self.is_read = (max(count - 1, 0), count), False
         self.last = np.zeros(batch, np.int32)
         self.has_ended = np.zeros(batch, bool)
         # (sequence, start, end) of paddings: columns of the tokens that the API gives back, and no
@@ -39,8 +43,6 @@ class Sequences:
     @property
     def tokens(self) -> np.ndarray:
         """Return the tokens, [batch, length]."""
-        if not self._parts:
-            return np.zeros((self._batch, 0), np.int32)
         parts = [np.asarray(part) for part in self._parts]
         self._parts = [np.concatenate(parts, 1)] if len(parts) > 1 else parts
         return self._parts[0]
@@ -82,7 +84,7 @@ class Sequences:
 
     def mask(self, end: int) -> np.ndarray:
         """Return which tokens up to a place are no paddings, [batch, end]: 1 or 0."""
-        mask = np.ones((self._batch, end), np.int64)
+        mask = np.ones((len(self.last), end), np.int64)
         for row, first, last in self._gaps:
             mask[row, first:last] = 0
         return mask

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from dml_jax.errors import Unquoted
-from dml_jax.genai.errors import GenAIError, as_genai_errors, fitting, need, refusal
+from dml_jax.genai.errors import GenAIError, as_genai_errors, fitting, refusal
 from dml_jax.genai.folder import Config, Folder
 from dml_jax.genai.model import Model
 from dml_jax.genai.named_tensors import Tensor
 from dml_jax.genai.optimum_folders import members, whole
 from dml_jax.system.files import parse_text
+from dml_jax.system.unchanged_programs import need
 
 _OPTIONS = {"add_special_tokens": "false", "skip_special_tokens": "true"}
 _ERROR_STREAM = threading.Lock()
@@ -88,7 +89,7 @@ class Tokenizer:
         if "encoder" in self._folder.model:  # whose texts end as they did in training
             self._options["add_special_tokens"] = "true"
         with as_genai_errors():
-            need("tokenizers", "read tokenizers")
+            need("tokenizers", "read tokenizers", "genai")
             data = self._folder.read("tokenizer.json")
         from tokenizers import Tokenizer as Tokens
 
@@ -226,7 +227,7 @@ class Tokenizer:
         more than 10 s or 1 GiB.
         """
         with as_genai_errors():
-            need("jinja2", "fill in templates")
+            need("jinja2", "fill in templates", "genai")
             named, special = self._templates
         values: dict[str, Any] = {"documents": None, "add_generation_prompt": add_generation_prompt}
         for name, text in (("messages", messages), ("tools", tools)):
@@ -324,11 +325,7 @@ atexit.register(_FILLER.end)
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a template of jinja2, in its sandbox.
-
-    It may name `values`: numbers, texts, lists and dicts. Raises `GenAIError` where it fails, or
-    takes more than 10 s or 1 GiB.
-    """
+    """Return the text of a template of jinja2, which may name `values`, in its sandbox."""
     line = _FILLER.answer(json.dumps({"template": template, "values": values}))
     match json.loads(line or "{}"):
         case {"text": text}:

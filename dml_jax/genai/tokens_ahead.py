@@ -4,22 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dml_jax.genai.decoder_programs import Block, Numbers, State
+from dml_jax.genai.decoder_programs import Block, State
 from dml_jax.genai.model_runner import ModelRunner
-from dml_jax.genai.sampling import SearchOptions, TokenSampler
+from dml_jax.genai.sampling import Numbers, TokenSampler
 from dml_jax.genai.sequences import Sequences
 
 
 class TokensAhead:
     """Blocks of tokens that a device computes, while a generator hands them out one by one.
 
-    Args:
-        runner: runs the model.
-        options: the options of the search.
+    `runner` runs the model. The tokens follow `sequences`, as `sampler` would choose them.
     """
 
-    def __init__(self, runner: ModelRunner, options: SearchOptions):
-        self._runner, self._options = runner, options
+    def __init__(self, runner: ModelRunner, sequences: Sequences, sampler: TokenSampler):
+        self._runner, self._options = runner, sampler.options
+        self._sequences, self._sampler = sequences, sampler
         self._clear()
 
     def _clear(self) -> None:
@@ -48,16 +47,16 @@ class TokensAhead:
         is_read = all(len(tokens) == 1 for tokens in self._runner.waiting)
         return self._runner.steps > 1 and is_read and self._width() is not None
 
-    def next(self, sequences: Sequences, sampler: TokenSampler) -> np.ndarray:
+    def next(self) -> np.ndarray:
         """Return the next token of each sequence, [batch].
 
         A device computes the block after it at the same time.
         """
         while len(self._blocks) < 2:
             width, ahead = self._width(), self._runner.steps * len(self._blocks) - self._used
-            if width is None or sequences.count + ahead >= self._options.max_length:
+            if width is None or self._sequences.count + ahead >= self._options.max_length:
                 break
-            self._launch(width, sequences, sampler)
+            self._launch(width)
         block = self._blocks[0]
         # The host waits here for the device, once a block.
         if not self._used:
@@ -73,9 +72,10 @@ class TokensAhead:
         if self._used == runner.steps:
             self._blocks, self._used, self._keys = self._blocks[1:], 0, block.keys
 
-    def _launch(self, width: int, sequences: Sequences, sampler: TokenSampler) -> None:
+    def _launch(self, width: int) -> None:
         """Let the device compute the next block."""
         runner, options = self._runner, self._options
+        sequences, sampler = self._sequences, self._sampler
         if self._state is None:
             tokens, ended = jnp.asarray(np.stack(runner.waiting)), jnp.array(sequences.has_ended)
             count = jnp.asarray(np.int32(sequences.count))
@@ -89,14 +89,14 @@ class TokensAhead:
         block.tokens.copy_to_host_async()
         self._blocks.append(block)
 
-    def forget(self, sequences: Sequences, sampler: TokenSampler) -> None:
+    def forget(self) -> None:
         """Leave out tokens that are computed and not handed out: the last one waits again."""
         if self._state is None:
             return
         keys = self._blocks[0].keys if self._used else self._keys
         # The draws go on as if nothing had been computed ahead: a seed gives the same tokens.
         if keys is not None:
-            sampler.key = keys[self._used - 1]
+            self._sampler.key = keys[self._used - 1]
         self._clear()
         self._runner.go_back(self._runner.filled)
-        sampler.restart(sequences.tokens)
+        self._sampler.restart(self._sequences.tokens)

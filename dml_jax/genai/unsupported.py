@@ -1,7 +1,6 @@
 """What the API has beyond text from text: each part refuses, in one line, when it is used."""
 
 import enum
-import logging
 from typing import Any
 
 from dml_jax.errors import nearest
@@ -9,39 +8,15 @@ from dml_jax.genai.errors import absent, refusal
 from dml_jax.runtime.platform import platform
 from dml_jax.system.refused_names import refused_name
 
-__all__ = [
-    "Audios",
-    "Engine",
-    "EngineCapabilities",
-    "EngineErrorCode",
-    "EngineEvent",
-    "EngineEventBuffer",
-    "EngineEventFlags",
-    "FinishReason",
-    "Images",
-    "MtpGenerator",
-    "MultiModalProcessor",
-    "Request",
-    "RequestOptions",
-    "StreamingProcessor",
-    "TurnOptions",
-    "TurnUsage",
-    "disable_telemetry_events",
-    "enable_telemetry_events",
-    "get_current_gpu_device_id",
-    "is_cuda_available",
-    "is_dml_available",
-    "is_openvino_available",
-    "is_qnn_available",
-    "is_webgpu_available",
-    "register_execution_provider_library",
-    "set_current_gpu_device_id",
-    "set_log_callback",
-    "set_log_options",
-    "unregister_execution_provider_library",
-]
+__all__ = ["Audios", "Images", "MtpGenerator", "MultiModalProcessor", "StreamingProcessor"]
+__all__ += ["Engine", "EngineCapabilities", "EngineErrorCode", "EngineEvent", "EngineEventBuffer"]
+__all__ += ["EngineEventFlags", "FinishReason", "Request", "RequestOptions", "TurnOptions"]
+__all__ += ["TurnUsage", "disable_telemetry_events", "enable_telemetry_events"]
+__all__ += ["get_current_gpu_device_id", "set_current_gpu_device_id"]
+__all__ += ["is_cuda_available", "is_dml_available", "is_openvino_available"]
+__all__ += ["is_qnn_available", "is_webgpu_available", "set_log_callback", "set_log_options"]
+__all__ += ["register_execution_provider_library", "unregister_execution_provider_library"]
 
-_LOG = logging.getLogger("dml_jax.genai")
 _LOGGED = (
     *("enabled", "ansi_tags", "append_next_tokens", "filename", "generate_next_token", "hit_eos"),
     *("hit_max_length", "model_input_shapes", "model_input_values", "model_logits"),
@@ -90,14 +65,10 @@ EngineEventFlags = enum.Enum("EngineEventFlags", {**_FLAGS, "RETRYABLE": 16})
 
 
 def set_log_options(**options: Any) -> None:
-    """Turn the log on or off: `enabled`; the other options of ONNX Runtime GenAI change nothing.
-
-    Raises `GenAIError` for options that it has not.
-    """
+    """Do nothing: nothing is logged. Raises `GenAIError` for options that GenAI has not."""
     for name in options:
         if name not in _LOGGED:
             raise refusal("the option", f"be an option of the log{nearest(name, _LOGGED)}", name)
-    _LOG.setLevel(logging.INFO if options.get("enabled", True) else logging.WARNING)
 
 
 def is_cuda_available() -> bool:
@@ -130,4 +101,4 @@ def set_current_gpu_device_id(*given: Any) -> None:
 register_execution_provider_library = set_current_gpu_device_id
 unregister_execution_provider_library = set_current_gpu_device_id
 enable_telemetry_events = disable_telemetry_events = set_current_gpu_device_id
-set_log_callback = set_current_gpu_device_id  # the log is Python's, named dml_jax.genai
+set_log_callback = set_current_gpu_device_id

@@ -18,7 +18,7 @@ MOST = {
     "enums": 1,
     "errors": 4,
     "functional": 6,
-    "genai": 20,
+    "genai": 5,
     "graph": 16,
     "lowering": 60,
     "onnx": 45,
