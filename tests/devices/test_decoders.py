@@ -9,17 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from build import command
 from devices.test_sharding import KINDS
-from language_folders import Reference, write_folder
+from language_folders import PROMPT, Reference, finish, generator, write_folder
 from onnx import helper
 
 import dml_jax.genai as og
 from dml_jax import DmlError, load_onnx
-from dml_jax.cli import cli
 
 LAYERS, COUNT = 2, 8
-PROMPT = [5, 77, 130, 201, 9]
 
 pytestmark = [
     pytest.mark.usefixtures("soon"),
@@ -27,14 +25,6 @@ pytestmark = [
         jax.device_count() < COUNT, reason=f"the default backend has fewer than {COUNT} devices"
     ),
 ]
-
-
-def generator(model: og.Model, **options: Any) -> og.Generator:
-    params = og.GeneratorParams(model)
-    params.set_search_options(**{"max_length": 40, **options})
-    made = og.Generator(model, params)
-    made.append_tokens(PROMPT)
-    return made
 
 
 def sent(model: og.Model) -> Counter[str]:
@@ -66,10 +56,8 @@ FORMS: dict[str, tuple[int, dict[str, Any], int]] = {  # devices, folder, device
 
 def test_eight_devices_give_the_tokens_of_onnx_runtime(eight: Path):
     model, reference = og.Model(eight, devices=COUNT), Reference(eight)
-    made = generator(model)
-    for _ in range(8):
-        made.generate_next_token()
-    assert made.get_sequence(0).tolist() == reference.greedy(PROMPT, 8)
+    made = generator(model, PROMPT)
+    assert finish(made, 8) == reference.greedy(PROMPT, 8)
     assert model.decoder.note == ""
     assert sent(model) == {"all-reduce": 2 * LAYERS}
     cache = model.decoder.cache(1, 64)["buffers"][0]
@@ -89,7 +77,7 @@ def test_logits_are_those_of_onnx_runtime(form: str, tmp_path: Path):
     count, options, copies = FORMS[form]
     write_folder(tmp_path, **options)
     model, reference = og.Model(tmp_path, devices=count), Reference(tmp_path)
-    made = generator(model)
+    made = generator(model, PROMPT)
     wanted = reference.logits(PROMPT)[-1]
     logits = made.get_logits()[0, 0]
     np.testing.assert_allclose(logits, wanted, atol=1e-4 * np.abs(wanted).max(), rtol=0)
@@ -105,12 +93,10 @@ def test_what_does_not_divide_is_replicated(tmp_path: Path):
     note = "2 devices: attention is replicated (3 heads of queries and 1 of keys), "
     assert model.decoder.note == f"{note}the MLP is divided"
     assert sent(model) == {"all-reduce": LAYERS}
-    words = ["generate", str(tmp_path), "-p", "the", "--max_length", "8", "--devices", "2"]
-    result = CliRunner().invoke(cli, [*words, "--json"])
-    assert result.exit_code == 0, result.output
+    words = ("generate", tmp_path, "-p", "the", "--max_length", 8, "--json")
+    result = command(*words, "--devices", 2)
     assert result.stderr == f"{model.decoder.note}\n"
-    alone = CliRunner().invoke(cli, [*words[:-2], "--json"])
-    assert json.loads(result.stdout) == json.loads(alone.stdout)
+    assert json.loads(result.stdout) == json.loads(command(*words).stdout)
 
 
 def mesh(count: int, *names: str) -> jax.sharding.Mesh:

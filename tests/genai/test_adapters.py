@@ -10,17 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
-from language_folders import SIZE, WIDTH, Reference, write_folder
+from build import command
+from language_folders import (
+    PROMPT,
+    SIZE,
+    WIDTH,
+    Reference,
+    configured,
+    finish,
+    generator,
+    rewrite,
+    write_folder,
+)
 from safetensors.numpy import load_file, save_file
 
 import dml_jax.genai as og
 from dml_jax import DmlError
-from dml_jax.cli import cli
 
 pytestmark = pytest.mark.usefixtures("soon")
 
-PROMPT = [5, 77, 130, 201, 9]
 HEADS, GROUPS = 4, 2
 PREFIX = "base_model.model.model.layers"
 
@@ -68,9 +76,8 @@ def test_merged_weights_answer_as_the_adapter_does(
 
 
 def test_merged_weights_lie_in_the_new_folder(folders: dict[str, Path], tmp_path: Path):
-    config = og.Config(folders["float"])
-    name = folders["float"] / "model.onnx"
-    config.overlay(json.dumps({"model": {"decoder": {"filename": str(name.absolute())}}}))
+    decoder = {"filename": str((folders["float"] / "model.onnx").absolute())}
+    config = configured(folders["float"], model={"decoder": decoder})
     with pytest.raises(og.GenAIError, match="to be a path below the folder"):
         og.save_merged(og.Model(config), changed(folders["float"]), tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
@@ -170,19 +177,14 @@ def test_a_generator_and_the_command_take_an_adapter(folders: dict[str, Path], t
         Reference(f).greedy(prompt, 6) for f in (tmp_path / "merged", folders["float"])
     )
     assert wanted != plain
-    adapters, params = og.Adapters(model), og.GeneratorParams(model)
+    adapters = og.Adapters(model)
     adapters.load(tmp_path / "adapter", "other")
-    params.set_search_options(max_length=len(wanted))
-    made = og.Generator(model, params)
+    made = generator(model, max_length=len(wanted))
     made.set_active_adapter(adapters, "other")
     made.append_tokens(prompt)
-    while not made.is_done():
-        made.generate_next_token()
-    assert made.get_sequence(0).tolist() == wanted
-    words = ["--prompt", "the quick", "--max_length", str(len(wanted)), "--json"]
-    given = ["--adapter", str(tmp_path / "adapter")]
-    result = CliRunner().invoke(cli, ["generate", str(folders["float"]), *words, *given])
-    assert result.exit_code == 0, result.output
+    assert finish(made) == wanted
+    words = ("--prompt", "the quick", "--max_length", len(wanted), "--json")
+    result = command("generate", folders["float"], *words, "--adapter", tmp_path / "adapter")
     assert json.loads(result.stdout)["text"] == tokenizer.decode(wanted[len(prompt) :])
     adapters.unload("other")
     with pytest.raises(og.GenAIError, match="be one that is loaded, got 'other'"):
@@ -196,47 +198,42 @@ def refusals(folders: dict[str, Path], root: Path) -> Iterator[tuple[str, Any]]:
 
     def written(name: str, tensors: dict[str, np.ndarray] | None = None, **config: Any) -> Path:
         good.save(root / name)
-        file = root / name / "adapter_config.json"
-        file.write_text(json.dumps({**json.loads(file.read_text()), **config}))
+        rewrite(root / name / "adapter_config.json", **config)
         if tensors is not None:
             save_file(tensors, root / name / "adapter_model.safetensors")
         return root / name
 
-    a = np.zeros((3, WIDTH), np.float32)
-    yield "adapter_config.json' to be a file that can be read", lambda: adapters.load(root, "a")
-    kind = written("kind", peft_type="IA3")
-    yield "peft_type in", lambda: adapters.load(kind, "a")
-    dora = written("dora", use_dora=True)
-    yield "to be False, got True", lambda: adapters.load(dora, "a")
-    half = written("half", {f"{PREFIX}.0.mlp.up_proj.lora_A.weight": a})
-    yield "have lora_A and lora_B of 'layers.0.up_proj'", lambda: adapters.load(half, "a")
-    other = written("other", {f"{PREFIX}.0.mlp.up_proj.bias": a})
-    yield "be lora_A or lora_B of a layer's product", lambda: adapters.load(other, "a")
-    pair = {f"{PREFIX}.7.mlp.up_proj.lora_A.weight": a}
-    pair[f"{PREFIX}.7.mlp.up_proj.lora_B.weight"] = np.zeros((64, 3), np.float32)
-    beyond = written("beyond", pair)
-    yield "product to be a product of the decoder", lambda: adapters.load(beyond, "a")
+    def matrices(layer: int, rank: int) -> dict[str, np.ndarray]:
+        name = f"{PREFIX}.{layer}.mlp.up_proj.lora"
+        a, b = np.zeros((rank, WIDTH), np.float32), np.zeros((64, rank), np.float32)
+        return {f"{name}_A.weight": a, f"{name}_B.weight": b}
+
+    half = dict([*matrices(0, 3).items()][:1])
+    other = {f"{PREFIX}.0.mlp.up_proj.bias": np.zeros((3, WIDTH), np.float32)}
     broken = written("broken")
     (broken / "adapter_model.safetensors").write_bytes(b"no tensors")
-    yield "to be of safetensors", lambda: adapters.load(broken, "a")
+    odd = "the adapter to fit the decoder"
+    wrong = [
+        ("adapter_config.json' to be a file that can be read", root),
+        ("peft_type in", written("kind", peft_type="IA3")),
+        ("to be False, got True", written("dora", use_dora=True)),
+        ("have lora_A and lora_B of 'layers.0.up_proj'", written("half", half)),
+        ("be lora_A or lora_B of a layer's product", written("other", other)),
+        ("product to be a product of the decoder", written("beyond", matrices(7, 3))),
+        ("to be of safetensors", broken),
+        (odd, written("bracket", alpha_pattern={"[": 1})),
+        (odd, written("listed", alpha_pattern=["up_proj"])),
+        (odd, written("huge", lora_alpha=1e300)),
+        (odd, written("empty", matrices(0, 0))),
+        ("be a folder of PEFT's", root / "adapter.onnx_adapter"),
+    ]
     for k, pattern in enumerate(("(.+)+x", "(?x:(.+) +)z", "(a|a)|.*.*.*")):
         slow = written(f"slow{k}", alpha_pattern={pattern: 1})
-        yield "have at most 3 of the signs", lambda path=slow: adapters.load(path, "a")
-    bracket = written("bracket", alpha_pattern={"[": 1})
-    yield "the adapter to fit the decoder", lambda: adapters.load(bracket, "a")
-    listed = written("listed", alpha_pattern=["up_proj"])
-    yield "the adapter to fit the decoder", lambda: adapters.load(listed, "a")
-    huge = written("huge", lora_alpha=1e300)
-    yield "the adapter to fit the decoder", lambda: adapters.load(huge, "a")
-    none = {f"{PREFIX}.0.mlp.up_proj.lora_A.weight": np.zeros((0, WIDTH), np.float32)}
-    none[f"{PREFIX}.0.mlp.up_proj.lora_B.weight"] = np.zeros((64, 0), np.float32)
-    empty = written("empty", none)
-    yield "the adapter to fit the decoder", lambda: adapters.load(empty, "a")
-    olive = root / "adapter.onnx_adapter"
-    yield "be a folder of PEFT's", lambda: adapters.load(olive, "a")
+        wrong.append(("have at most 3 of the signs", slow))
+    for said, path in wrong:
+        yield said, lambda path=path: adapters.load(path, "a")
     yield "change one product or more", lambda: og.Adapter.new(folder, targets=["w1"])
-    params = og.GeneratorParams(model)
-    made = og.Generator(model, params)
+    made = generator(model)
     yield "be one that is loaded", lambda: made.set_active_adapter(adapters, "b")
     others = og.Adapters(og.Model(folders["float"]))
     yield "be those of the generator's model", lambda: made.set_active_adapter(others, "b")

@@ -6,27 +6,16 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from language_folders import Reference, write_folder
+from build import command
+from language_folders import PROMPT, Reference, generated, write_folder
 
 import dml_jax.genai as og
-from dml_jax.cli import cli
 from dml_jax.genai import decoder_networks
 
 ON_A_CPU = pytest.mark.skipif(
     jax.default_backend() != "cpu", reason="programs of decoders are kept on a CPU alone"
 )
-PROMPT = [5, 77, 130, 201, 9]
-
-
-def generated(model: og.Model, count: int = 6) -> list[int]:
-    params = og.GeneratorParams(model)
-    params.set_search_options(max_length=len(PROMPT) + count)
-    made = og.Generator(model, params)
-    made.append_tokens(PROMPT)
-    while not made.is_done():
-        made.generate_next_token()
-    return made.get_sequence(0).tolist()
+LENGTH = len(PROMPT) + 6
 
 
 @pytest.fixture
@@ -46,11 +35,11 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize("options", [{}, {"bits": 4}, {"kind": np.float16}])
 def test_another_start_loads_no_network(options: Any, loads: list[Any], tmp_path: Path):
     folder = write_folder(tmp_path / "model", **options)
-    first = generated(og.Model(folder, cache=tmp_path / "programs"))
-    assert first == generated(og.Model(folder))
+    first = generated(og.Model(folder, cache=tmp_path / "programs"), max_length=LENGTH)
+    assert first == generated(og.Model(folder), max_length=LENGTH)
     loads.clear()
     model = og.Model(folder, cache=tmp_path / "programs")
-    assert generated(model) == first
+    assert generated(model, max_length=LENGTH) == first
     assert not loads
     made = model.decoder.networks.derived_bytes
     assert "0 written" in model.report()
@@ -58,17 +47,16 @@ def test_another_start_loads_no_network(options: Any, loads: list[Any], tmp_path
 
 
 def test_other_weights_have_programs_of_their_own(tmp_path: Path):
-    folder, programs = tmp_path / "model", tmp_path / "programs"
-    write_folder(folder, bits=4)
-    generated(og.Model(folder, cache=programs))
+    folder, programs = write_folder(tmp_path / "model", bits=4), tmp_path / "programs"
+    generated(og.Model(folder, cache=programs), max_length=LENGTH)
     write_folder(folder, bits=4, seed=1)
-    assert generated(og.Model(folder, cache=programs)) == Reference(folder).greedy(PROMPT, 6)
+    made = generated(og.Model(folder, cache=programs), max_length=LENGTH)
+    assert made == Reference(folder).greedy(PROMPT, 6)
 
 
 def test_weights_that_are_gone_are_said_in_a_line(tmp_path: Path):
-    folder, programs = tmp_path / "model", tmp_path / "programs"
-    write_folder(folder)
-    generated(og.Model(folder, cache=programs))
+    folder, programs = write_folder(tmp_path / "model"), tmp_path / "programs"
+    generated(og.Model(folder, cache=programs), max_length=LENGTH)
     (folder / "model.onnx").unlink()
     with pytest.raises(og.GenAIError, match=r"model\.onnx"):
         og.Model(folder, cache=programs)
@@ -80,9 +68,8 @@ def test_the_command_keeps_programs_unless_told_not_to(
 ):
     folder, programs = write_folder(tmp_path / "model"), tmp_path / "programs"
     monkeypatch.setenv("DML_JAX_CACHE", str(programs))
-    arguments = ["generate", str(folder), "--prompt", "the quick", "--max_length", "12"]
-    without = CliRunner().invoke(cli, [*arguments, "--no-cache"])
+    words = ("generate", folder, "--prompt", "the quick", "--max_length", 12)
+    without = command(*words, "--no-cache").stdout
     assert not programs.exists()
-    texts = [CliRunner().invoke(cli, arguments).stdout for _ in range(2)]
-    assert texts == [without.stdout] * 2
+    assert [command(*words).stdout for _ in range(2)] == [without] * 2
     assert [*programs.iterdir()]

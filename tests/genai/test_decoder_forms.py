@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
-pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-
 import jax
 import jax.numpy as jnp
+import numpy as np
+import pytest
 from exported_folders import write_config, write_decoder
 
 import dml_jax.genai as og

@@ -1,6 +1,5 @@
 """Programs of language models in processes of their own: their ends, and Ctrl-C."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from language_folders import write_folder
+from language_folders import rewrite, write_folder
 
 ROOT = str(Path(__file__).parents[2])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ROOT, "JAX_PLATFORMS": "cpu"}
-ENDLESS = {"model": {"eos_token_id": []}}
 
 # As model-qa.py and model-chat.py of microsoft/onnxruntime-genai call it.
 PROGRAM = """
@@ -53,9 +51,7 @@ while (text := input("Prompt: ")) != "quit()":
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_folder(tmp_path_factory.mktemp("models") / "endless")
-    config = json.loads((path / "genai_config.json").read_text())
-    config["model"] |= ENDLESS["model"]
-    (path / "genai_config.json").write_text(json.dumps(config))
+    rewrite(path / "genai_config.json", model={"eos_token_id": []})
     return path
 
 

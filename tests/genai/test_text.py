@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from build import command
 from language_folders import write_folder, write_tokenizer
 from tokenizers import Tokenizer, decoders, models
 
 import dml_jax.genai as og
-from dml_jax.cli import cli
 
 
 def folder_of(folder: Path, config: Any = None, files: Any = None) -> Path:
@@ -143,7 +142,6 @@ def test_pieces_of_a_stream_are_the_text_of_all_tokens(kind: str, tmp_path: Path
 @pytest.mark.parametrize("words", [["-p", "caf\udce9"], ["-p", "-"], ["--chat"]])
 def test_a_prompt_of_another_encoding_is_refused(words: list[str], tmp_path: Path):
     folder = write_folder(tmp_path)
-    result = CliRunner().invoke(cli, ["generate", str(folder), *words], input=b"caf\xe9\n")
-    assert result.exit_code == 1
+    result = command("generate", folder, *words, status=1, input=b"caf\xe9\n")
     assert result.stderr.startswith("expected the text to be UTF-8")
     assert "Traceback" not in result.output + result.stderr

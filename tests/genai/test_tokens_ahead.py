@@ -1,6 +1,5 @@
 """Tokens that one program computes ahead are those of a program for each token."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from language_folders import Reference, program_count, write_folder
+from language_folders import PROMPT, Reference, configured, finish, generator, write_folder
 from nightly import NIGHTLY
 
 import dml_jax.genai as og
@@ -17,7 +16,6 @@ from dml_jax.runtime.compiled_function import CompiledFunction
 pytestmark = pytest.mark.usefixtures("soon")
 
 AHEAD, MOST = 4, 43  # tokens of a program, and of a sequence
-PROMPT = [5, 77, 130, 201, 9]
 DRAWN: dict[str, Any] = {"do_sample": True, "top_k": 20, "temperature": 2.0, "random_seed": 3}
 OPTIONS: dict[str, dict[str, Any]] = {
     "greedy": {},
@@ -31,24 +29,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp("models") / "float")
-
-
-@pytest.fixture(scope="module")
 def models(folder: Path) -> list[og.Model]:
     """Return a model of one token a program, and another one; at many tokens a sequence ends."""
-    config = og.Config(folder)
-    config.overlay(json.dumps({"model": {"eos_token_id": [*range(2, 22)]}}))
+    config = configured(folder, model={"eos_token_id": [*range(2, 22)]})
     return [og.Model(config, ahead=ahead) for ahead in (1, AHEAD)]
 
 
 def started(model: og.Model, batch: int = 1, **options: Any) -> og.Generator:
-    params = og.GeneratorParams(model)
-    params.set_search_options(**{"max_length": MOST, "batch_size": batch, **options})
-    made = og.Generator(model, params)
-    made.append_tokens(np.array([PROMPT, [8, 0, 0, 0, 0], [250, 4, 11, 0, 0]][:batch], np.int32))
-    return made
+    prompts = [PROMPT, [8, 0, 0, 0, 0], [250, 4, 11, 0, 0]][:batch]
+    return generator(model, prompts, **{"max_length": MOST, "batch_size": batch, **options})
 
 
 def assert_same_steps(made: list[og.Generator], count: int, batch: int) -> None:
@@ -108,22 +97,8 @@ def test_keys_of_the_cache_are_those_of_the_tokens(models: list[og.Model]):
 def test_the_last_tokens_are_less_than_a_program(folder: Path):
     model, reference = og.Model(folder, ahead=AHEAD), Reference(folder)
     for length in (len(PROMPT) + 1, len(PROMPT) + 2, len(PROMPT) + AHEAD + 3):
-        made = started(model, max_length=length)
-        while not made.is_done():
-            made.generate_next_token()
         wanted = reference.greedy(PROMPT, length - len(PROMPT))
-        assert made.get_sequence(0).tolist() == wanted[:length]
-
-
-def test_three_programs_serve_every_length(folder: Path):
-    model = og.Model(folder, ahead=AHEAD)
-    for length in (300, 20, 1, 33):
-        made = started(model, max_length=400)
-        made.rewind_to(0)
-        made.append_tokens(np.random.default_rng(0).integers(30, 200, length))
-        for _ in range(11):
-            made.generate_next_token()
-    assert program_count(model) == 3
+        assert finish(started(model, max_length=length)) == wanted[:length]
 
 
 @pytest.mark.skipif(jax.device_count() < 2, reason="JAX has one device")
@@ -143,8 +118,7 @@ def test_no_turn_copies_a_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return run(function, *given)
 
     monkeypatch.setattr(CompiledFunction, "__call__", compiled)
-    made.generate_next_token()
-    made.generate_next_token()
+    finish(made, 2)
     sizes = ",".join(map(str, made._runner.cache["buffers"][0].shape))
     assert f"[{sizes}]" in texts[0] and "while(" in texts[0]
     assert not re.findall(rf"\[{sizes}\]\S* copy\(", texts[0])
