@@ -47,9 +47,8 @@ def _unique(node: Node, x: jax.Array) -> Any:
     along = 0 if axis is None else node.from_start(axis, x.ndim)
     size = x.size if axis is None else x.shape[along]
     zero = jnp.zeros((), x.dtype)
-    values, first, inverse, counts = jnp.unique(
-        x, True, True, True, axis, size=size, fill_value=zero, equal_nan=False
-    )
+    given = {"size": size, "fill_value": zero, "equal_nan": False}
+    values, first, inverse, counts = jnp.unique(x, True, True, True, axis, **given)
     count = jnp.sum(counts > 0, dtype=np.int32)
     if not node.attribute("sorted"):  # by their first place
         order = jnp.argsort(jnp.where(counts > 0, first, size), stable=True)
@@ -66,25 +65,14 @@ def _unique(node: Node, x: jax.Array) -> Any:
     )
 
 
-@fallback(
-    "NonMaxSuppression",
-    padding=padding_rules.boxes_rule,
-    integers=integer_ranges.places,
-    read_at_load=(2,),
-)
-def _suppress(
-    node: Node,
-    boxes: jax.Array,
-    scores: jax.Array,
-    most: Any = None,
-    overlap: Any = None,
-    least: Any = None,
-) -> Padded:
+@fallback("NonMaxSuppression", integers=integer_ranges.places, read_at_load=(2,))
+@fallback("NonMaxSuppression", padding=padding_rules.boxes_rule)
+def _suppress(node: Node, boxes: jax.Array, scores: jax.Array, *others: Any) -> Padded:
+    most, overlap, least = (*others, None, None, None)[:3]
     is_known = not node.has(2) or node.tensor(2).is_known
-    node.expect(
-        boxes.shape[:2] == (scores.shape[0], scores.shape[2]),
-        *("scores", f"have {boxes.shape[1]} boxes, as the boxes", list(scores.shape)),
-    )
+    is_right = boxes.shape[:2] == (scores.shape[0], scores.shape[2])
+    rule = f"have {boxes.shape[1]} boxes, as the boxes"
+    node.expect(is_right, "scores", rule, list(scores.shape))
     limit = max(0, min(node.number(2, 0) if is_known else boxes.shape[1], boxes.shape[1]))
     if 0 in (*scores.shape, limit):
         return Padded(_integers(jnp.zeros((0, 3), np.int32)), 0, _integers(jnp.zeros((), np.int32)))

@@ -21,15 +21,8 @@ _BACKWARD = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, Tr
 
 
 @fallback("RNN", "GRU")
-def _recurrent(
-    node: Node,
-    x: jax.Array,
-    w: jax.Array,
-    r: jax.Array,
-    b: Any = None,
-    lengths: Any = None,
-    h: Any = None,
-) -> Any:
+def _recurrent(node: Node, x: jax.Array, w: jax.Array, r: jax.Array, *others: Any) -> Any:
+    b, lengths, h = (*others, None, None, None)[:3]
     clip, functions = _clip(node), _functions(node, DEFAULTS[node.op_type], len(w))
     clipped = [lambda value, f=f: f(clip(value)) for f in functions]
     ends = jnp.zeros((len(w), 2 * w.shape[1]), x.dtype) if b is None else b
@@ -117,7 +110,7 @@ def _run(
 ) -> Any:
     """Return the outputs of a cell over time: of each step, then the last states."""
     is_batch_first = bool(node.attribute("layout", 0))
-    check_lengths(node, x.shape[is_batch_first])
+    check_lengths(node, 4, x.shape[is_batch_first])
     if is_batch_first:
         x, states = jnp.swapaxes(x, 0, 1), [s if s is None else s.swapaxes(0, 1) for s in states]
     backward = _BACKWARD[DIRECTIONS[node.attribute("direction", "forward")]]

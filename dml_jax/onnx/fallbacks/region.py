@@ -94,13 +94,9 @@ def _grid_sample(node: Node, x: jax.Array, grid: jax.Array) -> jax.Array:
 
 @fallback("DeformConv")
 def _deform_conv(
-    node: Node,
-    x: jax.Array,
-    weights: jax.Array,
-    offset: jax.Array,
-    bias: Any = None,
-    mask: Any = None,
+    node: Node, x: jax.Array, weights: jax.Array, offset: jax.Array, *others: Any
 ) -> jax.Array:
+    bias, mask = (*others, None, None)[:2]
     spatial = x.ndim - 2
     batch, channels = x.shape[:2]
     kernel, out = weights.shape[2:], offset.shape[2:]

@@ -17,7 +17,6 @@ from dml_jax.onnx.translators import tabular
 from dml_jax.onnx.translators.tabular import DOMAIN
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-_MEMBER = "BRANCH_MEMBER"
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 

@@ -67,9 +67,8 @@ def _of_two_parameters(node: Node) -> Expression:
     return function(node[0], alpha, beta)
 
 
-@translates(
-    *_ROWS, padding=padding_rules.softmax_rule(counts.least, flattened_before=13), misread_before=13
-)
+@translates(*_ROWS, misread_before=13)
+@translates(*_ROWS, padding=padding_rules.softmax_rule(counts.least, flattened_before=13))
 def _rows(node: Node) -> Expression:
     axis = node.axis()  # before version 13, all dimensions from it on are one row
     end = axis + 1 if node.version >= 13 else max(node.rank(), 1)
@@ -112,17 +111,6 @@ def gelu_by_tanh(x: Expression) -> Expression:
     inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
     # 0.5 * (1 + tanh(u)) is sigmoid(2 * u): one operator in place of three.
     return x * dml.activation_sigmoid(inner * 2.0)
-
-
-@translates("Mish", padding=padding_rules.by_element)
-def _mish(node: Node) -> Expression:
-    x = node[0]
-    return x * dml.activation_tanh(dml.activation_softplus(x))
-
-
-@translates("SwiGLU")
-def _swiglu(node: Node) -> Expression:
-    return dml.activation_swish(node[0], node.attribute("alpha")) * node[1]
 
 
 @translates("PRelu", misread_before=7)

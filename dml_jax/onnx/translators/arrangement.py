@@ -20,8 +20,10 @@ from dml_jax.onnx.nodes.op_types import inlines, translates
 from dml_jax.onnx.nodes.reshapes import on_axis, reshape, spread, taken, transpose
 from dml_jax.onnx.nodes.tensor import Padded, Tensor
 from dml_jax.onnx.sizes import integer_ranges, output_rules, padding_rules, symbolic_sizes
+from dml_jax.onnx.translators.recurrent import check_lengths
 
 MODES = {"constant": "CONSTANT", "reflect": "REFLECTION", "edge": "EDGE", "wrap": "WRAP"}
+_VIEWS = "Flatten", "Reshape", "Squeeze", "Unsqueeze"
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
@@ -31,11 +33,9 @@ def _shape(node: Node) -> np.ndarray | Expression:
     part, count = range(node.rank())[start:end], node.tensor(0).count
     if count is None or count.axis not in part:
         return np.array([node.shape()[d] for d in part], np.int64)
-    sizes = [np.array([node.shape()[d]], node.result_type().array_dtype) for d in part]
-    pieces = [
-        reshape(count.number.expression, (1,)) if d == count.axis else node.builder.constant(n)
-        for d, n in zip(part, sizes, strict=True)
-    ]
+    sizes = {d: np.array([node.shape()[d]], node.result_type().array_dtype) for d in part}
+    pieces = [node.builder.constant(sizes[d]) for d in part]
+    pieces[part.index(count.axis)] = reshape(count.number.expression, (1,))
     return dml.join(pieces, 0) if len(pieces) > 1 else pieces[0]
 
 
@@ -51,14 +51,7 @@ def _size(node: Node) -> np.ndarray | Expression:
 
 @translates("Reshape", written_as=early_versions.RESHAPE, output=output_rules.reshape_rule)
 @translates("Squeeze", "Unsqueeze", takes_scalars=True)
-@translates(
-    "Flatten",
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    padding=padding_rules.reshape_rule,
-    elements=symbolic_sizes.same,
-)
+@translates(*_VIEWS, padding=padding_rules.reshape_rule, elements=symbolic_sizes.same)
 def _view(node: Node) -> Expression:
     node.constant(1)  # the new sizes, or axes; attributes in early versions
     return reshape(node[0], node.output_shape())
@@ -190,15 +183,12 @@ def _reverse(node: Node) -> Expression:
     lengths = dml.cast(node[1], "UINT32") if node[1].dtype.kind == "i" else node[1]
     lengths = on_axis(lengths, batch, node.rank())
     sizes = [1 if d == time else size for d, size in enumerate(node.shape())]
-    most, known = node.shape()[time], node.known(1)
-    is_right = known is None or ((known >= 0) & (known <= most)).all()
-    node.expect(is_right, "sequence_lens", f"be in [0, {most}]", known)
+    check_lengths(node, 1, node.shape()[time])
     return dml.reverse_subsequences(node[0], spread(lengths, sizes), time)
 
 
 @inlines("Constant")
 def _literal(site: Site) -> list[Tensor]:
-    """Return the elements of a Constant."""
     if len(site.proto.attribute) != 1:
         raise DmlError([Fault("", "attributes", "be one", len(site.proto.attribute))])
     translation, attribute, name = site.translation, site.proto.attribute[0], site.proto.output[0]
@@ -220,10 +210,6 @@ def _constant_of_shape(node: Node) -> Expression:
     node.constant(0)
     value = node.attribute("value")
     value = 0.0 if value is None else value.reshape(-1)[0].item()
-    return _constant_fill(node, value)
-
-
-def _constant_fill(node: Node, value: float) -> Expression:
     sizes: Shape = node.output_shape() or (1,)
     return dml.fill_value_constant(sizes, node.output_type(), value, graph=node.builder)
 
@@ -249,13 +235,8 @@ def _range(node: Node) -> Expression | np.ndarray:
 
 @translates("EyeLike")
 def _eye(node: Node) -> Expression:
-    k = node.attribute("k")
-    return dml.diagonal_matrix(
-        node.output_shape(), node.output_type(), 1.0, k, k + 1, graph=node.builder
-    )
-
-
-_INT32 = np.iinfo(np.int32)
+    sizes, kind, k = node.output_shape(), node.output_type(), node.attribute("k")
+    return dml.diagonal_matrix(sizes, kind, 1.0, k, k + 1, graph=node.builder)
 
 
 @translates("Trilu", domain=MICROSOFT)
@@ -265,7 +246,7 @@ def _trilu(node: Node) -> Expression:
     if node.has(1) and not node.tensor(1).is_known:
         return _trilu_by_input(node, is_upper)
     k = int(np.clip(node.number(1, 0), -(2**30), 2**30))
-    begin, end = (int(_INT32.min), k) if is_upper else (k + 1, int(_INT32.max))
+    begin, end = (-(2**31), k) if is_upper else (k + 1, 2**31 - 1)
     *leading, rows, columns = node.shape()
     sizes = (int(np.prod(leading)), rows, columns)
     x = reshape(node[0], sizes)

@@ -20,28 +20,17 @@ def _attention(node: Node) -> Any:
     if node.attribute("softcap") or has_scores:
         return NotImplemented  # the function that ONNX defines
     is_flat = node.rank() == 3  # [batch, sequence, heads * size]
-    heads, groups = (
-        node.attribute(name) if is_flat else node.shape(k)[1]
-        for k, name in ((0, "q_num_heads"), (1, "kv_num_heads"))
-    )
+    heads, groups = (node.attribute(f"{name}_num_heads") for name in ("q", "kv"))
+    if not is_flat:
+        heads, groups = node.shape(0)[1], node.shape(1)[1]
     query, key, value = (flat(node[k]) for k in range(3))
-    size = query.sizes[2] // heads
     past = node.shape(4)[2] if node.has(4) else 0
     shape = (query.sizes[0], heads, query.sizes[1], past + key.sizes[1])
     bias, is_seen = _bias(node, past, shape)
-    made = dml.multihead_attention(
-        node.attribute("scale", None) or 1 / math.sqrt(size),
-        -10000.0,
-        heads,
-        groups,
-        "NONE",
-        query=query,
-        key=key,
-        value=value,
-        relative_position_bias=None if bias is None else spread(bias, shape),
-        past_key=node.get(4),
-        past_value=node.get(5),
-    )
+    parts: dict[str, Any] = {"query": query, "key": key, "value": value}
+    parts |= {"past_key": node.get(4), "past_value": node.get(5)}
+    parts["relative_position_bias"] = None if bias is None else spread(bias, shape)
+    made = attend(node, heads, groups, -10000.0, **parts)
     output = reshape(made[0], (shape[0], shape[2], heads, made[0].sizes[2] // heads))
     # A query that sees no key gives 0, which no softmax of its scores would.
     if is_seen is not None:
@@ -49,6 +38,16 @@ def _attention(node: Node) -> Any:
     if not is_flat:
         output = permute(output, (0, 2, 1, 3))
     return (output, made[1], made[2])[: len(node.types)]
+
+
+def attend(node: Node, heads: int, groups: int, hidden: float, **parts: Any) -> Any:
+    """Return the attention of `parts`, which are arguments of `dml.multihead_attention`.
+
+    Queries, keys and values are [batch, sequence, heads * size]; `hidden` is what a mask adds.
+    """
+    scale = node.attribute("scale", 0.0) or 1 / math.sqrt(parts["query"].sizes[2] // heads)
+    mask = "NONE" if parts.get("mask") is None else "BOOLEAN"
+    return dml.multihead_attention(scale, hidden, heads, groups, mask, **parts)
 
 
 def flat(x: Expression) -> Expression:

@@ -41,9 +41,10 @@ def operands(node: Node) -> tuple[Expression, Expression]:
 
 
 @translates("Neg", integers=integer_ranges.negative, elements=symbolic_sizes.negative)
-@translates(*UNARY, padding=padding_rules.by_element)
-def _unary(node: Node) -> Expression:
-    return node.function(node[0])
+@translates("Where", elements=symbolic_sizes.chosen)
+@translates(*UNARY, "Where", padding=padding_rules.by_element)
+def _of_all_inputs(node: Node) -> Expression:
+    return node.function(*(node[k] for k in range(len(node.inputs))))
 
 
 @translates("Sign", padding=padding_rules.by_element)
@@ -68,16 +69,13 @@ def _chain(node: Node) -> Expression:
     return functools.reduce(node.function, [node[k] for k in range(len(node.inputs))])
 
 
-@translates("ImageScaler")
-def _image_scaler(node: Node) -> Expression:
-    bias = np.array(node.attribute("bias"), node[0].dtype)
-    constant = on_axis(node.builder.constant(bias), 1, node.rank())
-    return node[0] * node.attribute("scale", 1.0) + constant
-
-
-@translates("Scale")
+@translates("ImageScaler", "Scale")
 def _scale(node: Node) -> Expression:
-    return node[0] * node.attribute("scale", 1.0)
+    x = node[0] * node.attribute("scale", 1.0)
+    if node.op_type == "Scale":
+        return x
+    bias = node.builder.constant(np.array(node.attribute("bias"), x.dtype))
+    return x + on_axis(bias, 1, node.rank())
 
 
 @translates("Mean", padding=padding_rules.by_element)
@@ -104,9 +102,8 @@ def _erf(node: Node) -> Expression:
     return dml.cast(dml.erf(dml.cast(node[0], "FLOAT32")), node.output_type())
 
 
-@translates(
-    "Pow", misread_before=7, padding=padding_rules.by_element, integers=integer_ranges.power
-)
+@translates("Pow", misread_before=7, integers=integer_ranges.power)
+@translates("Pow", padding=padding_rules.by_element)
 def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
@@ -118,15 +115,12 @@ def _pow(node: Node) -> Expression:
 
 @translates("Mod", padding=padding_rules.by_element)
 def _mod(node: Node) -> Expression:
+    a, b = node[0], node[1]
     if node.attribute("fmod"):
-        return dml.modulus_truncate(node[0], node[1])
+        return dml.modulus_truncate(a, b)
     if not node.type().is_floating:
-        return dml.modulus_floor(node[0], node[1])
-    return _floor_of_floats(node[0], node[1])
-
-
-def _floor_of_floats(a: Expression, b: Expression) -> Expression:
-    """Return `a` modulo `b` with the sign of `b`, exact also where `b` is infinite."""
+        return dml.modulus_floor(a, b)
+    # It has the sign of `b`, and is exact also where `b` is infinite.
     rest = dml.modulus_truncate(a, b)
     is_zero = dml.equals(rest, 0.0)
     has_other_sign = dml.logical_xor(dml.less_than(rest, 0.0), dml.less_than(b, 0.0))
@@ -153,11 +147,6 @@ def _shift(node: Node) -> Expression:
     is_out = dml.greater_than_or_equal(counts, dtype.itemsize * 8)
     shifted = dml.if_(is_out, shifted ^ shifted, shifted)
     return dml.cast(shifted ^ mask, node.output_type())
-
-
-@translates("Where", padding=padding_rules.by_element, elements=symbolic_sizes.chosen)
-def _where(node: Node) -> Expression:
-    return dml.if_(node[0], node[1], node[2])
 
 
 @translates("IsInf", padding=padding_rules.by_element)
@@ -193,12 +182,8 @@ def _clip(node: Node) -> Expression:
     return dml.min(x, node[2]) if node.has(2) else x
 
 
-@translates(
-    "Cast",
-    written_as=early_versions.CAST,
-    padding=padding_rules.by_element,
-    elements=symbolic_sizes.cast,
-)
+@translates("Cast", written_as=early_versions.CAST, elements=symbolic_sizes.cast)
+@translates("Cast", padding=padding_rules.by_element)
 @translates("CastLike")
 def _cast(node: Node) -> Expression | Tensor:
     kind = node.result_type()

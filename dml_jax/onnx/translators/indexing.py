@@ -18,12 +18,8 @@ from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import counts, integer_ranges, padding_rules, symbolic_sizes
 
 
-@translates(
-    "Gather",
-    padding=padding_rules.gather_rule,
-    integers=integer_ranges.first,
-    elements=symbolic_sizes.gather,
-)
+@translates("Gather", integers=integer_ranges.first, elements=symbolic_sizes.gather)
+@translates("Gather", padding=padding_rules.gather_rule)
 def _gather(node: Node) -> Expression:
     axis = node.axis()
     return taken(node[0], counts.from_the_start(node, axis), axis)
@@ -42,9 +38,8 @@ def check_places(node: Node) -> None:
         node.expect(node.shape(2) == wanted, "updates", rule, list(node.shape(2)))
 
 
-@translates(
-    "GatherElements", padding=padding_rules.gather_elements_rule, integers=integer_ranges.first
-)
+@translates("GatherElements", integers=integer_ranges.first)
+@translates("GatherElements", padding=padding_rules.gather_elements_rule)
 def _gather_elements(node: Node) -> Expression:
     check_places(node)
     axis, data, wanted = node.axis(), node[0], node.shape(1)
@@ -54,12 +49,8 @@ def _gather_elements(node: Node) -> Expression:
     return dml.gather_elements(data, counts.from_the_start(node, axis), axis)
 
 
-@translates(
-    "GatherND",
-    domain=MICROSOFT,
-    padding=padding_rules.gather_nd_rule,
-    integers=integer_ranges.first,
-)
+@translates("GatherND", domain=MICROSOFT, integers=integer_ranges.first)
+@translates("GatherND", domain=MICROSOFT, padding=padding_rules.gather_nd_rule)
 @translates("GatherND", padding=padding_rules.gather_nd_rule, integers=integer_ranges.first)
 def _gather_nd(node: Node) -> Expression:
     batch, ranks = node.attribute("batch_dims", 0), (node.rank(0), node.rank(1))
@@ -79,9 +70,8 @@ def _places(node: Node, batch: int = 0) -> Expression:
     if count is None or not batch <= count.axis < batch + depth:
         return indices
     is_own = np.arange(depth) == count.axis - batch
-    own = on_axis(
-        node.builder.constant(is_own.astype(indices.dtype)), node.rank(1) - 1, node.rank(1)
-    )
+    own = node.builder.constant(is_own.astype(indices.dtype))
+    own = on_axis(own, node.rank(1) - 1, node.rank(1))
     return dml.if_(dml.equals(own, 1), counts.from_the_start(node, count.axis), indices)
 
 
@@ -200,9 +190,8 @@ def _cumulative(node: Node) -> Expression:
     return made
 
 
-@translates(
-    "NonZero", padding=padding_rules.fill_rule(0), counted=0, integers=integer_ranges.places
-)
+@translates("NonZero", counted=0, integers=integer_ranges.places)
+@translates("NonZero", padding=padding_rules.fill_rule(0))
 def _non_zero(node: Node) -> Any:
     node.expect(node.rank(), "X", "have a dimension", Unquoted("a scalar"))
     if node.type().is_empty:

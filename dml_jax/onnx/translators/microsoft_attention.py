@@ -27,7 +27,7 @@ from dml_jax.onnx.nodes.reshapes import (
     taken,
     transpose,
 )
-from dml_jax.onnx.translators.attention import flat, places
+from dml_jax.onnx.translators.attention import attend, flat, places
 from dml_jax.onnx.translators.products import product
 
 _HIDDEN = -10000.0  # what a mask adds
@@ -85,12 +85,6 @@ def _mask(node: Node, index: int, shape: tuple[int, ...], kind: Any) -> Expressi
     return _hidden(node, dml.greater_than(mask, 0), kind)
 
 
-def _causal(node: Node, shape: tuple[int, ...], kind: Any) -> Expression:
-    """Return what hides the keys behind each query's own."""
-    key, query = places(node, shape[2], shape[3], shape[3] - shape[2])
-    return _hidden(node, dml.less_than_or_equal(key, query), kind)
-
-
 def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias: int) -> Any:
     """Return the attention of queries, keys and values, and those of the past.
 
@@ -101,18 +95,12 @@ def _attend(node: Node, heads: int, parts: dict[str, Any], at_mask: int, at_bias
     shape, kind = (query.sizes[0], heads, query.sizes[1], keys), query.desc.data_type
     masks = [_mask(node, at_mask, shape, kind), node.get(at_bias)]
     if node.attribute("unidirectional", 0):
-        masks.append(_causal(node, shape, kind))
+        key, query = places(node, shape[2], shape[3], shape[3] - shape[2])
+        masks.append(_hidden(node, dml.less_than_or_equal(key, query), kind))
     added = [mask for mask in masks if mask is not None]
-    bias = functools.reduce(dml.add, added) if added else None
-    return dml.multihead_attention(
-        node.attribute("scale", 0.0) or 1 / math.sqrt(query.sizes[2] // heads),
-        _filter_value(node, kind),
-        heads,
-        heads,
-        "NONE",
-        relative_position_bias=None if bias is None else spread(bias, shape),
-        **parts,
-    )
+    if added:
+        parts["relative_position_bias"] = spread(functools.reduce(dml.add, added), shape)
+    return attend(node, heads, heads, _filter_value(node, kind), **parts)
 
 
 @translates("Attention", domain=MICROSOFT)
@@ -290,21 +278,12 @@ def attend_with_cache(
     where a query sees a key.
     """
     heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
-    sizes: Any = {f"output_present_{n}_tensor": buffers[0].sizes for n in ("key", "value")}
-    return dml.multihead_attention(
-        node.attribute("scale", 0.0) or 1 / math.sqrt(parts[0].sizes[2] // heads),
-        float(np.finfo(np.float32).min),
-        heads,
-        groups,
-        "NONE" if mask is None else "BOOLEAN",
-        **dict(zip(("query", "key", "value"), parts, strict=True)),
-        mask=mask,
-        relative_position_bias=bias,
-        past_key=buffers[0],
-        past_value=buffers[1],
-        past_sequence_lengths=past,
-        output_sizes=sizes,
-    )
+    names = ("query", "key", "value", "past_key", "past_value")
+    given: dict[str, Any] = dict(zip(names, (*parts, *buffers), strict=True))
+    given |= {"past_sequence_lengths": past, "mask": mask, "relative_position_bias": bias}
+    sizes = {f"output_present_{n}_tensor": buffers[0].sizes for n in ("key", "value")}
+    lowest = float(np.finfo(np.float32).min)
+    return attend(node, heads, groups, lowest, output_sizes=sizes, **given)
 
 
 def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
@@ -349,21 +328,18 @@ def _group_query_attention(node: Node) -> Any:
         empty = dml.fill_value_constant(full, query.desc.data_type, 0.0, graph=node.builder)
         buffers = [empty, empty]
     shape, window = (batch, heads, sequence, keys), node.attribute("local_window_size", -1)
-    starts = reshape(past, (batch, 1, 1, 1))
-    in_window = _in_window(node, starts, shape, window) if 0 < window < keys else None
+    is_limited, starts = 0 < window < keys, reshape(past, (batch, 1, 1, 1))
+    is_seen = _in_window(node, starts, shape, window if is_limited else keys)
+    mask = dml.cast(pack(spread(is_seen, shape)), "INT32") if is_limited else None
     has_sink = node.has(11) or node.attribute("smooth_softmax", 0) == 1
-    bias, mask = None, None
+    bias = None
     if node.has(10):  # no query sees keys without one
         bias = pack(spread(resize(node[10], (*node.shape(10)[:3], keys)), shape))
-    if in_window is not None:
-        mask = dml.cast(pack(spread(in_window, shape)), "INT32")
     is_composed = has_sink or bool(node.attribute("softcap", 0.0))
     added = (None, None) if is_composed else (mask, bias)
     output, key, value = attend_with_cache(node, (query, key, value), buffers, past, *added)
     if is_composed:  # scores go through more than DirectML's attention has
-        scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
-        seen = _in_window(node, starts, shape, window if window > 0 else keys)
-        output = _attention_with_sink(node, (query, key, value), scale, seen, bias)
+        output = _attention_with_sink(node, (query, key, value), is_seen, bias)
     # More tokens than the buffer holds would overwrite keys: such a call has no answer.
     if before and not is_known:
         is_beyond = dml.greater_than(reshape(node[6], (1, 1, 1)), keys)
@@ -436,11 +412,7 @@ def _in_window(node: Node, starts: Expression, shape: tuple[int, ...], window: i
 
 
 def _attention_with_sink(
-    node: Node,
-    parts: tuple[Expression, Expression, Expression],
-    scale: float,
-    is_seen: Expression,
-    bias: Expression | None,
+    node: Node, parts: Sequence[Expression], is_seen: Expression, bias: Expression | None
 ) -> Expression:
     """Return attention whose scores are capped, or share their softmax with a sink.
 
@@ -451,10 +423,10 @@ def _attention_with_sink(
     batch, queries, width = query.sizes
     groups, keys, size = key.sizes[1:]
     heads, rows = width // size, width // size // groups * queries
+    scale = node.attribute("scale", 0.0) or 1 / math.sqrt(size)
     by_head = permute(of_heads(query, size), (0, 2, 1, 3))
-    scores = dml.gemm(
-        reshape(by_head, (batch, groups, rows, size)), key, None, "NONE", "TRANSPOSE", scale
-    )
+    by_group = reshape(by_head, (batch, groups, rows, size))
+    scores = dml.gemm(by_group, key, None, "NONE", "TRANSPOSE", scale)
     scores = reshape(scores, (batch, heads, queries, keys))
     cap = node.attribute("softcap", 0.0)
     scores = dml.tanh(scores / cap) * cap if cap else scores

@@ -20,10 +20,11 @@ from dml_jax.onnx.nodes.reshapes import cut, pack, reshape, spread, taken
 from dml_jax.onnx.translators.activation import gelu_by_tanh
 from dml_jax.onnx.translators.microsoft_quantized import real_of, unpacked_bits
 
-Weight = Callable[[Callable[[Expression], Expression]], Expression | None]
+Change = Callable[[Expression], Expression]
+Weight = Callable[[Change], Expression | None]
 """Returns a weight, of a function that takes experts' parts of a tensor out of all."""
 
-_ACTIVATIONS: dict[str, Callable[[Expression], Expression]] = {
+_ACTIVATIONS: dict[str, Change] = {
     "relu": dml.activation_relu,
     "gelu": gelu_by_tanh,
     "silu": lambda x: x * dml.activation_sigmoid(x),
@@ -55,7 +56,7 @@ def _dequantize_layer(node: Node, k: int, index: int, at_scale: int, at_zero: in
     bits = node.attribute(f"fc{k}_expert_weight_bits") or node.attribute("expert_weight_bits", 4)
     node.expect(bits in (2, 4, 8), "expert_weight_bits", "be 2, 4 or 8", bits)
 
-    def weight(own: Callable[[Expression], Expression]) -> Expression | None:
+    def weight(own: Change) -> Expression | None:
         if not node.has(index):
             return None
         scale, whole = own(node[at_scale]), unpacked_bits(own(node[index]), bits)
@@ -122,11 +123,7 @@ def _mix(
 
 
 def _layers(
-    node: Node,
-    x: Expression,
-    weights: dict[int, Any],
-    biases: dict[int, int],
-    own: Callable[[Expression], Expression],
+    node: Node, x: Expression, weights: dict[int, Any], biases: dict[int, int], own: Change
 ) -> Expression:
     """Return the two layers of experts, [experts, rows, width]."""
 

@@ -28,8 +28,6 @@ from dml_jax.onnx.translators.products import Quantized, product_of_integers
 from dml_jax.onnx.translators.windowed import planes, window_of
 from dml_jax.runtime.platform import platform
 
-_SOFTMAX_OF_ONE_AXIS = 13  # the opset from which a softmax is over one dimension
-
 
 def _scalar(node: Node, index: int, rank: int) -> Any:
     """Return a parameter of all elements with `rank` dimensions; None where it is left out."""
@@ -82,7 +80,7 @@ def _leaky_relu(node: Node) -> Expression:
 @translates("QLinearSoftmax", domain=MICROSOFT)
 def _softmax(node: Node) -> Expression:
     x, axis = _real(node, 0), node.from_start(node.attribute("axis", -1), node.rank())
-    if node.attribute("opset", 13) >= _SOFTMAX_OF_ONE_AXIS:
+    if node.attribute("opset", 13) >= 13:  # the version from which it is over one dimension
         made = dml.activation_softmax(x, [axis])
     else:  # over all dimensions from the axis on
         rows = (math.prod(x.sizes[:axis]), math.prod(x.sizes[axis:]))

@@ -51,10 +51,8 @@ def _training(node: Node) -> Any:
     scale, bias, *before = (on_axis(p, 1, rank) for p in parameters)
     y, mean, variance = dml.batch_normalization_training(x, scale, bias, none, epsilon)
     momentum = node.attribute("momentum")
-    running = [
-        old * momentum + own * (1 - momentum)
-        for old, own in zip(before, (mean, variance), strict=True)
-    ]
+    pairs = zip(before, (mean, variance), strict=True)
+    running = [old * momentum + own * (1 - momentum) for old, own in pairs]
     pairs = zip((y, *running), node.types, strict=False)
     return [None if kind is None else as_type(made, kind.inner) for made, kind in pairs]
 

@@ -12,6 +12,7 @@ from onnx import helper
 from dml_jax import functional as dml
 from dml_jax.enums import MatrixTransform
 from dml_jax.graph import Expression
+from dml_jax.lowering.strided_memory import packed_strides
 from dml_jax.onnx.files.attributes import MICROSOFT
 from dml_jax.onnx.nodes.einsum import broadcast_shapes, labels_of
 from dml_jax.onnx.nodes.node import Node
@@ -72,10 +73,8 @@ def product_of_integers(a: Quantized, b: Quantized, bias: Expression | None = No
     rows = [_of_rows(p, len(x.sizes)) for p in (a.scale, a.zero)]
     columns = [_of_columns(p, len(x.sizes)) for p in (b.scale, b.zero, bias)]
     added = None if bias is None else spread(columns[2], (*x.sizes[:-1], y.sizes[-1]))
-    made = dml.matrix_multiply_integer_to_float(
-        pack(x), rows[0], pack(y), columns[0], rows[1], columns[1], added
-    )
-    return reshape(made, sizes)
+    inputs = pack(x), rows[0], pack(y), columns[0], rows[1], columns[1], added
+    return reshape(dml.matrix_multiply_integer_to_float(*inputs), sizes)
 
 
 def _as_unsigned(x: Quantized) -> Quantized:
@@ -165,10 +164,7 @@ def _of_columns(x: Expression | None, rank: int) -> Any:
 @translates("MatMulInteger")
 def _integers(node: Node) -> Expression:
     a, b, sizes = matrices(node[0], node[1])
-    rows, columns = (
-        _of_rows(node.get(2), len(a.sizes)),
-        _of_columns(node.get(3), len(b.sizes)),
-    )
+    rows, columns = _of_rows(node.get(2), len(a.sizes)), _of_columns(node.get(3), len(b.sizes))
     return reshape(dml.matrix_multiply_integer(pack(a), pack(b), rows, columns), sizes)
 
 
@@ -182,10 +178,8 @@ def _q_linear_mat_mul(node: Node) -> Expression:
     a_scale, b_scale, y_scale = (as_type(of(node[k], rank), "FLOAT32") for k, of in scales.items())
     zeros = {2: _of_rows, 5: _of_columns, 7: _of_rows}
     a_zero, b_zero, y_zero = (of(node.get(k), rank) for k, of in zeros.items())
-    result = dml.quantized_linear_matrix_multiply(
-        pack(a), a_scale, pack(b), b_scale, y_scale, a_zero, b_zero, y_zero
-    )
-    return reshape(result, sizes)
+    inputs = pack(a), a_scale, pack(b), b_scale, y_scale, a_zero, b_zero, y_zero
+    return reshape(dml.quantized_linear_matrix_multiply(*inputs), sizes)
 
 
 def _of_small_floats(node: Node) -> Expression:
@@ -280,7 +274,7 @@ def _diagonal(x: Expression, labels: str) -> tuple[Expression, str]:
     own = "".join(dict.fromkeys(labels))
     if own == labels or not labels:
         return x, labels
-    strides = x.desc.strides or [math.prod(x.sizes[d + 1 :]) for d in range(len(x.sizes))]
+    strides = x.desc.strides or packed_strides(x.sizes)
     sizes = [x.sizes[labels.index(label)] for label in own]
     steps = [sum(s for s, known in zip(strides, labels, strict=True) if known == l) for l in own]  # noqa: E741
     return pack(x.reinterpret(sizes, steps)), own

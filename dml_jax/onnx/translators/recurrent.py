@@ -23,12 +23,8 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, float | None]]] = {
     "tanh": ("ActivationTanh", {}),
     "thresholdedrelu": ("ActivationThresholdedRelu", {"alpha": 1.0}),
 }
-DIRECTIONS = {
-    "forward": "FORWARD",
-    "foward": "FORWARD",  # the default of version 1
-    "reverse": "BACKWARD",
-    "bidirectional": "BIDIRECTIONAL",
-}
+DIRECTIONS = {"forward": "FORWARD", "foward": "FORWARD"}  # the second is version 1's default
+DIRECTIONS |= {"reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
 
@@ -50,9 +46,9 @@ def activations(node: Node, directions: int, default: list[str]) -> list[Any]:
     return found
 
 
-def check_lengths(node: Node, steps: int) -> None:
-    """Raise `DmlError` where a sequence is known to have more steps than there are."""
-    known = node.known(4)
+def check_lengths(node: Node, index: int, steps: int) -> None:
+    """Raise `DmlError` where input `index` is known, and has lengths above the number of steps."""
+    known = node.known(index)
     is_right = known is None or ((known >= 0) & (known <= steps)).all()
     node.expect(is_right, "sequence_lens", f"be in [0, {steps}]", known)
 
@@ -78,7 +74,7 @@ def _recurrent(node: Node) -> Any:
     if node.type().is_empty:
         return _of_no_steps(node)
     is_batch_first, clip = bool(node.attribute("layout", 0)), node.attribute("clip")
-    check_lengths(node, node.shape()[is_batch_first])
+    check_lengths(node, 4, node.shape()[is_batch_first])
     if clip and node.op_type != "LSTM":
         raise node.refusal("clip", "be left out (DirectML has it in LSTM)", "a number")
     direction = DIRECTIONS[node.choice("direction", DIRECTIONS)]
@@ -96,13 +92,9 @@ def _recurrent(node: Node) -> Any:
         is_before = bool(node.attribute("linear_before_reset", 0))
         more = {"linear_before_reset": is_before, "output_options": "BOTH"}
     elif node.op_type == "LSTM":
-        more = {
-            "cell_mem_init": tensor(6, is_batch_first),
-            "peephole": tensor(7),
-            "clip_threshold": clip or 0.0,
-            "use_clip_threshold": clip is not None,
-            "couple_input_forget": bool(node.attribute("input_forget")),
-        }
+        more = {"cell_mem_init": tensor(6, is_batch_first), "peephole": tensor(7)}
+        more |= {"clip_threshold": clip or 0.0, "use_clip_threshold": clip is not None}
+        more["couple_input_forget"] = bool(node.attribute("input_forget"))
     outputs: Any = node.function(
         input=tensor(0, is_batch_first),
         weight=tensor(1),

@@ -18,7 +18,7 @@ import onnx
 
 from dml_jax import functional as dml
 from dml_jax.description.descriptor import Size2D
-from dml_jax.enums import AxisDirection, TensorDataType
+from dml_jax.enums import AxisDirection
 from dml_jax.graph import Expression
 from dml_jax.lowering import resampling
 from dml_jax.onnx.files.attributes import attribute_value
@@ -31,6 +31,8 @@ from dml_jax.onnx.sizes import padding_rules
 # A scale of DirectML that lets all places of the output be one place of the input.
 _FAR = float(np.finfo(np.float32).max)
 _HALF = Fraction(1, 2)
+_RANK_MAX = 4  # of RESAMPLE
+_DENOMINATOR_MAX = 1000  # of a scale that stands for a simple fraction
 
 
 @dataclass
@@ -129,9 +131,6 @@ def _meant(value: float, *known: Fraction) -> Fraction:
     return exact
 
 
-_DENOMINATOR_MAX = 1000
-
-
 def line_of(
     node: Node, mode: str, n: int, out: int, scale: Fraction, region: tuple[Any, Any]
 ) -> Line:
@@ -169,7 +168,7 @@ def _by_floats(proto: onnx.NodeProto, _: Any, inputs: list[Tensor | None]) -> No
     sizes = np.array(() if x is None else x.shape, np.float32)[given.get("axes") or slice(None)]
 
     def raise_sizes(scales: np.ndarray) -> np.ndarray:
-        if scales.shape != sizes.shape:
+        if scales.shape != sizes.shape:  # regions, which are FLOAT too
             return scales
         is_less = np.floor(sizes * scales) > np.floor(sizes * scales.astype(np.float64))
         return np.where(is_less, np.nextafter(scales, np.float32(np.inf)), scales)
@@ -179,9 +178,7 @@ def _by_floats(proto: onnx.NodeProto, _: Any, inputs: list[Tensor | None]) -> No
             attribute.floats[:] = raise_sizes(np.array(attribute.floats, np.float32))
     for k, tensor in enumerate(inputs):
         if k and tensor is not None and tensor.type.name == "FLOAT":
-            inputs[k] = tensor.inferred_as(
-                tensor.shape, raise_sizes
-            )  # but for regions of other sizes
+            inputs[k] = tensor.inferred_as(tensor.shape, raise_sizes)
 
 
 @translates("Resize", "Upsample", misread_before=MISREAD, inferred_as=_by_floats)
@@ -195,12 +192,9 @@ def _upsample(node: Node) -> Expression:
     node.expect(is_right, "scales", "be at least 1, of an Upsample", [*map(float, scales)])
     lines, x = lines_of(node, scales, None, None, "asymmetric"), node[0]
     for way, is_smaller in (("floor", False), ("ceil", True)):
-        part = [
-            Line.kept(line.out if is_smaller else line.size)
-            if (line.scale < 1) != is_smaller
-            else line
-            for line in lines
-        ]
+        kept = [Line.kept(line.out if is_smaller else line.size) for line in lines]
+        pairs = zip(lines, kept, strict=True)
+        part = [line if (line.scale < 1) == is_smaller else same for line, same in pairs]
         x = _resample_or_gather(node, x, part, node.attribute("mode"), way)
     return x
 
@@ -230,9 +224,9 @@ def _resample_or_gather(
     merged = _merge(lines)
     if not merged:
         return x
-    if len(merged) > _RANK_MAX:
-        return _in_parts(node, x, lines, mode, nearest)
-    is_linear = mode in ("linear", "bilinear")
+    is_linear, is_beyond = mode in ("linear", "bilinear"), len(merged) > _RANK_MAX
+    if is_linear and is_beyond:
+        return _by_weights(node, x, lines, mode)
     rounding = {"round_prefer_floor": ("INCREASING", 0.5), "ceil": ("INCREASING", 0.0)}
     rounding |= {"round_prefer_ceil": ("DECREASING", -0.5), "floor": ("DECREASING", 0.0)}
     direction, shift = ("INCREASING", 0.0) if is_linear else rounding[nearest]
@@ -248,47 +242,13 @@ def _resample_or_gather(
         for line, axis in zip(merged, axes, strict=True):
             taps = resampling.taps(axis, line.size, line.out, direction)
             is_exact = np.array_equal(taps.places[:, 0], line.nearest(nearest))
-            if line.step < 0 or not is_exact:
+            if line.step < 0 or is_beyond or not is_exact:
                 return _nearest(node, x, lines, nearest)
-    result = dml.resample(
-        reshape(x, [line.size for line in merged]),
-        [line.out for line in merged],
-        "LINEAR" if is_linear else "NEAREST_NEIGHBOR",
-        AxisDirection.of(direction),
-        [axis.scale for axis in axes],
-        [axis.input_offset for axis in axes],
-        [axis.output_offset for axis in axes],
-    )
+    x, sizes = reshape(x, [line.size for line in merged]), [line.out for line in merged]
+    kind = "LINEAR" if is_linear else "NEAREST_NEIGHBOR"
+    scales, inputs, outputs = map(list, zip(*axes, strict=True))
+    result = dml.resample(x, sizes, kind, AxisDirection.of(direction), scales, inputs, outputs)
     return reshape(result, [line.out for line in lines])
-
-
-_RANK_MAX = 4  # of RESAMPLE
-
-
-def _in_parts(
-    node: Node, x: Expression, lines: Sequence[Line], mode: str, nearest: str
-) -> Expression:
-    """Return the input resampled over dimensions that have more than RESAMPLE's, as they lie."""
-    moved = [d for d, line in enumerate(lines) if not line.is_kept]
-    if len(moved) < _RANK_MAX:  # dimensions that are kept become one
-        order = sorted(range(len(lines)), key=lambda d: d in moved)
-        x = permute(x, order)
-        x = _resample_or_gather(node, x, [lines[d] for d in order], mode, nearest)
-        return permute(x, [order.index(d) for d in range(len(lines))])
-    kind, last = x.desc.data_type, moved[_RANK_MAX - 2]
-    # A matrix for each dimension would round each time; FLOAT is rounded once, at the end.
-    x = as_type(x, TensorDataType.FLOAT32)
-    first = [line if d <= last else Line.kept(line.size) for d, line in enumerate(lines)]
-    rest = [Line.kept(line.out) if d <= last else line for d, line in enumerate(lines)]
-    for part in (first, rest):
-        x = _resample_or_gather(node, x, part, mode, nearest)
-    return _round_to(x, kind)
-
-
-def _round_to(x: Expression, kind: TensorDataType) -> Expression:
-    """Return floats as elements of another type: the nearest integers, where it has these."""
-    is_float = kind.name.startswith("FLOAT")
-    return x if x.desc.data_type == kind else dml.cast(x if is_float else dml.round(x), kind)
 
 
 def _merge(lines: Sequence[Line]) -> list[Line]:
@@ -314,7 +274,7 @@ def _nearest(node: Node, x: Expression, lines: Sequence[Line], nearest: str) -> 
 def _by_weights(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> Expression:
     """Return the input resampled by a matrix of weights for each dimension."""
     kind = x.desc.data_type
-    x = x if node.type().is_floating else dml.cast(x, node.type().real)
+    x = as_type(x, node.type().real)  # a matrix for each dimension rounds each time
     sizes = [line.size for line in lines]
     for d, line in enumerate(lines):
         if line.is_kept:
@@ -323,13 +283,12 @@ def _by_weights(node: Node, x: Expression, lines: Sequence[Line], mode: str) -> 
         before, after = math.prod(sizes[:d]), math.prod(sizes[d + 1 :])
         matrix = node.builder.constant(weights.astype(x.dtype))
         rows = permute(reshape(x, (before, sizes[d], after)), (0, 2, 1))
-        made = dml.gemm(
-            reshape(rows, (before * after, sizes[d])), matrix, None, "NONE", "TRANSPOSE"
-        )
+        rows = reshape(rows, (before * after, sizes[d]))
+        made = dml.gemm(rows, matrix, None, "NONE", "TRANSPOSE")
         sizes[d] = line.out
         x = permute(reshape(made, (before, after, line.out)), (0, 2, 1))
         x = reshape(x, sizes)
-    return _round_to(x, kind)
+    return as_type(x if kind.name.startswith("FLOAT") else dml.round(x), kind)
 
 
 def _extrapolate(node: Node, x: Expression, lines: Sequence[Line]) -> Expression:
@@ -376,30 +335,15 @@ def _roi_align(node: Node) -> Expression:
     default = "output_half_pixel" if node.version < 16 else None
     is_half = node.attribute("coordinate_transformation_mode", default) == "half_pixel"
     scale, ratio = node.attribute("spatial_scale"), node.attribute("sampling_ratio")
-    regions = node[1] if is_half else _at_least_one(node[1], scale)
-    return dml.roi_align(
-        node[0],
-        regions,
-        dml.cast(node[2], "UINT32"),
-        "AVERAGE",
-        "LINEAR",
-        scale,
-        scale,
-        0.5 if is_half else 0.0,
-        -0.5,
-        0.0,
-        ratio or 1,
-        ratio or 2**32 - 1,
-        False,
-        node.attribute("output_height"),
-        node.attribute("output_width"),
-    )
-
-
-def _at_least_one(regions: Expression, scale: float) -> Expression:
-    """Return regions that are at least one element wide and high behind the scale."""
-    low, high = dml.split(regions, 1, (2, 2))
-    return dml.join([low, dml.max(high, low + 1 / scale)], 1)
+    regions = node[1]
+    if not is_half:  # they are at least one element wide and high behind the scale
+        low, high = dml.split(regions, 1, (2, 2))
+        regions = dml.join([low, dml.max(high, low + 1 / scale)], 1)
+    inputs = node[0], regions, dml.cast(node[2], "UINT32")
+    places = scale, scale, 0.5 if is_half else 0.0, -0.5, 0.0
+    samples = ratio or 1, ratio or 2**32 - 1
+    sizes = node.attribute("output_height"), node.attribute("output_width")
+    return dml.roi_align(*inputs, "AVERAGE", "LINEAR", *places, *samples, False, *sizes)
 
 
 @translates("MaxRoiPool")

@@ -16,34 +16,27 @@ from dml_jax.onnx.nodes.reshapes import as_type, reshape, taken
 from dml_jax.onnx.nodes.tensor import Padded
 from dml_jax.onnx.sizes import integer_ranges, padding_rules, symbolic_sizes
 
+Terms = Sequence[symbolic_sizes.Term]
+
 # The name of Slice with starts and ends as inputs, below opset 10.
 OP_TYPES["", "DynamicSlice"] = OpType(versions=Versions(written_as=early_versions.DYNAMIC_SLICE))
 # Beyond all places of a tensor, and INT32 holds its sum with a size.
 _FAR = 2**30
 
 
-@translates(
-    "Slice",
-    padding=padding_rules.slice_rule,
-    integers=integer_ranges.first,
-    elements=symbolic_sizes.slice_between,
-)
+@translates("Slice", integers=integer_ranges.first, elements=symbolic_sizes.slice_between)
+@translates("Slice", padding=padding_rules.slice_rule)
 def _slice(node: Node) -> Any:
     if node.version < 10:
-        starts, ends = (
-            [*map(symbolic_sizes.number, node.attribute(name))] for name in ("starts", "ends")
-        )
+        names = ("starts", "ends")
+        starts, ends = ([*map(symbolic_sizes.number, node.attribute(name))] for name in names)
         return _slice_by_ends(node, starts, ends, node.attribute("axes"), None)
     starts, ends = (symbolic_sizes.terms_of(node.tensor(k)) or [] for k in (1, 2))
     return _slice_by_ends(node, starts, ends, node.constant(3), node.constant(4))
 
 
 def _slice_by_ends(
-    node: Node,
-    starts: Sequence[symbolic_sizes.Term],
-    ends: Sequence[symbolic_sizes.Term],
-    axes: Sequence[int] | None,
-    steps: Sequence[int] | None,
+    node: Node, starts: Terms, ends: Terms, axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> Any:
     """Return a part of the node's first input, by ONNX's bounds.
 
@@ -83,7 +76,7 @@ def _slice_by_ends(
 
 
 def _moving(
-    node: Node, x: Expression, k: int, axis: int, step: int, ends: Sequence[symbolic_sizes.Term]
+    node: Node, x: Expression, k: int, axis: int, step: int, ends: Terms
 ) -> tuple[Any, Expression | None]:
     """Return the elements of `x` between two places, and how many these are if data decides it.
 
@@ -95,13 +88,11 @@ def _moving(
     if count is not None and is_ragged:
         limit = dml.cast(reshape(count.number.expression, (1,)), kind)
     low = 0 if step > 0 else -1
-    given: Sequence[symbolic_sizes.Term] = ends
+    given: Terms = ends
     if not is_ragged:  # what counts from the end at all times counts from the start
         shifted = (t.bounds is not None and t.bounds[1] < 0 for t in given)
-        ends = [
-            t.plus(symbolic_sizes.number(size)) if s else t
-            for t, s in zip(given, shifted, strict=True)
-        ]
+        pairs, whole = zip(given, shifted, strict=True), symbolic_sizes.number(size)
+        ends = [term.plus(whole) if is_shifted else term for term, is_shifted in pairs]
     is_inside = not is_ragged and all(
         term.bounds and term.bounds[0] >= 0 and term.bounds[1] <= size + low for term in ends
     )
@@ -139,7 +130,7 @@ def _count(span: Any, stride: int) -> Any:
     return np.maximum(0, -(-span // stride))
 
 
-def _most(ends: Sequence[symbolic_sizes.Term], step: int, size: int) -> int:
+def _most(ends: Terms, step: int, size: int) -> int:
     """Return the largest size that a slice has of any number of elements up to `size`."""
     start, end, stride, low = ends[0].known, ends[1].known, abs(step), 0 if step > 0 else -1
     if start is not None and end is not None:

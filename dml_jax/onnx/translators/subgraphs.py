@@ -24,7 +24,6 @@ from dml_jax.onnx.nodes.values import computed
 
 REASON = "it is decided while the program runs"
 BRANCHES = ("then_branch", "else_branch")
-_COUNT_BOUNDS = 0, 2**31 - 1
 
 
 @dataclass
@@ -93,7 +92,7 @@ def subgraph_of(
             name_of_count = f"{value.name}.count"
             while name_of_count in names:
                 name_of_count += "'"
-            count = inner.input(name_of_count, COUNT, _COUNT_BOUNDS)
+            count = inner.input(name_of_count, COUNT, (0, 2**31 - 1))
             state.count = replace(padding, number=count)
             inner.padded.append(state)
             names.append(name_of_count)
@@ -208,9 +207,8 @@ def branch(site: Site) -> Results:
     graphs = [body.graph for body in bodies]
     inputs, places = [condition, *tensors], iter(range(1, len(tensors) + 1))
     captured = [{name: next(places) for name in body.captured} for body in bodies]
-    return translation.function(
-        site.proto, REASON, inputs, kinds, run, graphs, axes_and_origins(paddings), captured, limits
-    )
+    padded, made = axes_and_origins(paddings), partial(translation.function, site.proto, REASON)
+    return made(inputs, kinds, run, graphs, padded, captured, limits)
 
 
 def _common_types(is_inner: bool, one: Sequence[Type], other: Sequence[Type]) -> list[Type]:

@@ -60,12 +60,8 @@ class Window:
     @property
     def moves(self) -> dict[str, Any]:
         """Return the arguments that convolutions take."""
-        return {
-            "strides": self.strides,
-            "dilations": self.dilations,
-            "start_padding": self.start,
-            "end_padding": self.end,
-        }
+        paddings = {"start_padding": self.start, "end_padding": self.end}
+        return {"strides": self.strides, "dilations": self.dilations, **paddings}
 
 
 def window_of(node: Node, sizes: Sequence[int] | None, spatial: Sequence[int]) -> Window:
@@ -182,13 +178,8 @@ def _with_pads(proto: onnx.NodeProto, _: Any, inputs: Sequence[Tensor | None]) -
         proto.attribute.extend(helper.make_attribute(k, v) for k, v in given.items())
 
 
-@translates(
-    "ConvTranspose",
-    padding=padding_rules.window_rule,
-    must_fit=True,
-    misread_before=MISREAD,
-    inferred_as=_with_pads,
-)
+@translates("ConvTranspose", misread_before=MISREAD, inferred_as=_with_pads)
+@translates("ConvTranspose", padding=padding_rules.window_rule, must_fit=True)
 def _conv_transpose(node: Node) -> Expression:
     return _convolve_transposed(node, node.attributes, 2)
 
@@ -218,15 +209,10 @@ def _convolve_transposed(node: Node, given: Mapping[str, Any], at_bias: int) -> 
         end[d] = max(0, natural[d] + behind[d] * strides[d] - start[d] - sizes[d])
     window = _with_planes(Window(list(weights[2:]), strides, dilations, start, end, end))
     x = planes(lengthen(x, [n + k for n, k in zip(x.sizes, [0, 0, *behind], strict=True)]))
-    return dml.convolution(
-        x,
-        planes(node[1]),
-        _channel(node, at_bias, len(x.sizes)),
-        direction="BACKWARD",
-        group_count=group,
-        output_sizes=(shape[0], weights[1] * group, *([1] * (n == 1)), *sizes),
-        **window.moves,
-    )
+    sizes = (shape[0], weights[1] * group, *([1] * (n == 1)), *sizes)
+    given = {"group_count": group, "output_sizes": sizes, **window.moves}
+    bias = _channel(node, at_bias, len(x.sizes))
+    return dml.convolution(x, planes(node[1]), bias, direction="BACKWARD", **given)
 
 
 @translates("ConvInteger", must_fit=True)
@@ -234,10 +220,8 @@ def _conv_integer(node: Node) -> Expression:
     x = planes(node[0])
     window = window_of(node, node.shape(1)[2:], node.shape()[2:])
     zeros, group = [_channel(node, k, len(x.sizes)) for k in (2, 3)], node.attribute("group")
-    weights = planes(node[1])
-    return dml.convolution_integer(
-        x, zeros[0], weights, zeros[1], group_count=group, **window.moves
-    )
+    inputs = x, zeros[0], planes(node[1]), zeros[1]
+    return dml.convolution_integer(*inputs, group_count=group, **window.moves)
 
 
 @translates("QLinearConv", domain=MICROSOFT)
@@ -260,9 +244,8 @@ def _channel(node: Node, index: int, rank: int) -> Any:
     return on_axis(node[index], 1, rank) if node.has(index) else None
 
 
-@translates(
-    "AveragePool", padding=padding_rules.window_rule, misread_before=7, inferred_since=_INFERRED
-)
+@translates("AveragePool", misread_before=7, inferred_since=_INFERRED)
+@translates("AveragePool", padding=padding_rules.window_rule)
 def _average_pool(node: Node) -> Expression:
     x = planes(node[0])
     window = window_of(node, None, node.shape()[2:])
@@ -278,30 +261,20 @@ def _average_pool(node: Node) -> Expression:
     return dml.average_pooling(x, *window.pool, is_counted)
 
 
-@translates(
-    "LpPool",
-    padding=padding_rules.batch_rule,
-    written_as=early_versions.LP_POOL,
-    inferred_since=_INFERRED,
-)
+@translates("LpPool", written_as=early_versions.LP_POOL, inferred_since=_INFERRED)
+@translates("LpPool", padding=padding_rules.batch_rule)
 def _lp_pool(node: Node) -> Expression:
     window = window_of(node, None, node.shape()[2:])
     return dml.lp_pooling(planes(node[0]), *window.pool, int(node.attribute("p")))
 
 
-@translates(
-    "MaxPool",
-    padding=padding_rules.window_rule,
-    misread_before=MISREAD,
-    inferred_since=_INFERRED,
-    integers=integer_ranges.top_k,
-)
+@translates("MaxPool", misread_before=MISREAD, inferred_since=_INFERRED)
+@translates("MaxPool", padding=padding_rules.window_rule, integers=integer_ranges.top_k)
 def _max_pool(node: Node) -> Any:
     window = window_of(node, None, node.shape()[2:])
     has_indices = len(node.types) > 1 and node.types[1] is not None
-    values, indices = dml.max_pooling(
-        planes(node[0]), window.sizes, output_indices=has_indices, **window.moves
-    )
+    given = {"output_indices": has_indices, **window.moves}
+    values, indices = dml.max_pooling(planes(node[0]), window.sizes, **given)
     if not has_indices:
         return values
     assert indices is not None
