@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from build import floats, refusal, runtime, single
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from dml_jax import load_onnx
 
@@ -19,10 +19,7 @@ REAL = floats([0.5, 3, -0.0, 7])
 
 
 def of(op_type: str, x: np.ndarray, version: int, **attributes: Any) -> Any:
-    model = single(op_type, {"x": x}, domain=TABULAR, **attributes)
-    del model.opset_import[:]
-    model.opset_import.extend([helper.make_opsetid("", 18), helper.make_opsetid(TABULAR, version)])
-    return model
+    return single(op_type, {"x": x}, domain=TABULAR, version=version, **attributes)
 
 
 def same(model: Any, x: np.ndarray, is_large: bool = False) -> None:

@@ -4,10 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import floats, model_of, node, refusal, runtime
+from build import floats, refusal, same_as_runtime, single
 from onnx import numpy_helper
-
-from dml_jax import load_onnx
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -45,17 +43,12 @@ def trees(kind: str, targets: list[int], modes: list[str], low: float = -1.0) ->
 
 
 def of(op_type: str, outputs: str, version: int = 3, **attributes: Any) -> Any:
-    made = node(op_type, "x", outputs, domain=TABULAR, **attributes)
-    model = model_of([made], {"x": (X.dtype, X.shape)}, outputs.split(), {}, 18)
-    model.opset_import.add(domain=TABULAR, version=version)
-    return model
+    given: Any = {"outputs": outputs, "domain": TABULAR, "version": version}
+    return single(op_type, {"x": X}, **given, **attributes)
 
 
 def check(model: Any) -> None:
-    results = load_onnx(model, fallback=True)(X)
-    for result, answer in zip(results.values(), runtime(model, {"x": X}), strict=True):
-        assert result.shape == answer.shape
-        np.testing.assert_allclose(result, answer, rtol=1e-5, atol=1e-6)
+    same_as_runtime(model, {"x": X}, fallback=True)
 
 
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])

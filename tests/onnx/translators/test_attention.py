@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import onnx
 import pytest
-from build import model_of, node, runtime
+from build import floats, in_function, model_of, node, runtime, single
 
 from dml_jax import load_onnx
 
@@ -16,6 +16,11 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 RANDOM = np.random.RandomState(0)
 MICROSOFT = "com.microsoft"
+GROUPS: Any = {"num_heads": 4, "kv_num_heads": 2, "outputs": "y nk nv", "domain": MICROSOFT}
+
+
+def normal(*sizes: int) -> np.ndarray:
+    return floats(RANDOM.randn(*sizes))
 
 
 def attended(q: Any, k: Any, v: Any, is_seen: Any) -> np.ndarray:
@@ -65,20 +70,14 @@ def test_compilers_compute_nothing_from_masks(name: str, is_function: bool):
     """A program has no floats for each pair of tokens, so that compiling takes no time for them."""
     made, constants, is_seen = MASKS[name]
     q, k, v = RANDOM.randn(3, 1, 2, TOKENS, 4).astype(np.float32)
-    is_flat = made.op_type != "Attention"
-    arrays = dict(zip("qkv", (q, k, v), strict=True))
+    is_flat, arrays = made.op_type != "Attention", {"q": q, "k": k, "v": v}
     if is_flat:
         arrays = {n: x.transpose(0, 2, 1, 3).reshape(1, TOKENS, 8) for n, x in arrays.items()}
     kinds = {n: (x.dtype, x.shape) for n, x in arrays.items()}
     if is_function:
-        tensors = {n: onnx.numpy_helper.from_array(a) for n, a in constants.items()}
-        nodes = [*(node("Constant", "", n, value=t) for n, t in tensors.items()), made]
-        imports = [onnx.helper.make_opsetid(d, v) for d, v in (("", 23), (MICROSOFT, 1))]
-        function = onnx.helper.make_function("local", "F", [*"qkv"], ["y"], nodes, imports)
-        call = node("F", "q k v", "y", domain="local")
-        model = model_of([call], kinds, ["y"], opset=23, functions=[function])
+        model = in_function([made], kinds, ["y"], constants, 23)
     else:
-        model = model_of([made], kinds, ["y"], constants, opset=23)
+        model = model_of([made], kinds, ["y"], constants, 23)
     model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
     network = load_onnx(model)
     result = np.asarray(network(arrays)["y"])
@@ -100,32 +99,26 @@ WINDOWS = [  # the attributes, past tokens, queries and new keys
 ]
 
 
-@pytest.mark.parametrize("case", range(len(WINDOWS)))
+@pytest.mark.parametrize(("attributes", "past", "queries", "new"), WINDOWS)
 @pytest.mark.parametrize("has_mask", [False, True])
-def test_queries_see_keys_as_the_text_says(case: int, has_mask: bool):
-    attributes, past, queries, new = WINDOWS[case]
-    q = RANDOM.randn(2, 4, queries, 8).astype(np.float32)
-    k, v = RANDOM.randn(2, 2, 2, new, 8).astype(np.float32)
-    arrays = {"q": q, "k": k, "v": v}
+def test_queries_see_keys_as_the_text_says(
+    attributes: Any, past: int, queries: int, new: int, has_mask: bool
+):
     is_seen = np.ones((queries, past + new), bool)
     if attributes["is_causal"]:
         is_seen = np.tri(queries, past + new, past, dtype=bool)
-    if has_mask:
-        arrays["m"] = RANDOM.rand(queries, past + new) > 0.5
-        arrays["m"][0] = False  # the first query sees nothing
-        is_seen = is_seen & arrays["m"]
-    names = "q k v m" if has_mask else "q k v -"
-    outputs = "y"
+    mask = RANDOM.rand(queries, past + new) > 0.5
+    mask[0] = False  # the first query sees nothing
+    arrays: dict[str, Any] = {"q": normal(2, 4, queries, 8), "k": normal(2, 2, new, 8)}
+    arrays |= {"v": normal(2, 2, new, 8), "m": mask if has_mask else None}
     if past:
-        arrays |= dict(
-            zip(("pk", "pv"), RANDOM.randn(2, 2, 2, past, 8).astype(np.float32), strict=True)
-        )
-        names, outputs = f"{names} pk pv", "y nk nv"
-        k, v = (np.concatenate([arrays[p], x], 2) for p, x in (("pk", k), ("pv", v)))
-    kinds = {n: (x.dtype, x.shape) for n, x in arrays.items()}
-    made = node("Attention", names.removesuffix(" -"), outputs, **attributes)
-    result = load_onnx(model_of([made], kinds, outputs.split(), opset=23))(arrays)["y"]
-    np.testing.assert_allclose(result, attended(q, k, v, is_seen), 1e-4, 1e-5)
+        arrays |= {n: normal(2, 2, past, 8) for n in ("pk", "pv")}
+    k, v = (np.concatenate([arrays.get(f"p{n}", arrays[n][:, :, :0]), arrays[n]], 2) for n in "kv")
+    outputs = "y nk nv" if past else "y"
+    model = single("Attention", arrays, outputs=outputs, opset=23, **attributes)
+    result = load_onnx(model)({n: x for n, x in arrays.items() if x is not None})["y"]
+    is_seen = is_seen & mask if has_mask else is_seen
+    np.testing.assert_allclose(result, attended(arrays["q"], k, v, is_seen), 1e-4, 1e-5)
 
 
 GROUPED = [  # the tokens of each batch, queries, the longest batch, keys of the past; known at load
@@ -140,25 +133,20 @@ GROUPED = [  # the tokens of each batch, queries, the longest batch, keys of the
 ]
 
 
-@pytest.mark.parametrize("case", range(len(GROUPED)))
-def test_batches_of_several_lengths_are_those_of_onnx_runtime(case: int):
-    lengths, queries, total, past, is_known = GROUPED[case]
-    batch, heads, groups, size = len(lengths), 4, 2, 16
-    draw = lambda *sizes: RANDOM.randn(*sizes).astype(np.float32)  # noqa: E731
-    arrays = {"q": draw(batch, queries, heads * size)}
-    arrays |= {n: draw(batch, queries, groups * size) for n in "kv"}
-    if past:
-        arrays |= {n: draw(batch, groups, past, size) for n in ("pk", "pv")}
-    arrays["sl"] = np.array(lengths, np.int32) - 1
+@pytest.mark.parametrize(("lengths", "queries", "total", "past", "is_known"), GROUPED)
+def test_batches_of_several_lengths_are_those_of_onnx_runtime(
+    lengths: list[int], queries: int, total: int, past: int, is_known: bool
+):
+    batch, size = len(lengths), 16
+    arrays: dict[str, Any] = {"q": normal(batch, queries, 4 * size)}
+    arrays |= {n: normal(batch, queries, 2 * size) for n in "kv"}
+    arrays |= {n: normal(batch, 2, past, size) if past else None for n in ("pk", "pv")}
+    arrays |= {"sl": np.array(lengths, np.int32) - 1, "tl": np.array([total], np.int32)}
     angles = np.arange(16)[:, None] / 100 ** (np.arange(size // 2) / (size // 2))
-    constants = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
-    (constants if is_known else arrays)["tl"] = np.array([total], np.int32)
-    names = f"q k v {'pk pv' if past else '- -'} sl tl cos sin"
-    given: Any = {"num_heads": heads, "kv_num_heads": groups, "do_rotary": 1, "domain": MICROSOFT}
-    made = node("GroupQueryAttention", names, "y nk nv", **given)
-    kinds = {n: (x.dtype, x.shape) for n, x in arrays.items()}
-    model = model_of([made], kinds, ["y", "nk", "nv"], constants)
-    model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+    arrays |= {"cos": floats(np.cos(angles)), "sin": floats(np.sin(angles))}
+    constants = ["cos", "sin", *(["tl"] if is_known else [])]
+    model = single("GroupQueryAttention", arrays, constants=constants, do_rotary=1, **GROUPS)
+    arrays = {n: x for n, x in arrays.items() if x is not None and n not in constants}
     results = [np.asarray(r) for r in load_onnx(model)(arrays).values()]
     expected = runtime(model, arrays)
     for row, length in enumerate(lengths):
@@ -171,14 +159,9 @@ def test_batches_of_several_lengths_are_those_of_onnx_runtime(case: int):
 
 def test_more_tokens_than_the_buffers_hold_have_no_answer():
     """A token behind the end of the past's buffers is no answer of other tokens, but NaN."""
-    draw = lambda *sizes: RANDOM.randn(*sizes).astype(np.float32)  # noqa: E731
-    arrays = {"q": draw(1, 1, 8), "k": draw(1, 1, 8), "v": draw(1, 1, 8)}
-    arrays |= {"pk": draw(1, 1, 2, 8), "pv": draw(1, 1, 2, 8)}
+    arrays = {n: normal(1, 1, 8) for n in "qkv"} | {n: normal(1, 1, 2, 8) for n in ("pk", "pv")}
     arrays |= {"sl": np.array([1], np.int32), "tl": np.array([2], np.int32)}
-    given: Any = {"num_heads": 1, "kv_num_heads": 1, "domain": MICROSOFT}
-    made = node("GroupQueryAttention", "q k v pk pv sl tl", "y nk nv", **given)
-    model = model_of([made], {n: (x.dtype, x.shape) for n, x in arrays.items()}, ["y", "nk", "nv"])
-    model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+    model = single("GroupQueryAttention", arrays, **GROUPS | {"num_heads": 1, "kv_num_heads": 1})
     network = load_onnx(model)
     assert np.isfinite(network(arrays)["y"]).all()
     more = {"sl": np.array([2], np.int32), "tl": np.array([3], np.int32)}

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import onnxruntime as real
 import pytest
-from onnx import numpy_helper, parser
+from build import parse
 from onnxruntime.capi import onnxruntime_pybind11_state as real_state  # pyright: ignore
 
 import dml_jax
@@ -19,7 +19,6 @@ real.set_default_logger_severity(4)
 
 TABLE = np.arange(24, dtype=np.float32).reshape(8, 3)
 NUMBERS = {"zero": 0, "one": 1, "three": 3, "far": 5, "yes": True}
-HEAD = '<ir_version: 9, opset_import: ["": 18]> '
 DOUBLED = "i = Cast <to = 6> (x)  j = Add (i, i)  k = Cast <to = 7> (j) "
 BRANCHES = f"""else_branch = e () => (float[n, 3] q) {{ q = Gather (table, x) }},
     then_branch = t () => (float[n, 3] p) {{ {DOUBLED} p = Gather (table, k) }}"""
@@ -27,10 +26,7 @@ BODY = "b (int64 n, bool c, float[3] s) => (bool d, float[3] o) { d = Identity (
 
 
 def model(text: str) -> Any:
-    made = parser.parse_model(HEAD + text)
-    arrays = {"table": TABLE, **{name: np.array(value) for name, value in NUMBERS.items()}}
-    made.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in arrays.items())
-    return made
+    return parse(text, table=TABLE, **{name: np.array(value) for name, value in NUMBERS.items()})
 
 
 def integers(*values: int) -> np.ndarray:

@@ -5,10 +5,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from build import model_of, node, runtime
+from build import in_function, model_of, node, runtime, single
 
 from dml_jax import load_onnx
 
@@ -16,16 +15,6 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 RANDOM = np.random.RandomState(0)
-
-
-def folding(nodes: Any, constants: Any, outputs: Any, opset: int = 18) -> Any:
-    """Return a model that calls a function of these nodes, whose constants are computed at load."""
-    imports = [onnx.helper.make_opsetid("", opset)]
-    tensors = {n: onnx.numpy_helper.from_array(a) for n, a in constants.items()}
-    whole = [*(node("Constant", "", n, value=t) for n, t in tensors.items()), *nodes]
-    function = onnx.helper.make_function("local", "Folded", [], outputs, whole, imports)
-    call = node("Folded", "", " ".join(outputs), domain="local")
-    return model_of([call], {}, outputs, opset=opset, functions=[function])
 
 
 def scattered(x: Any, w: Any, strides: Any, dilations: Any, groups: int) -> np.ndarray:
@@ -90,7 +79,7 @@ def test_transposed_convolutions_of_constants_are_those_of_the_text():
     x, w = (RANDOM.randn(*s).astype(np.float32) for s in ((1, 2, 3, 3), (2, 1, 1, 1)))
     constants = {"x": x, "w": w, "b": np.float32([1, 2])}
     moves: Any = {"strides": [3, 3], "auto_pad": "SAME_UPPER", "group": 2}
-    model = folding([node("ConvTranspose", "x w b", "y", **moves)], constants, ["y"])
+    model = in_function([node("ConvTranspose", "x w b", "y", **moves)], {}, ["y"], constants)
     expected = scattered(constants["x"], w, (3, 3), (1, 1), 2) + np.array([[[[1]], [[2]]]])
     np.testing.assert_allclose(load_onnx(model)({})["y"], expected, 1e-5, 1e-5)
 
@@ -155,8 +144,8 @@ def test_training_statistics_have_types_of_their_own(dtype: Any):
     x = (RANDOM.randn(3, 2, 8) * 100 + 1000).astype(dtype)
     arrays = {"s": np.ones(2, dtype), "b": np.zeros(2, dtype)}
     arrays |= {"m": np.float32([1e5, 0]), "v": np.float32([1e6, 1])}
-    made = node("BatchNormalization", "x s b m v", "y rm rv", training_mode=1, momentum=0.5)
-    model = model_of([made], {"x": (dtype, x.shape)}, ["y", "rm", "rv"], arrays)
+    given: Any = {"outputs": "y rm rv", "training_mode": 1, "momentum": 0.5}
+    model = single("BatchNormalization", {"x": x, **arrays}, constants=[*arrays], **given)
     y, mean, variance = (np.asarray(r) for r in load_onnx(model)(x).values())
     wide = x.astype(np.float64)
     own = wide.mean((0, 2)), wide.var((0, 2))
@@ -173,16 +162,12 @@ def test_groups_have_a_scale_each_before_opset_21(opset: int, is_known: bool):
     x = RANDOM.randn(2, 6, 4).astype(np.float32)
     count = 3 if opset < 21 else 6
     scale, bias = RANDOM.randn(2, count).astype(np.float32)
-    nodes, arrays = (
-        [node("GroupNormalization", "x s b", "y", num_groups=3)],
-        {"s": scale, "b": bias},
-    )
+    nodes = [node("GroupNormalization", "x s b", "y", num_groups=3)]
+    kinds, arrays = {"x": (np.float32, x.shape)}, {"s": scale, "b": bias}
     if is_known:
-        model, inputs = folding(nodes, {"x": x, **arrays}, ["y"], opset), {}
+        result = load_onnx(in_function(nodes, {}, ["y"], arrays | {"x": x}, opset))({})["y"]
     else:
-        model = model_of(nodes, {"x": (np.float32, x.shape)}, ["y"], arrays, opset)
-        inputs = {"x": x}
-    result = load_onnx(model)(inputs)["y"]
+        result = load_onnx(model_of(nodes, kinds, ["y"], arrays, opset))(x)["y"]
     rows = x.astype(np.float64).reshape(2, 3, 2, 4)
     mean, variance = (f(rows, (2, 3), keepdims=True) for f in (np.mean, np.var))
     each = [p.reshape(1, 3, -1, 1) for p in (scale, bias)]
@@ -193,9 +178,8 @@ def test_groups_have_a_scale_each_before_opset_21(opset: int, is_known: bool):
 def test_skipped_sums_are_normalized_before_they_are_rounded():
     x, skip = (np.float16([[[50000, 1, 2, 3000.5]]]) * np.float16(f) for f in (1, 1.1))
     arrays = {"skip": skip, "scale": np.ones(4, np.float16), "bias": np.zeros(4, np.float16)}
-    made = node("SkipLayerNormalization", "x skip scale bias", "y - - t", domain="com.microsoft")
-    model = model_of([made], {"x": (np.float16, x.shape)}, ["y", "t"], arrays)
-    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    given: Any = {"outputs": "y - - t", "constants": [*arrays], "domain": "com.microsoft"}
+    model = single("SkipLayerNormalization", {"x": x, **arrays}, **given)
     results = load_onnx(model)(x)
     total = x.astype(np.float64) + skip.astype(np.float64)  # beyond FLOAT16
     centred = total - total.mean()
@@ -230,7 +214,7 @@ def test_nan_is_as_in_onnx_runtime(dtype: Any, fallback: bool, is_known: bool):
     arrays |= {"c": np.array([NAN, 1, INF, 1], dtype), "x": x}
     weights = {f"k{k}": np.array([k]) for k in (1, 3, 4, 6)}
     if is_known:
-        model = folding(nodes, arrays | weights, outputs)
+        model = in_function(nodes, {}, outputs, arrays | weights)
     else:
         kinds = {n: (a.dtype, a.shape) for n, a in arrays.items()}
         model = model_of(nodes, kinds, outputs, weights)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from build import model_of, node, runtime
+from build import model_of, node, same_as_runtime
 
 from dml_jax import load_onnx
 
@@ -96,21 +96,10 @@ def test_a_scale_of_another_dimension_is_exact(sizes: tuple[int, int, int, int])
 @pytest.mark.parametrize("scale", [1.6, 2 / 3, 0.8, 1.2])
 def test_scales_are_the_simple_fractions_that_they_stand_for(scale: float):
     x = np.arange(10, dtype=np.float32).reshape(1, 1, 10, 1)
-    made = [
-        node(
-            "Resize",
-            "x - c0",
-            f"{way}_{coordinates}",
-            mode="nearest",
-            nearest_mode=way,
-            coordinate_transformation_mode=coordinates,
-        )
-        for way, coordinates in itertools.product(NEAREST, ("half_pixel", "asymmetric"))
-    ]
-    model = resize(x, [np.float32([1, 1, scale, 1])], made)
-    results = load_onnx(model)(x)
-    for result, expected in zip(results.values(), runtime(model, {"x": x}), strict=True):
-        np.testing.assert_array_equal(result, expected)
+    pairs = itertools.product(NEAREST, ("half_pixel", "asymmetric"))
+    ways = [{"nearest_mode": w, "coordinate_transformation_mode": c} for w, c in pairs]
+    nearest = [node("Resize", "x - c0", f"y{k}", mode="nearest", **w) for k, w in enumerate(ways)]
+    same_as_runtime(resize(x, [np.float32([1, 1, scale, 1])], nearest), {"x": x}, 0, 0)
 
 
 @pytest.mark.parametrize(("size", "scale"), [(10, 2.3), (20, 1.15), (10, 0.7), (7, 1.7)])
@@ -118,8 +107,7 @@ def test_sizes_by_scales_are_those_of_onnx_runtime(size: int, scale: float):
     """2.3 in FLOAT is less than 23 / 10: 22 elements in DOUBLE, 23 as PyTorch writes such files."""
     x = np.arange(size, dtype=np.float32).reshape(1, 1, size, 1)
     made = node("Resize", "x - c0", "y", mode="nearest", nearest_mode="floor")
-    model = resize(x, [np.float32([1, 1, scale, 1])], [made])
-    np.testing.assert_array_equal(load_onnx(model)(x)["y"], runtime(model, {"x": x})[0])
+    same_as_runtime(resize(x, [np.float32([1, 1, scale, 1])], [made]), {"x": x}, 0, 0)
 
 
 @pytest.mark.parametrize("scales", [(0.6, 0.6), (2.5, 0.6), (0.7, 1.5)])
@@ -128,7 +116,7 @@ def test_version_10_rounds_up_where_it_shrinks(scales: tuple[float, float], is_k
     x = np.arange(24, dtype=np.float32).reshape(1, 1, 4, 6)
     made = node("Resize", "c1 c0" if is_known else "x c0", "y", mode="nearest")
     model = resize(x, [np.float32([1, 1, *scales]), x], [made], opset=10)
-    np.testing.assert_array_equal(load_onnx(model)(x)["y"], runtime(model, {"x": x})[0])
+    same_as_runtime(model, {"x": x}, 0, 0)
 
 
 CROPS = [((0, 0), (10, 10)), ((2, -1), (6, 11)), ((9, 1), (1, 7)), ((3, 10), (3, 5))]  # tenths
@@ -212,7 +200,4 @@ def test_antialiasing_filters_are_widened_by_the_scale(mode: str):
     given: Any = {"mode": mode, "antialias": 1, "coordinate_transformation_mode": "align_corners"}
     counts = [(5, 3), (4, 7), (8, 2), (11, 4), (14, 5)]
     made = [node("Resize", f"x - - c{k}", f"y{k}", **given) for k in range(len(counts))]
-    model = resize(x, [[1, 1, *c] for c in counts], made)
-    results = load_onnx(model)(x)
-    for result, expected in zip(results.values(), runtime(model, {"x": x}), strict=True):
-        np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
+    same_as_runtime(resize(x, [[1, 1, *c] for c in counts], made), {"x": x}, 1e-4, 1e-5)

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import refusal, runtime
+from build import parse, refusal, runtime, same_as_runtime
 from click.testing import CliRunner
-from onnx import numpy_helper, parser
+from onnx import numpy_helper
 
 from dml_jax import DmlError, Graph, load_onnx
 from dml_jax.cli import cli
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 X = np.array([0.5, -1, 2, 3], np.float32)
 XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
+SIX = np.random.RandomState(3).randn(6, 4).astype(np.float32)
 ROWS = XS.reshape(1, 6, 2)[:, :5]
-HEAD = '<ir_version: 8, opset_import: ["": 18]>\n'
 
 BRANCHES = """g (bool c, float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
     z = Mul(x, w)
@@ -135,71 +135,6 @@ ASSIGNED = """g (int64 M, float[1, 5, 2] x) => (float[1, 5, 2] y, int64[1] n)
         }>
 }"""
 NEVER = COUNTED.replace("t = {1}", "t = {0}").replace("COUNT", "1000")
-
-Inputs = Mapping[str, np.ndarray]
-CASES: dict[str, tuple[str, Inputs]] = {
-    "the first branch": (BRANCHES, {"c": np.array(True), "x": X}),
-    "the second branch": (BRANCHES, {"c": np.array(False), "x": X}),
-    "a loop that its number ends": (WHILE, {"M": np.array(3), "x": X}),
-    "a loop that its condition ends": (WHILE, {"M": np.array(1000), "x": X}),
-    "a loop without a number": (UNTIL, {"x": X}),
-    "a short loop": (COUNTED.replace("COUNT", "3"), {"x": X}),
-    "a long loop": (COUNTED.replace("COUNT", "100"), {"x": X}),
-    "a loop that grows": (GROWING, {"x": X}),
-    "a loop that ends itself": (ONCE, {"x": X}),
-    "a branch in a loop": (NESTED, {"M": np.array(5), "x": X}),
-    "a scan": (FUNCTION, {"x": X, "xs": XS}),
-}
-
-
-def parsed(text: str) -> Any:
-    return parser.parse_model(HEAD + text)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_answers_are_those_of_onnx_runtime(name: str):
-    text, inputs = CASES[name]
-    model = parsed(text)
-    results = load_onnx(model)(inputs)
-    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("start", "turns"), [(1, 3), (3, 4), (-4, 2)])
-def test_a_loop_assigns_rows_at_its_counter(start: int, turns: int):
-    """Also where the rows end before the loop does."""
-    model = parsed(ASSIGNED.replace("START", str(start)))
-    inputs = {"M": np.array(turns), "x": ROWS}
-    results = InferenceSession(model.SerializeToString()).run(None, inputs)
-    for result, expected in zip(results, runtime(model, inputs), strict=True):
-        np.testing.assert_array_equal(result, expected)
-
-
-def test_a_state_that_grows_in_the_first_turn():
-    """Its first turn is written out; the others know that it was one, and what it gave."""
-    model = parsed(FIRST)
-    results = InferenceSession(model.SerializeToString()).run(None, {"x": X})
-    for result, expected in zip(results, runtime(model, {"x": X}), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-6)
-    counted = FIRST.replace("g (float[4] x)", "g (int64 M, float[4] x)")
-    assert "keep v_initial 0 as FLOAT[]" in refusal(
-        parsed(counted.replace(", int64 M = {100}", ""))
-    )
-
-
-def test_a_loop_of_no_turns_gives_its_initial_value():
-    results = load_onnx(parsed(NEVER))(X)
-    np.testing.assert_array_equal(results["y"], X)
-    assert results["ys"].shape == (0, 4)
-
-
-def test_a_loop_is_written_out_where_it_is_short():
-    assert not load_onnx(parsed(COUNTED.replace("COUNT", "3"))).report().count("Loop")
-    report = load_onnx(parsed(COUNTED.replace("COUNT", "100"))).report()
-    assert "Node 'y' (Loop): it is decided while the program runs" in report
-    assert "4 operators" in report
-
-
 SEQUENCES = {
     "parts": """g (float[6, 4] x) => (float[n, m] y, int64 k)
     <int64 two = {2}, int64 one = {1}, int64 zero = {0}> {
@@ -235,27 +170,73 @@ SEQUENCES = {
     }""",
 }
 
+Inputs = Mapping[str, np.ndarray]
+CASES: dict[str, tuple[str, Inputs]] = {
+    "the first branch": (BRANCHES, {"c": np.array(True), "x": X}),
+    "the second branch": (BRANCHES, {"c": np.array(False), "x": X}),
+    "a loop that its number ends": (WHILE, {"M": np.array(3), "x": X}),
+    "a loop that its condition ends": (WHILE, {"M": np.array(1000), "x": X}),
+    "a loop without a number": (UNTIL, {"x": X}),
+    "a short loop": (COUNTED.replace("COUNT", "3"), {"x": X}),
+    "a long loop": (COUNTED.replace("COUNT", "100"), {"x": X}),
+    "a loop that grows": (GROWING, {"x": X}),
+    "a loop that ends itself": (ONCE, {"x": X}),
+    "a branch in a loop": (NESTED, {"M": np.array(5), "x": X}),
+    "a scan": (FUNCTION, {"x": X, "xs": XS}),
+    **{f"a sequence: {name}": (text, {"x": SIX}) for name, text in SEQUENCES.items()},
+}
 
-@pytest.mark.parametrize("name", SEQUENCES)
-def test_sequences_are_taken_apart_at_load(name: str):
-    model = parsed(SEQUENCES[name])
-    x = np.random.RandomState(3).randn(6, 4).astype(np.float32)
-    results = load_onnx(model)(x)
-    for result, expected in zip(results.values(), runtime(model, {"x": x}), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_are_those_of_onnx_runtime(name: str):
+    text, inputs = CASES[name]
+    same_as_runtime(parse(text), inputs)
+
+
+@pytest.mark.parametrize(("start", "turns"), [(1, 3), (3, 4), (-4, 2)])
+def test_a_loop_assigns_rows_at_its_counter(start: int, turns: int):
+    """Also where the rows end before the loop does."""
+    model = parse(ASSIGNED.replace("START", str(start)))
+    inputs = {"M": np.array(turns), "x": ROWS}
+    results = InferenceSession(model.SerializeToString()).run(None, inputs)
+    for result, expected in zip(results, runtime(model, inputs), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_a_state_that_grows_in_the_first_turn():
+    """Its first turn is written out; the others know that it was one, and what it gave."""
+    model = parse(FIRST)
+    results = InferenceSession(model.SerializeToString()).run(None, {"x": X})
+    for result, expected in zip(results, runtime(model, {"x": X}), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    counted = FIRST.replace("g (float[4] x)", "g (int64 M, float[4] x)")
+    message = refusal(parse(counted.replace(", int64 M = {100}", "")))
+    assert "keep v_initial 0 as FLOAT[]" in message
+
+
+def test_a_loop_of_no_turns_gives_its_initial_value():
+    results = load_onnx(parse(NEVER))(X)
+    np.testing.assert_array_equal(results["y"], X)
+    assert results["ys"].shape == (0, 4)
+
+
+def test_a_loop_is_written_out_where_it_is_short():
+    assert not load_onnx(parse(COUNTED.replace("COUNT", "3"))).report().count("Loop")
+    report = load_onnx(parse(COUNTED.replace("COUNT", "100"))).report()
+    assert "Node 'y' (Loop): it is decided while the program runs" in report
+    assert "4 operators" in report
 
 
 def test_sequences_that_are_no_tensors_are_refused():
     split = SEQUENCES["parts"].replace("two = {2}", "two = {9}")
-    assert "'a' (SequenceAt): expected position to be in [-1, 0], got 1" in refusal(parsed(split))
+    assert "'a' (SequenceAt): expected position to be in [-1, 0], got 1" in refusal(parse(split))
     kept = """g (float[6, 4] x) => (seq(float[1, 4]) y) { y = SplitToSequence<axis = 0>(x) }"""
-    assert "the output 'y' to be a tensor (SequenceAt and ConcatFromSequence" in refusal(
-        parsed(kept)
-    )
+    message = refusal(parse(kept))
+    assert "the output 'y' to be a tensor (SequenceAt and ConcatFromSequence" in message
 
 
 def test_a_decision_is_a_node_of_the_graph():
-    network = load_onnx(parsed(BRANCHES))
+    network = load_onnx(parse(BRANCHES))
     assert set(network.weights) == {"w"}
     (decision,) = network.graph.functions
     assert (decision.label, len(decision.graphs)) == ("Node 'r' (If)", 2)
@@ -264,7 +245,7 @@ def test_a_decision_is_a_node_of_the_graph():
 
 
 def test_a_graph_is_cut_between_decisions_for_json():
-    parts = cut(load_onnx(parsed(BRANCHES)).graph)  # before the If, its branches, and behind it
+    parts = cut(load_onnx(parse(BRANCHES)).graph)  # before the If, its branches, and behind it
     assert [len(part.nodes) for part in parts] == [1, 2, 2, 1]
     first, then, other, last = (Graph.from_json(part.to_json()) for part in parts)
     w = np.array([1, 2, 3, 4], np.float32)
@@ -276,7 +257,7 @@ def test_a_graph_is_cut_between_decisions_for_json():
 
 
 def test_the_command_line_shows_and_runs_what_it_decides(tmp_path: Path):
-    (tmp_path / "m.onnx").write_bytes(parsed(BRANCHES).SerializeToString())
+    (tmp_path / "m.onnx").write_bytes(parse(BRANCHES).SerializeToString())
     path = str(tmp_path / "m.onnx")
     for name in ("show", "check"):
         told = CliRunner().invoke(cli, [name, path])
@@ -290,7 +271,7 @@ def test_the_command_line_shows_and_runs_what_it_decides(tmp_path: Path):
 
 
 def test_a_decision_is_differentiated_and_mapped():
-    network = load_onnx(parsed(BRANCHES))
+    network = load_onnx(parse(BRANCHES))
 
     def total(weights: Any, x: jax.Array, condition: jax.Array) -> jax.Array:
         return network.apply(weights, {"x": x, "c": condition})["y"].sum()
@@ -308,7 +289,7 @@ def test_a_decision_is_differentiated_and_mapped():
 
 
 def test_a_loop_of_a_known_number_of_turns_is_differentiated():
-    network = load_onnx(parsed(COUNTED.replace("COUNT", "40")))
+    network = load_onnx(parse(COUNTED.replace("COUNT", "40")))
 
     def last(x: jax.Array) -> jax.Array:
         return network.apply(network.weights, {"x": x})["ys"][1].sum()
@@ -331,7 +312,7 @@ def test_a_branch_that_does_not_fit_is_left_out_where_the_condition_is_an_initia
                 w3 = Constant<value = float[4,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}>()
                 b = MatMul(x, w3) }>
     }"""
-    model, x = parsed(text), XS[:1]
+    model, x = parse(text), XS[:1]
     assert refusal(model, input_shapes={"x": [1, 4]}).endswith(
         "Node 'y' (If): one branch is enough where cond is known at load: "
         "load_onnx(..., constants={'rate': ...}) or --constant rate:VALUE"
@@ -353,16 +334,13 @@ def test_a_branch_that_does_not_fit_is_left_out_where_the_condition_is_an_initia
 
 def test_what_cannot_be_decided_later_is_refused():
     other = BRANCHES.replace("b = Sub(q, x)", "b = Concat<axis = 0>(q, x)")
-    message = refusal(parsed(other))
+    message = refusal(parse(other))
     assert "expected else_branch to give what then_branch gives" in message
     assert "constants={'c': ...}" in message
-    late = COUNTED.replace(", int64 M = {COUNT}", "").replace(
-        "(float[4] x) =>", "(float[4] x, int64 M) =>"
-    )
-    assert "expected M to be known at load, since the outputs of all turns" in refusal(parsed(late))
-    growing = GROWING.replace(", int64 M = {4}", "").replace(
-        "(float[4] x) =>", "(float[4] x, int64 M) =>"
-    )
-    assert "keep v_initial 0 as FLOAT[4]" in refusal(parsed(growing))
+    asked = "(float[4] x) =>", "(float[4] x, int64 M) =>"
+    late = COUNTED.replace(", int64 M = {COUNT}", "").replace(*asked)
+    assert "expected M to be known at load, since the outputs of all turns" in refusal(parse(late))
+    growing = GROWING.replace(", int64 M = {4}", "").replace(*asked)
+    assert "keep v_initial 0 as FLOAT[4]" in refusal(parse(growing))
     unknown = WHILE.replace("Add(s, w)", "Foo(s, w)")
-    assert "Node 'y' (Loop): body: Node 'sum' (Foo): expected op type" in refusal(parsed(unknown))
+    assert "Node 'y' (Loop): body: Node 'sum' (Foo): expected op type" in refusal(parse(unknown))
