@@ -12,6 +12,7 @@ from sample_graphs import HALF, HALVES, KEPT, WIDE, Json, X, clip, parts, summed
 from dml_jax import (
     OPERATORS,
     DmlError,
+    GraphBuilder,
     Operator,
     Split,
     TensorDesc,
@@ -22,7 +23,6 @@ from dml_jax.description.support import ALL_TYPES, rows
 from dml_jax.graph import (
     ConstantNode,
     Graph,
-    GraphBuilder,
     InputEdge,
     IntermediateEdge,
     OperatorNode,
