@@ -250,11 +250,12 @@ class Wiring(Expect):
         self.reads[node][slot] = source, output
         if not same_layout(sent, tensor):
             self._views[node, slot] = sent, tensor
-            rule, got = f"carry {shown_at(sent, origin)}", Unquoted(shown_at(tensor, where))
-            if same_value(sent, tensor):
-                rule = f"carry {sent.total_tensor_size_in_bytes} bytes ({origin})"
-                got = tensor.total_tensor_size_in_bytes
-            self(same_bytes(sent, tensor), path, rule, got)
+            if not same_bytes(sent, tensor):  # words cost more than the question
+                rule, got = f"carry {shown_at(sent, origin)}", Unquoted(shown_at(tensor, where))
+                if same_value(sent, tensor):
+                    rule = f"carry {sent.total_tensor_size_in_bytes} bytes ({origin})"
+                    got = tensor.total_tensor_size_in_bytes
+                self(False, path, rule, got)
         rule = "lead to a tensor that is not OWNED_BY_DML, which only a graph input may feed"
         is_owned = isinstance(tensor, TensorDesc) and TensorFlags.OWNED_BY_DML in tensor.flags
         self(not is_owned, path, rule, Unquoted(where))
