@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dml_jax.lowering.axes import LITTLE
 from dml_jax.lowering.platform_forms import by_platform
 
 _HALF_PI = np.float32(np.pi / 2)
@@ -212,10 +213,17 @@ def _xla_arctan(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.abs(x) < 2**-8, small * (1 - small * small / 3), lax.atan(x))  # -0 stays
 
 
-def _vectors(function: Callable[..., jax.Array], form: Callable[..., jax.Array]) -> Any:
-    """Return `function`, computed by `form` in FLOAT32 on a CPU, but for FLOAT64."""
+def _vectors(
+    function: Callable[..., jax.Array], form: Callable[..., jax.Array], above: int = 0
+) -> Any:
+    """Return `function`, computed by `form` in FLOAT32 on a CPU, but for FLOAT64.
+
+    Arrays of at most `above` elements are computed by `function`.
+    """
 
     def in_float32(*xs: jax.Array) -> jax.Array:
+        if xs[0].size <= above:
+            return function(*xs)
         return form(*(x.astype(np.float32) for x in xs)).astype(xs[0].dtype)
 
     on_cpu = by_platform(function, cpu=in_float32, whole_arrays=True)
@@ -226,6 +234,7 @@ arcsin = _vectors(_xla_arcsin, _arcsin)
 arccos = _vectors(lax.acos, _arccos)
 arctan = _vectors(_xla_arctan, _arctan)
 arctan2 = _vectors(lax.atan2, _arctan2)
-sin = _vectors(lax.sin, _sin)
-cos = _vectors(lax.cos, _cos)
-tan = _vectors(lax.tan, _tan)
+# The program of the bits of quarter turns takes longer to begin than XLA's own loop over few.
+sin = _vectors(lax.sin, _sin, above=LITTLE)
+cos = _vectors(lax.cos, _cos, above=LITTLE)
+tan = _vectors(lax.tan, _tan, above=LITTLE)
