@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from dml_jax.lowering.axes import Axes, last_row, run_by_run, runs_of
-from dml_jax.lowering.dtypes import is_float, ordered_bits, where
+from dml_jax.lowering.dtypes import is_float, ordered_bits, signed_type, where
 from dml_jax.lowering.parallel_cpu import even_rows, read_by_all_cores
 from dml_jax.lowering.platform_forms import in_memory
 from dml_jax.system.processor import cores
@@ -198,7 +198,7 @@ def rows_with_nan_flag(
 
 
 def least_and_greatest(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return both of narrow integers along the last axis, of which LLVM makes vectors."""
+    """Return both of integers along the last axis, of which LLVM makes vectors."""
     low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
     return lax.reduce(
         (x, x),
@@ -208,14 +208,14 @@ def least_and_greatest(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     )
 
 
-def key_of_half(x: jax.Array) -> jax.Array:
-    """Map float16 to int16 of its order; any NaN is beyond one of the infinities."""
-    return ordered_bits(lax.bitcast_convert_type(x, np.int16))
+def key_of(x: jax.Array) -> jax.Array:
+    """Map floats to integers of their order; any NaN is beyond one of the infinities."""
+    return ordered_bits(lax.bitcast_convert_type(x, signed_type(x.dtype)))
 
 
-def half_of_keys(low: jax.Array, high: jax.Array, largest: bool) -> jax.Array:
-    """Return the extreme float16 of the least and the greatest key."""
-    infinity = np.float16(np.inf).view(np.int16)
+def extreme_of_keys(low: jax.Array, high: jax.Array, dtype: np.dtype, largest: bool) -> jax.Array:
+    """Return the extreme of floats of a type, of which `low` and `high` are the extreme keys."""
+    infinity = dtype.type(np.inf).view(low.dtype)
     is_nan = (high > infinity) | (low < ~infinity)
-    value = lax.bitcast_convert_type(ordered_bits(high if largest else low), jnp.float16)
+    value = lax.bitcast_convert_type(ordered_bits(high if largest else low), dtype)
     return where(is_nan, np.nan, value)

@@ -195,6 +195,8 @@ class Extreme(Kind):
     largest: bool
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
+        if _are_single(x, axes):
+            return (x,)
         own = lax.reduce_max if self.largest else lax.reduce_min
         return (restored(_nan_by_integers(lambda x: own(x, axes), x, self.largest), axes),)
 
@@ -217,6 +219,11 @@ class Extreme(Kind):
     def per_shard(self, x: jax.Array, axes: Axes, layout: Layout) -> Parts:
         (y,) = self.tuned(layout.platform, x, axes)
         return (extreme_across(y, layout.over(axes), self.largest),)
+
+
+def _are_single(x: jax.Array, axes: Axes) -> bool:
+    """Return whether each element is alone along the axes: it is its own extreme."""
+    return all(x.shape[a] == 1 for a in axes)
 
 
 def _nan_by_integers(
@@ -247,8 +254,9 @@ def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
     if not is_float(pieces[0]):
         return pairwise(lax.max if largest else lax.min, pieces)
     if pieces[0].dtype == jnp.float16:
-        keys = [cpu.key_of_half(piece) for piece in pieces]
-        return cpu.half_of_keys(pairwise(lax.min, keys), pairwise(lax.max, keys), largest)
+        keys = [cpu.key_of(piece) for piece in pieces]
+        low, high = pairwise(lax.min, keys), pairwise(lax.max, keys)
+        return cpu.extreme_of_keys(low, high, pieces[0].dtype, largest)
     beats = lax.gt if largest else lax.lt
     top = pairwise(lambda a, b: lax.select(beats(a, b), a, b), pieces)
     is_nan = pairwise(lax.bitwise_or, [piece != piece for piece in pieces])
@@ -256,10 +264,9 @@ def _extreme_of(pieces: Sequence[jax.Array], largest: bool) -> jax.Array:
 
 
 def _extreme_rows(x: jax.Array, largest: bool) -> jax.Array:
-    if x.dtype == jnp.float16:
-        return cpu.half_of_keys(*cpu.least_and_greatest(cpu.key_of_half(x)), largest)
-    if x.dtype.itemsize == 1 and x.shape[-1] < cpu.UNROLLED:
-        return cpu.least_and_greatest(x)[largest]
+    """Return the extreme of each row; floats by integers of their order, which keep NaN."""
+    if is_float(x):
+        return cpu.extreme_of_keys(*cpu.least_and_greatest(cpu.key_of(x)), x.dtype, largest)
     op = lax.max if largest else lax.min
     return cpu.rows_with_nan_flag(op, functools.partial(lowest, largest=largest))(x)
 
@@ -292,6 +299,8 @@ class Arg(Kind):
         return (UINT32,)
 
     def plain(self, x: jax.Array, axes: Axes) -> Parts:
+        if _are_single(x, axes):
+            return (lax.full_like(x, 0, np.uint32),)
         (value,) = Extreme(self.largest).plain(x, axes)
         return (self._index_of(value, x, packed.indices(x, axes), axes),)
 
