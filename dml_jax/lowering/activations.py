@@ -104,8 +104,8 @@ def _softplus_of_minus_abs(x: jax.Array) -> jax.Array:
     return _log1p(lax.exp(jnp.minimum(x, 0) - jnp.maximum(x, 0)))
 
 
-# Coefficients of 1, s^2, s^4, ... in `ln(1 + t) / s` for s = t / (2 + t), which is 2 * artanh(s) / s:
-# an interpolation at Chebyshev's points for t from 0 to 1.
+# Coefficients of 1, s^2, s^4, ... in `ln(1 + t) / s`, which is `2 * artanh(s) / s`, for
+# s = t / (2 + t): an interpolation at Chebyshev's points for t from 0 to 1.
 _LOGARITHM = (2.0, 0.666663159, 0.400248537, 0.279614188, 0.281746573)
 
 
