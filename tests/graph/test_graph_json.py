@@ -57,99 +57,84 @@ def test_constants_keep_their_bits(type_: str, tmp_path: Path):
             assert node.array.tobytes() == original.tobytes()
 
 
-def stored(tmp_path: Path) -> tuple[Path, Json]:
-    graph().save(tmp_path / "g.json")
-    return tmp_path / "g.json", json.loads((tmp_path / "g.json").read_text())
-
-
-FILES: list[tuple[str, Callable[[Path, Json], Any], str]] = [
-    (
-        "not JSON",
-        lambda p, v: b'{"Nodes": [',
-        "expected the text to be JSON, got Expecting value: l",
-    ),
-    ("not UTF-8", lambda p, v: b'{"\xff": 1}', "the text to be UTF-8, got byte 2: invalid"),
-    ("deep", lambda p, v: b"[" * 10**5, "expected the nesting to be less than 1000 deep"),
-    ("a list", lambda p, v: b"[1]", "DML_GRAPH_DESC: expected value to be an object, got [1]"),
-    ("twice", lambda p, v: b'{"a": 1, "a": 2}', "expected each key of an object to stand once"),
-    (
-        "unknown",
+# What changes a file's value `v` in folder `p`, or is its text; and what is said.
+FILES: dict[str, tuple[Callable[[Path, Json], Any] | bytes, str]] = {
+    "not JSON": (b'{"Nodes": [', "expected the text to be JSON, got Expecting value: l"),
+    "not UTF-8": (b'{"\xff": 1}', "the text to be UTF-8, got byte 2: invalid"),
+    "deep": (b"[" * 10**5, "expected the nesting to be less than 1000 deep"),
+    "a list": (b"[1]", "DML_GRAPH_DESC: expected value to be an object, got [1]"),
+    "twice": (b'{"a": 1, "a": 2}', "expected each key of an object to stand once"),
+    "unknown": (
         lambda p, v: v.update(Node=[]),
         "a field of DML_GRAPH_DESC (did you mean 'Nodes'?)",
     ),
-    ("missing", lambda p, v: v.pop("OutputEdges"), "expected OutputEdges to be given, got nothing"),
-    (
-        "count",
+    "missing": (lambda p, v: v.pop("OutputEdges"), "expected OutputEdges to be given, got nothing"),
+    "count": (
         lambda p, v: v.update(NodeCount=4),
         "expected NodeCount to be 5 (the elements of Nod",
     ),
-    (
-        "unknown in an edge",
+    "unknown in an edge": (
         lambda p, v: v["InputEdges"][0].update(ToNode=1),
         "InputEdges[0].ToNode to be a field of DML_INPUT_GRAPH_EDGE_DESC (did you mean 'ToNodeInd",
     ),
-    (
-        "unknown in an operator",
+    "unknown in an operator": (
         lambda p, v: v["Nodes"][1]["Operator"]["Desc"].update(Mim=1),
         "Nodes[1].Operator.Mim to be a field of DML_OPERATOR_ELEMENT_WISE_CLIP (did you mean 'Min",
     ),
-    (
-        "no such operator",
+    "no such operator": (
         lambda p, v: v["Nodes"][0]["Operator"].update(Type="SPLAT"),
         "expected Nodes[0].Operator.type to be an operator of DirectML",
     ),
-    (
-        "unknown in a constant",
+    "unknown in a constant": (
         lambda p, v: v["Nodes"][2]["Array"].update(Sourcepath="x"),
         "Nodes[2].Array.Sourcepath to be a field of a constant (did you mean 'SourcePath'?)",
     ),
-    (
-        "no data",
+    "no data": (
         lambda p, v: v["Nodes"][2]["Array"].pop("SourcePath"),
         "Nodes[2].Array.Data to be given as a string, or else SourcePath, got nothing",
     ),
-    (
-        "both data",
+    "both data": (
         lambda p, v: v["Nodes"][2]["Array"].update(Data="AAAA"),
         "Nodes[2].Array.Data to be given as a string, or else SourcePath, got 'AAAA'",
     ),
-    (
-        "broken data",
+    "broken data": (
         lambda p, v: v["Nodes"][2].update(Array={"DataType": "INT8", "Sizes": [9], "Data": "AAAA"}),
         "Nodes[2].Array.Data to be the bytes of INT8[9], in base64, got 'AAAA'",
     ),
-    (
-        "foreign characters",
+    "foreign characters": (
         lambda p, v: v["Nodes"][2].update(
             Array={"DataType": "INT8", "Sizes": [3], "Data": "!AA\nAA"}
         ),
         "Nodes[2].Array.Data to be the bytes of INT8[3], in base64, got",
     ),
-    (
-        "other sizes",
+    "other sizes": (
         lambda p, v: v["Nodes"][2]["Array"].update(Sizes=[4]),
         "to hold FLOAT32[4], got float32[2,2]",
     ),
-    ("no constant", lambda p, v: (p / "g.2.npy").unlink(), "to be a .npy file, got No such file"),
-    (
-        "pickled constant",
+    "no constant": (lambda p, v: (p / "g.2.npy").unlink(), "to be a .npy file, got No such file"),
+    "pickled constant": (
         lambda p, v: np.save(p / "g.2.npy", np.array([{}], object)),
         "to be a .npy file, got ",
     ),
-    (
-        "short constant",
-        lambda p, v: (p / "g.2.npy").write_bytes((p / "g.2.npy").read_bytes()[:-1]) and None,
+    "short constant": (
+        lambda p, v: (p / "g.2.npy").write_bytes((p / "g.2.npy").read_bytes()[:-1]),
         "to be a .npy file, got ",
     ),
-    ("a cycle", lambda p, v: v["IntermediateEdges"][0].update(FromNodeIndex=1), "make no cycle"),
-]
+    "a cycle": (lambda p, v: v["IntermediateEdges"][0].update(FromNodeIndex=1), "make no cycle"),
+}
 
 
-@pytest.mark.parametrize(("change", "fragment"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
-def test_broken_files_are_refused_by_name(change: Callable, fragment: str, tmp_path: Path):
-    path, value = stored(tmp_path)
-    text = change(tmp_path, value)
-    path.write_bytes(text if isinstance(text, bytes) else json.dumps(value).encode())
+@pytest.mark.parametrize("name", FILES)
+def test_broken_files_are_refused_by_name(name: str, tmp_path: Path):
+    change, fragment = FILES[name]
+    path = tmp_path / "g.json"
+    graph().save(path)
+    if isinstance(change, bytes):
+        path.write_bytes(change)
+    else:
+        value = json.loads(path.read_text())
+        change(tmp_path, value)
+        path.write_text(json.dumps(value))
     with pytest.raises(DmlError) as refused:
         Graph.load(path)
     assert fragment in str(refused.value)
