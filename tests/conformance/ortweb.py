@@ -147,6 +147,10 @@ def _file() -> dict[str, Any]:
     return json.loads(lzma.decompress(FILE.read_bytes()))
 
 
+def version() -> str:
+    return "main"
+
+
 def cases() -> list[Case]:
     """Return every case of ONNX Runtime's web tests."""
     found = []

@@ -4,12 +4,13 @@
 cases, and hold the page to them.
 """
 
+import importlib
 import importlib.metadata
 import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,106 +35,55 @@ class Source:
     """Somebody else's answers.
 
     Attributes:
+        module: the module of this folder that has their `cases()` and `version()`.
         title: what they are.
         link: where they come from.
         needs: the package that the cases cannot be had without; "" where none is needed.
-        version: of what gave the answers.
-        cases: the cases; loads what they need.
         is_sampled: whether the tests run a sample, and the nightly command every case.
     """
 
+    module: str
     title: str
     link: str
-    needs: str
-    version: Callable[[], str]
-    cases: Callable[[], list[Case]]
+    needs: str = ""
     is_sampled: bool = False
 
     @property
     def is_there(self) -> bool:
         return not self.needs or importlib.util.find_spec(self.needs) is not None
 
+    def cases(self) -> list[Case]:
+        return importlib.import_module(f"conformance.{self.module}").cases()
 
-def _random_nodes() -> list[Case]:
-    from conformance import onnxruntime_nodes
-
-    return onnxruntime_nodes.random_nodes()
-
-
-def _random_operators() -> list[Case]:
-    from conformance import torch_answers
-
-    return torch_answers.random_operators()
-
-
-def _web_platform_tests() -> list[Case]:
-    from conformance import webnn
-
-    return webnn.cases()
-
-
-def _web_platform_version() -> str:
-    from conformance import webnn
-
-    return webnn.version()
-
-
-def _samples_of_operators() -> tuple[str, list[Case]]:
-    from conformance import opinfo
-
-    return opinfo.kept()[0], opinfo.cases()
-
-
-def _onnxruntime_tests() -> list[Case]:
-    from conformance import ortweb
-
-    return ortweb.cases()
-
-
-def _torch_version() -> str:
-    from conformance import torch_answers
-
-    return torch_answers.kept()[0]
+    def version(self) -> str:
+        """Return the version of what gave the answers."""
+        return importlib.import_module(f"conformance.{self.module}").version()
 
 
 ONNX_TESTS = "https://github.com/onnx/onnx/tree/main/onnx/backend/test"
+OF_PYTORCH = "https://github.com/pytorch/pytorch/tree/main/torch/testing/_internal/opinfo"
+OF_WPT = "https://github.com/web-platform-tests/wpt/tree/master/webnn/conformance_tests"
+OF_ORT = "https://github.com/microsoft/onnxruntime/tree/main/js/web/test/data/ops"
 SOURCES = {
     "onnxruntime": Source(
+        "onnxruntime_nodes",
         "ONNX Runtime (CPU) on random nodes",
         "https://onnxruntime.ai",
-        "onnxruntime",
-        lambda: importlib.metadata.version("onnxruntime"),
-        _random_nodes,
+        needs="onnxruntime",
     ),
     "torch": Source(
+        "torch_answers",
         "PyTorch (CPU) on random descriptors, gradients included",
         "https://pytorch.org",
-        "",
-        _torch_version,
-        _random_operators,
     ),
     "opinfo": Source(
+        "opinfo",
         "PyTorch's own samples of its operators, with first and second gradients",
-        "https://github.com/pytorch/pytorch/tree/main/torch/testing/_internal/opinfo",
-        "",
-        lambda: _samples_of_operators()[0],
-        lambda: _samples_of_operators()[1],
+        OF_PYTORCH,
     ),
-    "webnn": Source(
-        "WebNN's tests of web-platform-tests",
-        "https://github.com/web-platform-tests/wpt/tree/master/webnn/conformance_tests",
-        "",
-        _web_platform_version,
-        _web_platform_tests,
-        is_sampled=True,
-    ),
+    "webnn": Source("webnn", "WebNN's tests of web-platform-tests", OF_WPT, is_sampled=True),
     "ortweb": Source(
-        "ONNX Runtime's tests of its web provider",
-        "https://github.com/microsoft/onnxruntime/tree/main/js/web/test/data/ops",
-        "onnx",
-        lambda: "main",
-        _onnxruntime_tests,
-        is_sampled=True,
+        "ortweb", "ONNX Runtime's tests of its web provider", OF_ORT, "onnx", is_sampled=True
     ),
 }
 
@@ -217,12 +167,9 @@ BY_JAX = "with `fallback=True`"
 EXPORTED = "models that PyTorch exported"
 
 
-def node_row(op_type: str, outcomes: "Sequence[Outcome]") -> str:
-    """Return the row of an op type: tests, run, right, left out."""
-    left_out, wrong = sum(bool(o.left_out) for o in outcomes), sum(bool(o.wrong) for o in outcomes)
-    total = len(outcomes)
-    numbers = (total, total - left_out, total - left_out - wrong, left_out)
-    return f"| {op_type} | {' | '.join(map(str, numbers))} |"
+def counted(outcomes: "Sequence[Outcome]") -> Count:
+    run = [outcome for outcome in outcomes if not outcome.left_out]
+    return Count(len(outcomes), len(run), sum(not outcome.wrong for outcome in run))
 
 
 def reasons_of(outcomes: "Sequence[Outcome]", field: str, title: str) -> list[str]:
@@ -243,13 +190,12 @@ def node_section(found: "Mapping[str, Sequence[Outcome]]") -> tuple[str, list[st
     everything = [outcome for outcomes in found.values() for outcome in outcomes]
     lines = [f"## {ONNX_TITLE}", "", f"| op type | {NUMBERS} {BY_JAX} |", f"| --- | {RULE} ---: |"]
     for op_type, outcomes in found.items():
-        count = sum(bool(outcome.by_jax) for outcome in outcomes)
-        lines.append(f"{node_row(op_type, outcomes)} {count} |")
+        by_jax = sum(bool(outcome.by_jax) for outcome in outcomes)
+        lines.append(f"{counted(outcomes).row(op_type)} {by_jax} |")
     lines += reasons_of(everything, "by_jax", f"{BY_JAX} because")
     lines += reasons_of(everything, "left_out", "left out because")
-    row = node_row(f"[{ONNX_TITLE}]({ONNX_TESTS})", everything)
-    version = importlib.metadata.version("onnx")
-    return row.replace(") | ", f") | {version} | ", 1), lines
+    cells = f"[{ONNX_TITLE}]({ONNX_TESTS})", importlib.metadata.version("onnx")
+    return counted(everything).row(*cells), lines
 
 
 RUNNER_TITLE = "ONNX's own runner"

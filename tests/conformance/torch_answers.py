@@ -265,7 +265,11 @@ def kept() -> tuple[str, list[Answer]]:
     return index["torch"], answers
 
 
-def random_operators() -> list[Case]:
+def version() -> str:
+    return kept()[0]
+
+
+def cases() -> list[Case]:
     return [
         Case(name, f"{name}-{k}", a.check)
         for k, a in enumerate(kept()[1])

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from conformance.cases import Case
+from conformance.opinfo import product
 
 import dml_jax
 
@@ -69,14 +70,6 @@ def _arguments(operator: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict
     return {name: array(value) for name, value in given.items()}
 
 
-def _unary(name: str) -> Callable[..., Array]:
-    return lambda input, **options: getattr(dml_jax, name)(input, **options)
-
-
-def _binary(name: str) -> Callable[..., Array]:
-    return lambda a, b: getattr(dml_jax, name)(a, b)
-
-
 def _number(value: Any) -> float:
     """Return a number; text is one beyond JSON ("Infinity") or a 64-bit integer ("9n")."""
     if not isinstance(value, str):
@@ -91,29 +84,8 @@ def _clamp(input: Array, minValue: Any = "NaN", maxValue: Any = "NaN") -> Array:
     return dml_jax.clip(input, min=low, max=high)
 
 
-def _linear(input: Array, alpha: float = 1, beta: float = 0) -> Array:
-    return dml_jax.activation_linear(input, alpha=alpha, beta=beta)
-
-
-def _hard_swish(input: Array) -> Array:
-    return dml_jax.activation_hard_swish(input, alpha=1 / 6, beta=0.5)
-
-
 def _expand(input: Array, newShape: Sequence[int]) -> Array:
     return dml_jax.identity(jnp.broadcast_to(input, newShape or [1]))
-
-
-def _gather(input: Array, indices: Array, axis: int = 0) -> Array:
-    found = dml_jax.gather(input, indices.reshape(-1), axis=axis)
-    return found.reshape(*input.shape[:axis], *indices.shape, *input.shape[axis + 1 :])
-
-
-def _matmul(a: Array, b: Array) -> Array:
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = jnp.broadcast_to(a, (*batch, *a.shape[-2:]))
-    b = jnp.broadcast_to(b, (*batch, *b.shape[-2:]))
-    product = dml_jax.gemm(a.reshape(-1, 1, *a.shape[-2:]), b.reshape(-1, 1, *b.shape[-2:]))
-    return product.reshape(*batch, *product.shape[-2:])
 
 
 def _reduce(
@@ -145,14 +117,12 @@ def _transpose(input: Array, permutation: Sequence[int] | None = None) -> Array:
     return dml_jax.identity(jnp.transpose(input, permutation))
 
 
-def _placed(x: Array | None, default: float, like: Array, axes: Sequence[int]) -> Array:
-    """Return `x` along the `axes` of `like`, in their order, or `default` there."""
-    sizes = [like.shape[axis] for axis in axes]
+def _placed(x: Array | None, like: Array, axes: Sequence[int]) -> Array | None:
+    """Return `x` along the `axes` of `like`, in their order; None as it is."""
     if x is None:
-        x = jnp.full(sizes, default, like.dtype)
-    order = np.argsort(axes)
+        return None
     shape = [like.shape[axis] if axis in axes else 1 for axis in range(like.ndim)]
-    return jnp.broadcast_to(x.transpose(order).reshape(shape), like.shape)
+    return x.transpose(np.argsort(axes)).reshape(shape)
 
 
 def _batch_normalization(
@@ -165,12 +135,8 @@ def _batch_normalization(
     epsilon: float = 1e-5,
 ) -> Array:
     moved = jnp.moveaxis(input[..., None, None], axis, 1) if axis else input[None, ..., None]
-    shape = (1, -1, *[1] * (moved.ndim - 2))
-    ones, zeros = jnp.ones_like(mean), jnp.zeros_like(mean)
-    parts = (mean, variance, ones if scale is None else scale, zeros if bias is None else bias)
-    result = dml_jax.batch_normalization(
-        moved, *[part.reshape(shape) for part in parts], spatial=True, epsilon=epsilon
-    )
+    parts = mean, variance, 1.0 if scale is None else scale, 0.0 if bias is None else bias
+    result = dml_jax.batch_normalization(moved, *parts, epsilon=epsilon)
     return jnp.moveaxis(result, 1, axis).reshape(input.shape) if axis else result
 
 
@@ -184,16 +150,9 @@ def _layer_normalization(
     axes = list(range(1, input.ndim)) if axes is None else list(axes)
     if not axes:  # each element is its own mean
         zero = dml_jax.subtract(input, input)
-        return zero if bias is None else dml_jax.add(zero, jnp.broadcast_to(bias, input.shape))
-    return dml_jax.mean_variance_normalization(
-        input,
-        _placed(scale, 1, input, axes),
-        _placed(bias, 0, input, axes),
-        axes=sorted(axes),
-        normalize_variance=True,
-        normalize_mean=True,
-        epsilon=epsilon,
-    )
+        return zero if bias is None else dml_jax.add(zero, bias)
+    parts = _placed(scale, input, axes), _placed(bias, input, axes)
+    return dml_jax.mean_variance_normalization(input, *parts, axes=axes, epsilon=epsilon)
 
 
 def _instance_normalization(
@@ -204,15 +163,8 @@ def _instance_normalization(
     layout: str = "nchw",
 ) -> Array:
     x = input if layout == "nchw" else jnp.moveaxis(input, -1, 1)
-    result = dml_jax.mean_variance_normalization(
-        x,
-        _placed(scale, 1, x, [1]),
-        _placed(bias, 0, x, [1]),
-        axes=[2, 3],
-        normalize_variance=True,
-        normalize_mean=True,
-        epsilon=epsilon,
-    )
+    parts = _placed(scale, x, [1]), _placed(bias, x, [1])
+    result = dml_jax.mean_variance_normalization(x, *parts, axes=[2, 3], epsilon=epsilon)
     return result if layout == "nchw" else jnp.moveaxis(result, 1, -1)
 
 
@@ -250,7 +202,7 @@ def _convolution(
     result = dml_jax.convolution(
         x,
         w,
-        None if bias is None else bias.reshape(1, -1, 1, 1),
+        bias,
         direction="BACKWARD" if backward else "FORWARD",
         strides=strides,
         dilations=dilations,
@@ -263,33 +215,33 @@ def _convolution(
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{name: _unary(name) for name in ("abs", "ceil", "exp", "floor", "log", "sqrt")},
-    **{name: _binary(name) for name in ("add", "max", "min")},
-    "sub": _binary("subtract"),
-    "mul": _binary("multiply"),
-    "div": _binary("divide"),
-    "pow": _binary("pow"),
-    "equal": _binary("equals"),
-    "greater": _binary("greater_than"),
-    "greaterOrEqual": _binary("greater_than_or_equal"),
-    "lesser": _binary("less_than"),
-    "lesserOrEqual": _binary("less_than_or_equal"),
+    **{name: getattr(dml_jax, name) for name in ("abs", "ceil", "exp", "floor", "log", "sqrt")},
+    **{name: getattr(dml_jax, name) for name in ("add", "max", "min")},
+    "sub": dml_jax.subtract,
+    "mul": dml_jax.multiply,
+    "div": dml_jax.divide,
+    "pow": lambda a, b: dml_jax.pow(a, b),
+    "equal": dml_jax.equals,
+    "greater": dml_jax.greater_than,
+    "greaterOrEqual": dml_jax.greater_than_or_equal,
+    "lesser": dml_jax.less_than,
+    "lesserOrEqual": dml_jax.less_than_or_equal,
     "logicalNot": lambda a: dml_jax.logical_not(a),
-    "neg": _unary("negate"),
-    "relu": _unary("activation_relu"),
-    "sigmoid": _unary("activation_sigmoid"),
-    "tanh": _unary("activation_tanh"),
-    "elu": _unary("activation_elu"),
-    "leakyRelu": _unary("activation_leaky_relu"),
-    "hardSigmoid": _unary("activation_hard_sigmoid"),
-    "hardSwish": _hard_swish,
-    "linear": _linear,
+    "neg": dml_jax.negate,
+    "relu": dml_jax.activation_relu,
+    "sigmoid": dml_jax.activation_sigmoid,
+    "tanh": dml_jax.activation_tanh,
+    "elu": dml_jax.activation_elu,
+    "leakyRelu": dml_jax.activation_leaky_relu,
+    "hardSigmoid": dml_jax.activation_hard_sigmoid,
+    "hardSwish": partial(dml_jax.activation_hard_swish, alpha=1 / 6, beta=0.5),
+    "linear": partial(dml_jax.activation_linear, alpha=1, beta=0),
     "clamp": _clamp,
     "cast": lambda input, type: dml_jax.cast(input, type.upper()),
     "concat": lambda inputs, axis: dml_jax.join(inputs, axis),
     "expand": _expand,
-    "gather": _gather,
-    "matmul": _matmul,
+    "gather": lambda input, indices, axis=0: dml_jax.gather(input, indices, axis),
+    "matmul": product,
     "reshape": lambda input, newShape: dml_jax.identity(input.reshape(newShape or [1])),
     "slice": _slice,
     "softmax": lambda input, axis: dml_jax.activation_softmax(input, axes=[axis]),
