@@ -28,12 +28,12 @@ from dml_jax.onnxruntime.enumerations import *  # noqa: F403
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.module import *  # noqa: F403
+from dml_jax.onnxruntime.module import VERSION as __version__  # noqa: N811
 from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue
 from dml_jax.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 from dml_jax.onnxruntime.refused import MODULE as _REFUSED
 from dml_jax.onnxruntime.session import InferenceSession
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
-from dml_jax.onnxruntime.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
     "IOBinding",

@@ -18,8 +18,7 @@ from dml_jax.onnx.files.topology import within
 from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.inferred_types import Types, types_of
-from dml_jax.onnxruntime.model_parts import Source, read_by_outer
+from dml_jax.onnxruntime.model_parts import Source, Types, read_by_outer, types_of
 from dml_jax.onnxruntime.stage import Values
 from dml_jax.system import processor
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from dml_jax.errors import with_article
 from dml_jax.onnxruntime.ort_values import OrtValue
-from dml_jax.onnxruntime.version import VERSION
 
 __all__ = [
     "copy_tensors",
@@ -25,6 +24,9 @@ __all__ = [
     "set_global_thread_pool_sizes",
     "set_seed",
 ]
+
+VERSION = "1.24.0"
+"""The version of ONNX Runtime whose Python API this package has."""
 
 
 def get_version_string() -> str:

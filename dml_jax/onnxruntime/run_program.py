@@ -14,7 +14,7 @@ from typing import Any
 from dml_jax.errors import DmlError
 from dml_jax.onnxruntime import session_options
 from dml_jax.onnxruntime.errors import OnnxRuntimeError
-from dml_jax.onnxruntime.version import VERSION
+from dml_jax.onnxruntime.module import VERSION
 from dml_jax.system import unchanged_programs
 
 _OWN, _NO_CACHE = "dml_jax.onnxruntime", "--no-cache"

@@ -19,11 +19,16 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.errors import raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
-from dml_jax.onnxruntime.inferred_types import types_of
 from dml_jax.onnxruntime.input_checks import InputChecks, expect_outputs
 from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
-from dml_jax.onnxruntime.model_parts import Source, unknown_nodes, unknown_tensors, unknown_types
+from dml_jax.onnxruntime.model_parts import (
+    Source,
+    types_of,
+    unknown_nodes,
+    unknown_tensors,
+    unknown_types,
+)
 from dml_jax.onnxruntime.ort_values import OrtValue, as_own_arrays
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen

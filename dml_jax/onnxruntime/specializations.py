@@ -9,11 +9,14 @@ import jax
 import numpy as np
 import onnx
 
-from dml_jax.onnxruntime.deciding_inputs import deciding_inputs
-from dml_jax.onnxruntime.model_parts import Source
+from dml_jax.onnxruntime.model_parts import Source, read_by_outer
 from dml_jax.onnxruntime.stage import Stage, Task, Values, key_of, type_of
 from dml_jax.onnxruntime.stage_builder import stage_of, write_record
 from dml_jax.runtime.recently_used import RecentlyUsed
+
+# Elements of an input whose values decide sizes. A shape, a sampling rate or a number of steps has
+# few, and few values; an array of many would make a stage for each run.
+_SMALL = 8
 
 
 class Specialization:
@@ -101,7 +104,7 @@ class Specializations:
 
             specialization = self._stages.get_or_build(key, build)
             stage = specialization.stage
-            found = deciding_inputs(stage, self._nodes, values) - self._deciding
+            found = _deciding_inputs(stage, self._nodes, values) - self._deciding
             if not found:
                 return specialization
             # By these values one stage does the work of two. This one would give the same answer,
@@ -126,3 +129,34 @@ class Specializations:
         return tuple(
             (name, key_of(x, name in self._deciding)) for name, x in sorted(values.items())
         )
+
+
+def _deciding_inputs(stage: Stage, nodes: Sequence[onnx.NodeProto], values: Values) -> set[str]:
+    """Return the inputs that decide sizes by their values alone: a few integers each.
+
+    Args:
+        stage: the first stage of a run, whose next stage is for elements of some tensors.
+        nodes: the part of the model that is computed.
+        values: the inputs by name.
+    """
+    makers = {name: node for node in nodes for name in node.output if name}
+    found: set[str] = set()
+    for name in stage.by_value:
+        names, seen, pending = set[str](), {name}, [name]
+        while pending:
+            one = pending.pop()
+            if one in values:
+                names.add(one)
+            node = makers.get(one)
+            # Shape and Size read the sizes of an input, which are in each key anyway.
+            if node is not None and (node.op_type not in ("Shape", "Size") or node.domain):
+                fresh = read_by_outer(node) - seen
+                seen |= fresh
+                pending += fresh
+        if all(_is_small(values[n]) for n in names):
+            found |= names
+    return found
+
+
+def _is_small(value: Any) -> bool:
+    return getattr(value, "size", _SMALL + 1) <= _SMALL and value.dtype.kind in "iub"

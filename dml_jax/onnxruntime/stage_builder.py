@@ -4,13 +4,16 @@ import functools
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence, raise_if
+from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
@@ -21,7 +24,6 @@ from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.translate.model_graph import translated_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnx.translated import NetworkRecord, Translated
-from dml_jax.onnxruntime.decided_branches import branch_of
 from dml_jax.onnxruntime.model_parts import Source, read_by_nodes, read_by_outer
 from dml_jax.onnxruntime.stage import Stage, Task
 from dml_jax.runtime.platform import default_device, platform
@@ -192,7 +194,7 @@ class _StageBuilder:
         present = task.values.keys() | source.initializers.keys()
         while nodes:
             node = nodes.popleft()
-            branch = branch_of(node, scope)
+            branch = _branch_of(node, scope)
             if branch is not None:
                 # Nodes that only the other branch read are needed no more.
                 reads = read_by_nodes([*self._remaining, *self._host])
@@ -299,3 +301,46 @@ def _content_of(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     return value.shape, value.dtype, value.tolist() if value.dtype.hasobject else value.tobytes()
+
+
+def _branch_of(node: onnx.NodeProto, scope: Scope) -> list[onnx.NodeProto] | None:
+    """Return the nodes of the branch that an If takes; None where that is not known, or no If.
+
+    They stand in the place of the If. Names within the branch are made distinct from those around.
+    """
+    if node.op_type != "If" or domain_of(node.domain) or not node.input or not node.output:
+        return None
+    condition = scope.get(node.input[0])
+    if not isinstance(condition, Tensor) or not condition.is_known or condition.array.size != 1:
+        return None
+    name = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
+    graph = next((a.g for a in node.attribute if a.name == name), None)
+    if graph is None or graph.sparse_initializer or len(graph.output) != len(node.output):
+        return None
+    own = [*(n for inner in graph.node for n in inner.output), *(t.name for t in graph.initializer)]
+    names = {n: f"{node.output[0]}/{n}" for n in own if n}
+    constants = [
+        helper.make_node("Constant", [], [names[tensor.name]], value=tensor)
+        for tensor in graph.initializer
+    ]
+    made = [deepcopy(inner) for inner in graph.node]
+    for inner in made:
+        _rename(inner, names)
+    pairs = zip(graph.output, node.output, strict=True)
+    given = [(names.get(value.name, value.name), output) for value, output in pairs if output]
+    return [*constants, *made, *(helper.make_node("Identity", [a], [b]) for a, b in given)]
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Give the tensors of a node, and of the graphs within it, other names."""
+    for listed in (node.input, node.output):
+        for index, name in enumerate(listed):
+            listed[index] = names.get(name, name)
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+            inner = {old: new for old, new in names.items() if old not in own}
+            for each in graph.node:
+                _rename(each, inner)
+            for output in graph.output:
+                output.name = inner.get(output.name, output.name)

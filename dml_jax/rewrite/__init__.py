@@ -5,15 +5,13 @@
 
 from collections.abc import Sequence
 
-from dml_jax.rewrite.batch_norm_folding import BATCH_NORMALIZATIONS
 from dml_jax.rewrite.cancelling_pairs import CASTS, IDENTITIES, TRANSPOSES
 from dml_jax.rewrite.channels_last import CHANNELS_LAST, ChannelsLast
-from dml_jax.rewrite.filter_trimming import PLACES
-from dml_jax.rewrite.float16_products import PRODUCTS
+from dml_jax.rewrite.filters import BATCH_NORMALIZATIONS, PLACES
 from dml_jax.rewrite.fused_attention import ATTENTIONS
 from dml_jax.rewrite.pattern import Found, GraphRewrite, Rewrite, refusals, rewritten
 from dml_jax.rewrite.quantized_products import QUANTIZED
-from dml_jax.rewrite.weight_layouts import MATRICES, RECURRENCES, ROWS
+from dml_jax.rewrite.weight_layouts import MATRICES, PRODUCTS, RECURRENCES, ROWS
 
 DEFAULT: Sequence[Rewrite | GraphRewrite] = (
     IDENTITIES,

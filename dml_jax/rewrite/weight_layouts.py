@@ -1,8 +1,12 @@
-"""Weights lie as products read them: a program turns them once, when it prepares weights.
+"""Weights lie as products read them: a program turns and casts them once, when it prepares weights.
 
 A product `x @ w` reads the rows of a matrix {K, N}. Networks also store {N, K}, and the weights of
 recurrent cells as {gates, K}. A node ELEMENT_WISE_IDENTITY turns them, which follows from weights
 alone.
+
+A product of FLOAT16 is computed in FLOAT32 and rounded once. Casts around a GEMM of FLOAT32 give
+the same numbers, and that of a weight follows from the weight alone: for devices whose products of
+FLOAT16 are slow, such as CPUs.
 """
 
 from dml_jax import functional as dml
@@ -13,6 +17,7 @@ from dml_jax.operators.recurrent import TURNED
 from dml_jax.rewrite.pattern import Found, Rewrite
 
 _WEIGHTS = ("weight_tensor", "recurrence_tensor")
+_MATRICES = ("a_tensor", "b_tensor", "c_tensor")
 
 
 def transpose(x: Expression, order: tuple[int, ...]) -> Expression:
@@ -68,9 +73,23 @@ def _with_turned_weights(node: Found) -> tuple[FunctionNode, dict[int, Expressio
     return laid_out(node.operator, TURNED, inputs, outputs, None), {1: weight, 2: recurrence}
 
 
+def _is_half(node: Found) -> bool:
+    is_weight = any(node[name] is not None and node.is_fixed(name) for name in _MATRICES[:2])
+    return node.output.data_type == TensorDataType.FLOAT16 and is_weight
+
+
+def _widen(node: Found) -> Expression:
+    given = {n: node[n] if node[n] is None else dml.cast(node[n], "FLOAT32") for n in _MATRICES}
+    descs = {n: None if x is None else x.desc for n, x in given.items()}
+    output = node.output.replace(data_type="FLOAT32", total_tensor_size_in_bytes=None)
+    made = node.operator.replace(**descs, output_tensor=output)
+    return dml.cast(made(*(x for x in given.values() if x is not None)), "FLOAT16")
+
+
 RECURRENCES = Rewrite(
     "recurrences turned", ("RNN LSTM GRU",), _with_turned_weights, _refusal_of_cell
 )
 MATRICES = Rewrite("matrices turned", ("GEMM",), _with_turned_matrix, _refusal_of_transpose)
 ROWS = Rewrite("matrices as rows", ("GEMM",), _with_turned_matrix, _refusal_of_half)
 """Turns FLOAT16 matrices {K, N} to {N, K}, as a GPU multiplies one row by them fastest."""
+PRODUCTS = Rewrite("products in FLOAT32", ("GEMM",), _widen, _is_half)

@@ -5,6 +5,7 @@ This is the one place that compiles programs of networks, looks them up and drop
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +15,6 @@ import numpy as np
 from jax.core import Tracer
 
 from dml_jax.lowering.precision import chosen
-from dml_jax.runtime.background_compiler import BACKGROUND
 from dml_jax.runtime.compiler_options import are_refused, are_unknown, compiled_with
 from dml_jax.runtime.platform import default_device, platform
 from dml_jax.runtime.program_cache import ProgramCache
@@ -235,8 +235,45 @@ class _Tiers:
             finally:
                 self.is_optimized = True  # or the quick program stays for good
 
-        BACKGROUND.add(adopt)
+        _BACKGROUND.add(adopt)
         return results
+
+
+class _BackgroundCompiler:
+    """A thread that compiles one program after the other.
+
+    It ends where nothing is left to do. The end of Python waits for one program alone.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()  # over the queue, and over whether a thread reads it
+        self._thread: threading.Thread | None = None
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Let the thread do something, after what it was given before."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dml_jax compiles")
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                # The thread ends with the queue: an idle one would keep Python from ending, and a
+                # daemon thread within XLA may crash a process that ends.
+                if not self._waiting or not threading.main_thread().is_alive():
+                    self._thread = None
+                    return
+                work = self._waiting.popleft()
+            try:
+                work()
+            except RuntimeError:  # XLA's: the program that is there stays
+                continue
+
+
+_BACKGROUND = _BackgroundCompiler()
 
 
 def _kind_of(arrays: Sequence[Any]) -> tuple[set[Any], tuple[Any, ...]] | None:

@@ -1,6 +1,6 @@
 """What ONNX Runtime says of its package."""
 
-from dml_jax.onnxruntime.version import VERSION
+from dml_jax.onnxruntime.module import VERSION
 
 
 def get_package_name_and_version_info() -> tuple[str, str, str]:
