@@ -128,6 +128,25 @@ def same_as_runtime(
         np.testing.assert_allclose(result, expected, rtol, atol)
 
 
+def alike(found: Any, expected: Any, **tolerance: float) -> None:
+    """Check that outputs of sessions have the same types, sizes and elements."""
+    assert type(found) is type(expected)
+    if isinstance(expected, list):
+        for pair in zip(found, expected, strict=True):
+            alike(*pair, **tolerance)
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        np.testing.assert_allclose([*found.values()], [*expected.values()], **tolerance)
+    elif isinstance(expected, np.ndarray):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        if expected.dtype == object:
+            assert found.tolist() == expected.tolist()
+        else:
+            np.testing.assert_allclose(found, expected, **tolerance)
+    else:
+        assert found == expected
+
+
 def answers(
     op_type: str, *arrays: Any, outputs: str = "y", opset: int = 21, **attributes: Any
 ) -> list[Any]:

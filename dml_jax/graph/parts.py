@@ -460,5 +460,10 @@ def layout_of(tensor: Edge) -> list[int]:
     """Return the strides of the dimensions with more than one element; the others mean nothing."""
     if isinstance(tensor, ArrayType):
         return []
-    strides = tensor.packed_strides if tensor.strides is None else tensor.strides
-    return [stride for stride, size in zip(strides, tensor.sizes, strict=True) if size > 1]
+    pairs = zip(strides_of(tensor), tensor.sizes, strict=True)
+    return [stride for stride, size in pairs if size > 1]
+
+
+def strides_of(tensor: TensorDesc) -> Sequence[int]:
+    """Return the strides of a tensor, also of a packed one."""
+    return tensor.packed_strides if tensor.strides is None else tensor.strides

@@ -1,11 +1,12 @@
 """Loads a network: reads the model, starts from a record or translates, and makes the network."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.lowering.dtypes import has_x64
@@ -55,8 +56,11 @@ def _load_with_cache(
         file = cache.record_file(f"start {platform()} {winners}", device)
         record = cache.read_record(file)
         if isinstance(record, NetworkRecord):
+            # A record has names, not arrays: the file is there, and is the larger part by far.
+            tensors = {tensor.name: tensor for tensor in found.proto.graph.initializer}
+            arrays = [found.array(tensors[name]) for name in record.weights]
             translate = _translate_later(model, read_again, options, cache.key)
-            return _start(record, found, options, storage, translate)
+            return start_from(record, arrays, options, found.origin, storage, translate)
     translated, is_file = _translate(found, options)
     network = network_of(translated, options, found.origin, storage, load)
     # Weights that the translation made have no name in the file by which a start could find them.
@@ -97,22 +101,18 @@ def _translate_later(
     return translate
 
 
-def _start(
+def start_from(
     record: NetworkRecord,
-    found: Model,
+    arrays: Sequence[np.ndarray],
     options: NetworkOptions,
+    origin: Origin,
     storage: Storage,
     translate: Callable[[], Translated],
 ) -> Network:
-    """Return a network that was recorded, with the weights of the file."""
-    # A record has names, not arrays: the file is there, and is the larger part by far.
-    tensors = {tensor.name: tensor for tensor in found.proto.graph.initializer}
-    arrays = storage.store.put([found.array(tensors[name]) for name in record.weights])
-    weights = dict(zip(record.weights, arrays, strict=True))
+    """Return a network that was recorded, of the arrays of its weights in their order."""
+    weights = dict(zip(record.weights, storage.store.put(arrays), strict=True))
     start = record.start_of(translate, options)
-    return Network(
-        *(record.signature, weights, options, found.origin, storage, translate, load, start)
-    )
+    return Network(*(record.signature, weights, options, origin, storage, translate, load, start))
 
 
 def network_of(

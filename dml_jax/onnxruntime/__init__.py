@@ -56,7 +56,7 @@ __all__ += module.__all__
 
 SessionIOBinding = IOBinding
 onnxruntime_validation = capi.onnxruntime_validation
-package_name, _, cuda_version = onnxruntime_validation.get_package_name_and_version_info()
+package_name, version, cuda_version = onnxruntime_validation.get_package_name_and_version_info()
 globals().update(_REFUSED)
 
 

@@ -1,4 +1,4 @@
-"""The examples of the package onnxruntime, where it is package_folder."""
+"""The examples of the package onnxruntime, where it is installed."""
 
 from dml_jax.onnxruntime.run_program import package_folder
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dml_jax.errors import DmlError, Fault, Sentence
+from dml_jax.errors import DmlError, Fault
 from dml_jax.onnx.files.attributes import MICROSOFT, domain_of, label_of
 from dml_jax.onnx.files.local_functions import Opsets, key_of
 from dml_jax.onnx.files.topology import within
@@ -53,8 +53,8 @@ class HostNodes:
             raise errors.NotImplemented(_missing(found))
         for node, opsets in (pair for each in found for pair in self._within(each)):
             if _is_own(node, opsets) and not knows(domain_of(node.domain), node.op_type):
-                rule = Sentence(f"neither JAX nor the package {_PACKAGE} computes it")
-                raise errors.NotImplemented(DmlError([Fault(label_of(node), "", rule, "")]))
+                said = errors.sentence(f"neither JAX nor the package {_PACKAGE} computes it")
+                raise errors.NotImplemented(said.within(label_of(node)))
 
     @functools.cached_property
     def _kinds(self) -> Types:
@@ -111,10 +111,9 @@ class HostNodes:
         except Exception as error:
             # The package has no base of its exceptions, and its C++ code raises Python's as well.
             text = _PREFIX.sub("", " ".join(str(error).split()))
-            said = DmlError([Fault("", "", Sentence(f"{_PACKAGE} says: {text}"), "")])
+            said = errors.sentence(f"{_PACKAGE} says: {text}")
             own = said.within(", ".join(map(label_of, nodes)))
-            classes = {kind.__name__: kind for kind in errors.OnnxRuntimeError.__subclasses__()}
-            kind = classes.get(type(error).__name__, errors.Fail)
+            kind = getattr(errors, type(error).__name__, errors.Fail)
             raise kind(DmlError(faults) if faults else own) from None
         values |= zip(asked, results, strict=True)
 

@@ -9,8 +9,6 @@ import onnx
 from dml_jax.onnx.files.model import is_fixed
 from dml_jax.onnx.files.types import Type
 
-_NAMES = {"FLOAT": "float", "DOUBLE": "double", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
-
 
 @dataclass(frozen=True)
 class NodeArg:
@@ -60,8 +58,7 @@ class NodeArg:
 
 def tensor_text(element: int) -> str:
     """Return the type of a tensor as ONNX Runtime spells it: `tensor(float)`."""
-    name = Type(element, None).name
-    return f"tensor({_NAMES.get(name, name.lower())})"
+    return f"tensor({Type(element, None).name.lower()})"
 
 
 def type_text(kind: onnx.TypeProto) -> str:

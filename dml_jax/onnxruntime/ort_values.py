@@ -70,10 +70,13 @@ class OrtValue:
     Args:
         value: an array of NumPy, whose memory is shared, an array of JAX, a list of arrays, None.
         device: where it lies.
+
+    Attributes:
+        held: the value.
     """
 
     def __init__(self, value: Any, device: OrtDevice | None = None):
-        self._value, self._device = value, device or OrtDevice("cpu")
+        self.held, self._device = value, device or OrtDevice("cpu")
 
     @staticmethod
     def ortvalue_from_numpy(
@@ -128,19 +131,14 @@ class OrtValue:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def _tensor(self) -> Any:
-        if not hasattr(self._value, "dtype"):
+        if not hasattr(self.held, "dtype"):
             raise RuntimeError("expected the OrtValue to hold a tensor, got another value")
-        return self._value
-
-    @property
-    def held(self) -> Any:
-        """Return what the value holds: an array of NumPy or JAX, a list, or None."""
-        return self._value
+        return self.held
 
     def numpy(self) -> Any:
         """Return the elements; on the CPU they share the value's memory, else they are copied."""
-        if isinstance(self._value, list):
-            return [np.asarray(x) for x in self._value]
+        if isinstance(self.held, list):
+            return [np.asarray(x) for x in self.held]
         own = self._tensor()
         return own if isinstance(own, np.ndarray) else np.array(own)
 
@@ -156,7 +154,7 @@ class OrtValue:
         else:
             device = self._device
             made = OrtValue.ortvalue_from_numpy(array, device.name, device.device_id())
-            self._value = made._value
+            self.held = made.held
 
     def shape(self) -> list[int]:
         """Return the sizes."""
@@ -168,8 +166,8 @@ class OrtValue:
 
     def data_type(self) -> str:
         """Return the type as ONNX Runtime spells it: `tensor(float)`."""
-        if isinstance(self._value, list):
-            inner = OrtValue(self._value[0]).data_type() if self._value else "tensor(float)"
+        if isinstance(self.held, list):
+            inner = OrtValue(self.held[0]).data_type() if self.held else "tensor(float)"
             return f"seq({inner})"
         return tensor_text(self.element_type())
 
@@ -188,15 +186,15 @@ class OrtValue:
 
     def has_value(self) -> bool:
         """Return whether an optional holds something."""
-        return self._value is not None
+        return self.held is not None
 
     def is_tensor(self) -> bool:
         """Return whether it is a tensor."""
-        return hasattr(self._value, "dtype")
+        return hasattr(self.held, "dtype")
 
     def is_tensor_sequence(self) -> bool:
         """Return whether it is a sequence of tensors."""
-        return isinstance(self._value, list)
+        return isinstance(self.held, list)
 
     def is_sparse_tensor(self) -> bool:
         """Return False: sparse tensors are refused."""

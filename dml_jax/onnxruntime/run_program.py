@@ -47,7 +47,7 @@ class _Finder(metadata.DistributionFinder):
     """Finds what is in the package onnxruntime beside its runtime, and the version of this one."""
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
-        """Return where a module of onnxruntime is: in the package that is package_folder."""
+        """Return where a module of onnxruntime is: in the package that is installed."""
         if fullname == "onnxruntime_genai":
             return importlib.machinery.ModuleSpec(fullname, _GenAI())
         package, _, rest = fullname.partition(".")
@@ -93,6 +93,6 @@ class _Distribution(metadata.Distribution):
 
 
 def package_folder() -> Path | None:
-    """Return the folder of the package onnxruntime; None where it is not package_folder."""
+    """Return the folder of the package onnxruntime; None where it is not installed."""
     found = importlib.machinery.PathFinder.find_spec("onnxruntime", sys.path)
     return None if found is None or found.origin is None else Path(found.origin).parent

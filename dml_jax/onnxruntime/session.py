@@ -34,7 +34,7 @@ from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
-from dml_jax.onnxruntime.split_model import specializations_of
+from dml_jax.onnxruntime.split_model import SplitModel
 from dml_jax.runtime.platform import platform
 from dml_jax.system.aligned_memory import Pages, align
 from dml_jax.system.processor import check_process
@@ -115,9 +115,8 @@ class InferenceSession:
         self._device, self.pages = self._providers.device, Pages()
         with jax.default_device(self._device):
             self._is_cpu = platform() == "cpu"
-        self._specializations = specializations_of(
-            *(self._source, self.output_names, self._options.program_count, self._device)
-        )
+        limit = self._options.program_count
+        self._stages = SplitModel(self._source, self.output_names, limit, self._device)
 
     def run(
         self,
@@ -166,7 +165,7 @@ class InferenceSession:
                 values[name] = align(value, memory) if type(value) is np.ndarray else value
         with raised_as(errors.Fail):
             if self._profile is None:
-                values = self._specializations.run(values)
+                values = self._stages.run(values)
             else:
                 values = self._profile.run(self._source, values, self._device)
         # The memory of the inputs is the caller's, and that of copies the next run's.
@@ -265,8 +264,7 @@ class InferenceSession:
     def enable_fallback(self) -> None:
         """Do nothing: what a provider lacks, the CPU computes, or an error says so."""
 
-    def disable_fallback(self) -> None:
-        """Do nothing: see `enable_fallback`."""
+    disable_fallback = enable_fallback
 
     def end_profiling(self) -> str:
         """Write the profile; return the name of its file, "" where none was asked for."""

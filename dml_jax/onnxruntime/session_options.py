@@ -1,5 +1,6 @@
 """`SessionOptions` and `RunOptions`: fields with ONNX Runtime's names, types and defaults."""
 
+import contextlib
 import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,10 +46,8 @@ class _Fields:
             raise AttributeError(text)
         wanted = type(self._defaults[name])
         if wanted is int and not isinstance(value, bool):
-            try:
+            with contextlib.suppress(TypeError):  # the check below says it
                 value = operator.index(value)
-            except TypeError:
-                wanted = int
         if wanted is bool and isinstance(value, int) and value in (0, 1):
             value = bool(value)
         if not isinstance(value, wanted):

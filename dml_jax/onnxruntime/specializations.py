@@ -69,11 +69,6 @@ class Specializations:
         self._deciding: frozenset[str] = frozenset()  # the inputs whose values are a part of keys
         self._lock = threading.Lock()  # over `_deciding`: what one thread adds, no other may lose
 
-    @property
-    def count(self) -> int:
-        """Return how many stages there are."""
-        return len(self._stages)
-
     def run(self, values: Values) -> Values:
         """Return all tensors of a run by name; `values` are the inputs, checked."""
         device = self._device

@@ -22,25 +22,13 @@ _NAMELESS = "unk__"
 
 
 class SplitModel:
-    """The stages of a model, whose parts run one after the other.
+    """The stages of a model, whose parts run one after the other; of most models there is one.
 
-    Args:
-        source: the model.
-        parts: its nodes, as `parts_of` returns them.
-        outputs: the outputs.
-        limit: how many stages of each part there are at most.
-        device: where they compute; None is JAX's own choice.
+    The arguments are those of `Specializations`, whose `limit` is of each part.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        parts: Sequence[Sequence[onnx.NodeProto]],
-        outputs: Sequence[str],
-        limit: int,
-        device: Any,
-    ):
-        self._parts: list[tuple[Sequence[str], Specializations]] = []
+    def __init__(self, source: Source, outputs: Sequence[str], limit: int, device: Any):
+        self._parts, parts = list[tuple[Sequence[str], Specializations]](), _parts_of(source)
         replaceable = {value.name for value in source.proto.graph.input}
         for place, nodes in enumerate(parts):
             later = {*outputs}.union(*map(_inputs_of, parts[place + 1 :]))
@@ -48,11 +36,6 @@ class SplitModel:
             reads = _inputs_of(nodes) - (source.initializers.keys() - replaceable)
             part = Specializations(source, nodes, sorted(results), limit, device)
             self._parts.append((sorted(reads), part))
-
-    @property
-    def count(self) -> int:
-        """Return how many stages there are."""
-        return sum(part.count for _, part in self._parts)
 
     def run(self, values: Values) -> Values:
         """Return all tensors of a run by name; `values` are the inputs, checked."""
@@ -62,7 +45,7 @@ class SplitModel:
         return results
 
 
-def parts_of(source: Source) -> Sequence[Sequence[onnx.NodeProto]]:
+def _parts_of(source: Source) -> Sequence[Sequence[onnx.NodeProto]]:
     """Return the nodes of a model in two parts, or in one.
 
     The first part depends on no input that has a certain size, by its name in the file, on which
@@ -110,13 +93,3 @@ def _with_free(
 def _inputs_of(nodes: Sequence[onnx.NodeProto]) -> set[str]:
     """Return the tensors that nodes read, and do not compute."""
     return read_by_nodes(nodes) - {name for node in nodes for name in node.output}
-
-
-def specializations_of(
-    source: Source, outputs: Sequence[str], limit: int, device: Any
-) -> Specializations | SplitModel:
-    """Return the stages of a model, in parts where that makes fewer; arguments as `SplitModel`."""
-    parts = parts_of(source)
-    if len(parts) > 1:
-        return SplitModel(source, parts, outputs, limit, device)
-    return Specializations(source, source.nodes, outputs, limit, device)

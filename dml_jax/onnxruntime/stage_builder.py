@@ -17,7 +17,7 @@ from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.loading import load, network_of, record_of
+from dml_jax.onnx.loading import load, network_of, record_of, start_from
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
@@ -90,13 +90,9 @@ def _recorded_network(
         assert network is not None  # as it was when it was recorded
         return network.translated()
 
-    storage = Storage(source.store, cache)
-    arrays = storage.store.put([source.initializers[name][0] for name in record.weights])
-    return Network(
-        *(record.signature, dict(zip(record.weights, arrays, strict=True))),
-        *(source.options, Origin(source.proto), storage, translated, load),
-        record.start_of(translated, source.options),
-    )
+    arrays = [source.initializers[name][0] for name in record.weights]
+    storage, origin = Storage(source.store, cache), Origin(source.proto)
+    return start_from(record, arrays, source.options, origin, storage, translated)
 
 
 def write_record(stage: Stage) -> None:

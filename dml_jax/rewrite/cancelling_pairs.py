@@ -1,14 +1,12 @@
 """Nodes that give what they, or the node before them, read: these are left out."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorDataType, TensorFlags
 from dml_jax.graph import Expression
-from dml_jax.graph.parts import layout_of, same_layout
+from dml_jax.graph.parts import layout_of, same_layout, strides_of
 from dml_jax.rewrite.pattern import Found, Rewrite
 
 
@@ -45,11 +43,6 @@ def _is_undone(second: Found, first: Found) -> bool:
     return is_same and _may_stand(first[0], second)
 
 
-def strides_of(tensor: TensorDesc) -> Sequence[int]:
-    """Return the strides of a tensor, also of a packed one."""
-    return tensor.packed_strides if tensor.strides is None else tensor.strides
-
-
 def _order(read: TensorDesc, written: TensorDesc) -> list[int] | None:
     """Return the dimension of `written` that each dimension of `read` with elements lies along.
 
@@ -70,13 +63,8 @@ def _holds(wide: TensorDataType, narrow: TensorDataType) -> bool:
     a, b = wide.dtype, narrow.dtype
     if not (a.kind in "iuf" and b.kind in "iuf"):
         return a == b
-    if a.kind == "f" and b.kind == "f":
-        return a.itemsize >= b.itemsize
-    if a.kind == "f":
-        return np.finfo(a).nmant + 1 >= np.iinfo(b).bits - (b.kind == "i")
-    if b.kind == "f":
-        return False
-    return np.iinfo(a).min <= np.iinfo(b).min and np.iinfo(b).max <= np.iinfo(a).max
+    # NumPy says that FLOAT64 has each integer of 64 bits, which it has not.
+    return np.can_cast(b, a) and (a.kind == b.kind or b.itemsize < 8)
 
 
 def _is_cast_back(second: Found, first: Found) -> bool:

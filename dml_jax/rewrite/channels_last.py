@@ -21,9 +21,8 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError
 from dml_jax.graph import ConstantNode, Expression, FunctionNode, Graph, GraphBuilder, OperatorNode
-from dml_jax.graph.parts import AnyNode, laid_out
+from dml_jax.graph.parts import AnyNode, laid_out, strides_of
 from dml_jax.lowering.convolution import cost
-from dml_jax.rewrite.cancelling_pairs import strides_of
 from dml_jax.rewrite.pattern import built
 from dml_jax.rewrite.weight_layouts import transpose
 
@@ -94,11 +93,6 @@ class ChannelsLast:
         if not is_plain or x.data_type.suffix not in self.types or _has_axes(operator):
             return False
         return cost.prefers_channels_last(_shape_of(operator), self.platform)
-
-    def turned_filter(self, rank: int) -> tuple[int, ...]:
-        """Return the order of the dimensions of filters."""
-        spatial = range(2, rank)
-        return (0, *spatial, 1) if self.is_gpu else (*spatial, 1, 0)
 
 
 CHANNELS_LAST = ChannelsLast()
@@ -241,10 +235,7 @@ class _Walk:
             value.last = self._builder.constant(np.ascontiguousarray(value.array.transpose(axes)))
         elif value.last is None:
             assert value.first is not None
-            sizes, strides = (
-                _to_last(value.desc.sizes),
-                _to_last(value.desc.packed_strides),
-            )
+            sizes, strides = _to_last(value.desc.sizes), _to_last(value.desc.packed_strides)
             value.last = self._copy(value, value.first.reinterpret(sizes, strides))
         return value.last
 
@@ -355,8 +346,9 @@ class _Walk:
         (x, _, x_tensor), (w, _, w_tensor), *bias = given
         if not w.is_fixed or not w_tensor.is_packed:
             return None
-        filters = self._read(w, w_tensor, False)
-        filters = transpose(filters, self._how.turned_filter(len(w_tensor.sizes)))
+        spatial = range(2, len(w_tensor.sizes))
+        order = (0, *spatial, 1) if self._how.is_gpu else (*spatial, 1, 0)
+        filters = transpose(self._read(w, w_tensor, False), order)
         read = [self._read(x, x_tensor, True), filters]
         read += [self._read(value, tensor, True) for value, _, tensor in bias]
         self.count += 1

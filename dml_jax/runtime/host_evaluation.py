@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import ConstantNode, Graph, OperatorNode, Source
+from dml_jax.graph.parts import strides_of
 from dml_jax.system.aligned_memory import empty
 
 
@@ -96,8 +97,7 @@ class HostEvaluation:
         is_same = written.data_type.element_size == read.data_type.element_size != 0
         if not written.is_packed or not is_same or read.span > written.span:
             return None
-        strides = read.packed_strides if read.strides is None else read.strides
-        steps = [step * array.itemsize for step in strides]
+        steps = [step * array.itemsize for step in strides_of(read)]
         flat = np.ascontiguousarray(array).reshape(-1).view(read.dtype)
         return np.lib.stride_tricks.as_strided(flat, read.sizes, steps, writeable=False)
 

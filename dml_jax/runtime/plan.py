@@ -73,8 +73,8 @@ class Plan:
 
     def parameters(self, weights: Arrays) -> Parameters:
         """Return the arrays that calls hold, of weights by name; a pure function."""
-        kept = (weights[name] for name in self.kept)
-        return (*kept, *(derive(self.prepare_graph, weights) if self.prepare_graph else ()))
+        kept, graph = [weights[name] for name in self.kept], self.prepare_graph
+        return (*kept, *(graph.computed(sources_of(graph, weights)) if graph is not None else ()))
 
     def call(self, parameters: Sequence[Any], inputs: Arrays) -> list[jax.Array]:
         """Return the results of the graph, of `parameters` and of inputs by name; pure too."""
@@ -87,11 +87,6 @@ class Plan:
 
 def _missing() -> Graph:
     raise NotImplementedError  # `without_graph` is for a record, whose reader puts a graph here
-
-
-def derive(prepare_graph: Graph, weights: Arrays) -> list[jax.Array]:
-    """Return the results of the `prepare_graph` of a plan, of weights by name."""
-    return prepare_graph.computed(sources_of(prepare_graph, weights))
 
 
 def keys_of(graph: Graph, weights: Mapping[str, Hashable]) -> dict[Source, Hashable]:

@@ -57,12 +57,7 @@ class ProgramCache:
     note: str = field(default="", compare=False)
 
     def compiled(
-        self,
-        name: str,
-        jitted: Any,
-        device: Device,
-        *arguments: Any,
-        own: Mapping[str, Any] = {},
+        self, name: str, jitted: Any, device: Device, *arguments: Any, own: Mapping[str, Any] = {}
     ) -> jax.stages.Compiled:
         """Return the program of a jitted function for a device: a kept one, or a new one.
 
@@ -103,7 +98,12 @@ class ProgramCache:
     ) -> jax.stages.Compiled:
         """Compile a program, and keep it."""
         program = self._made(lowered, own, device.platform)
-        self._write(path, program)
+
+        def data() -> bytes:
+            serialized, _, results = serialize_executable.serialize(program)
+            return pickle.dumps((serialized, results))
+
+        self.written += self._put(path, data)
         return program
 
     def record_file(self, name: str, device: Device) -> Path:
@@ -132,20 +132,19 @@ class ProgramCache:
 
         XLA looks for that longer than for anything else, and other programs have equal parts.
         """
-        if platform == "gpu" and self._makes_folder():
-            options = {**own, KERNELS: str(self.folder / "kernels")}
-            with contextlib.suppress(RuntimeError):  # a full disk, or an XLA without the option
-                return lowered.compile(compiler_options=options)
+        if platform == "gpu":
+            # There is no folder, or no place on the disk; or XLA does not know the option.
+            with contextlib.suppress(OSError, RuntimeError):
+                self._make_folder()
+                if os.access(self.folder, os.W_OK):
+                    options = {**own, KERNELS: str(self.folder / "kernels")}
+                    return lowered.compile(compiler_options=options)
         return compiled_with(lowered, own)
 
-    def _makes_folder(self) -> bool:
-        """Make the folder, for this user alone; return whether it is there and can be written."""
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check_own(self.folder.stat(), self.folder)
-        except OSError:
-            return False
-        return os.access(self.folder, os.W_OK)
+    def _make_folder(self) -> None:
+        """Make the folder, for this user alone. Raises `OSError` where it is of others."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_own(self.folder.stat(), self.folder)
 
     def _read(self, path: Path, structure: Any, device: Device) -> jax.stages.Compiled | None:
         """Return the program in a file; None where there is none that can be read."""
@@ -169,22 +168,12 @@ class ProgramCache:
             self._say("read", error)
             return None
 
-    def _write(self, path: Path, program: jax.stages.Compiled) -> None:
-        """Write a program to a file."""
-
-        def data() -> bytes:
-            serialized, _, results = serialize_executable.serialize(program)
-            return pickle.dumps((serialized, results))
-
-        self.written += self._put(path, data)
-
     def _put(self, path: Path, made: Callable[[], bytes]) -> bool:
         """Write a file, which is whole or not there; return whether it is there."""
         partial = None
         try:
             data = made()
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check_own(self.folder.stat(), self.folder)
+            self._make_folder()
             _make_room(self.folder, len(data))
             # A reader in another process sees the whole file or none: it is renamed once it is
             # written.

@@ -109,14 +109,6 @@ class Tuning:
         return "\n".join([*lines, f"kept in {self.file}" if self.file else "not kept"])
 
 
-def key_of(graph: Graph) -> str:
-    """Return the hash of a graph, of the machine, and of the versions."""
-    digest = hashlib.sha256(repr((_machine(), has_x64())).encode())
-    for part in _parts(graph):
-        digest.update(part.encode())
-    return digest.hexdigest()[:32]
-
-
 @functools.cache
 def _machine() -> tuple[Any, ...]:
     facts = Path("/proc/cpuinfo")
@@ -141,9 +133,12 @@ def _parts(graph: Graph) -> Iterator[str]:
                 yield from _parts(part)
 
 
-def file_of(graph: Graph) -> Path:
-    """Return the file that keeps the winner of a graph."""
-    return cache_folder() / "tuned" / f"{key_of(graph)}.json"
+def _file_of(graph: Graph) -> Path:
+    """Return the file that keeps the winner of a graph, on this machine with these versions."""
+    digest = hashlib.sha256(repr((_machine(), has_x64())).encode())
+    for part in _parts(graph):
+        digest.update(part.encode())
+    return cache_folder() / "tuned" / f"{digest.hexdigest()[:32]}.json"
 
 
 def state() -> list[tuple[str, int]]:
@@ -160,7 +155,7 @@ def start_of(graph: Graph) -> Start | None:
     if not (cache_folder() / "tuned").is_dir():
         return None
     try:
-        found = json.loads(file_of(graph).read_text())
+        found = json.loads(_file_of(graph).read_text())
         layout, name = found["layout"], found["kernels"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -171,14 +166,14 @@ def start_of(graph: Graph) -> Start | None:
 def forget(graph: Graph) -> bool:
     """Remove the winner of a graph; return whether there was one."""
     try:
-        file_of(graph).unlink()
+        _file_of(graph).unlink()
     except OSError:
         return False
     return True
 
 
 def _keep(graph: Graph, winner: Candidate) -> Path | None:
-    path = file_of(graph)
+    path = _file_of(graph)
     facts = {"layout": winner.layout, "kernels": winner.kernels, "ms": winner.ms}
     try:
         write_whole(path, lambda file: file.write(json.dumps(facts, indent=1).encode()))

@@ -35,10 +35,11 @@ class WeightStore:
     def put(self, arrays: Sequence[np.ndarray]) -> list[jax.Array]:
         """Return arrays on the device; the same array is there once."""
         # All of them in one call: a transfer to a GPU has a cost of its own.
-        missing = [array for array in arrays if not self._has(array)]
+        known = self._weights
+        missing = [a for a in arrays if id(a) not in known or known[id(a)][0]() is not a]
         for array, held in zip(missing, jax.device_put(missing), strict=True):
-            self._weights[id(array)] = weakref.ref(array), held
-        return [self._weights[id(array)][1] for array in arrays]
+            known[id(array)] = weakref.ref(array), held
+        return [known[id(array)][1] for array in arrays]
 
     def put_named(self, arrays: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:
         """Return arrays on the device by name; a store of names has each name once."""
@@ -49,9 +50,6 @@ class WeightStore:
         added = dict(zip(missing, jax.device_put([*missing.values()]), strict=True))
         self.named = {**added, **self.named}
         return {name: added.get(name, self.named[name]) for name in arrays}
-
-    def _has(self, array: np.ndarray) -> bool:
-        return id(array) in self._weights and self._weights[id(array)][0]() is array
 
     def clear(self) -> None:
         """Forget all arrays on the device, which stay where networks hold them."""

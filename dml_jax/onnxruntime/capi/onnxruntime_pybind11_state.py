@@ -2,23 +2,7 @@
 """ONNX Runtime's exceptions and enumerations, at the place where programs look for them."""
 
 from dml_jax.onnxruntime.enumerations import *
-from dml_jax.onnxruntime.errors import (
-    DeviceReset,
-    EngineError,
-    EPFail,
-    Fail,
-    InvalidArgument,
-    InvalidGraph,
-    InvalidProtobuf,
-    ModelLoadCanceled,
-    ModelLoaded,
-    ModelRequiresCompilation,
-    NoModel,
-    NoSuchFile,
-    NotFound,
-    NotImplemented,
-    RuntimeException,
-)
+from dml_jax.onnxruntime.errors import *
 from dml_jax.onnxruntime.io_binding import IOBinding as SessionIOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.module import *
