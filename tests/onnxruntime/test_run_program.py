@@ -3,20 +3,13 @@
 import subprocess
 import sys
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
-
-_INFO = helper.make_tensor_value_info
+from build import saved
 
 
 @pytest.fixture
 def folder(tmp_path):
-    node = helper.make_node("Relu", ["x"], ["y"])
-    sides = [_INFO("x", TensorProto.FLOAT, ["N"])], [_INFO("y", TensorProto.FLOAT, ["N"])]
-    made = helper.make_model(helper.make_graph([node], "graph", *sides))
-    made.ir_version = 8
-    onnx.save(made, tmp_path / "relu.onnx")
+    saved("g (float[N] x) => (float[N] y) { y = Relu (x) }", tmp_path, "relu.onnx")
     return tmp_path
 
 
@@ -64,9 +57,8 @@ def test_a_module(folder):
     package = folder / "package"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "__main__.py").write_text(
-        "import sys, onnxruntime\nprint(onnxruntime.__name__, sys.argv[1:])\n"
-    )
+    text = "import sys, onnxruntime\nprint(onnxruntime.__name__, sys.argv[1:])\n"
+    (package / "__main__.py").write_text(text)
     assert run(folder, None, "-m", "package", "x").split() == ["dml_jax.onnxruntime", "['x']"]
 
 

@@ -11,12 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-from build import model_of, node, runtime
+from build import command, parse, runtime, saved
 from rewrite.test_rewrite import compared
 
 import dml_jax
 from dml_jax import DmlError, load_onnx
-from dml_jax.cli import cli
 from dml_jax.lowering.convolution.api import NHWC_HWIO, convolution
 from dml_jax.lowering.windows import Window
 from dml_jax.onnx.options import NetworkOptions
@@ -38,122 +37,94 @@ def weight(*shape: int) -> np.ndarray:
     return (RANDOM.normal(size=shape) / np.sqrt(np.prod(shape[1:]) + 1)).astype(np.float32)
 
 
-def network_of(
-    nodes: list[Any], shape: tuple[int, ...], outputs: str = "y", **weights: np.ndarray
-) -> Any:
-    return model_of(nodes, {"x": (np.float32, shape)}, outputs.split(), weights)
+def network_of(nodes: str, shape: tuple[int, ...], outputs: str = "y", **weights: Any) -> Any:
+    """Return the model of a text; a weight is an array, or the sizes of random numbers."""
+    arrays = {n: weight(*w) if isinstance(w, tuple) else w for n, w in weights.items()}
+    sizes = ", ".join(map(str, shape))
+    return parse(f"g (float[{sizes}] x) => ({outputs}) {{ {nodes} }}", **arrays)
+
+
+SAME = "pads = [1, 1, 1, 1]"
 
 
 def chain(shape: tuple[int, ...] = (1, 16, 6, 6)) -> Any:
-    nodes = [
-        node("Conv", "x a", "h", pads=[1, 1, 1, 1]),
-        node("Relu", "h", "i"),
-        node("Conv", "i b c", "j", pads=[1, 1, 1, 1]),
-        node("Relu", "j", "y"),
-    ]
-    return network_of(nodes, shape, a=weight(32, 16, 3, 3), b=weight(16, 32, 3, 3), c=weight(16))
+    nodes = f"""h = Conv <{SAME}> (x, a)  i = Relu (h)
+        j = Conv <{SAME}> (i, b, c)  y = Relu (j)"""
+    return network_of(nodes, shape, a=(32, 16, 3, 3), b=(16, 32, 3, 3), c=(16,))
 
 
 def of_tensorflow() -> Any:
-    nodes = [
-        node("Transpose", "x", "t", perm=[0, 3, 1, 2]),
-        node("Conv", "t a", "h", pads=[1, 1, 1, 1]),
-        node("Relu", "h", "i"),
-        node("Transpose", "i", "y", perm=[0, 2, 3, 1]),
-    ]
-    return network_of(nodes, (1, 6, 6, 16), a=weight(32, 16, 3, 3))
+    nodes = f"""t = Transpose <perm = [0, 3, 1, 2]> (x)  h = Conv <{SAME}> (t, a)
+        i = Relu (h)  y = Transpose <perm = [0, 2, 3, 1]> (i)"""
+    return network_of(nodes, (1, 6, 6, 16), a=(32, 16, 3, 3))
 
 
 def mixed() -> Any:
     """Return a network whose values have readers of all kinds."""
-    nodes = [
-        node("Conv", "x a", "h", pads=[1, 1, 1, 1], dilations=[1, 1]),
-        node("PRelu", "h slope", "i"),
-        node("Conv", "i d", "j", group=16, pads=[2, 0, 0, 2], strides=[2, 1]),
-        node("Conv", "j g", "k", group=2, pads=[1, 1, 1, 1]),
-        node("MaxPool", "k", "m", kernel_shape=[2, 2], pads=[1, 0, 0, 1]),
-        node("AveragePool", "k", "n", kernel_shape=[2, 2], strides=[1, 1], pads=[0, 1, 1, 0]),
-        node("Concat", "m n", "o", axis=1),
-        node("Add", "o whole", "o2"),
-        node("GlobalAveragePool", "o2", "s"),
-        node("Conv", "s e", "s2"),
-        node("Sigmoid", "s2", "s3"),
-        node("Mul", "o2 s3", "p"),
-        node("Slice", "p starts ends axes", "q"),
-        node("Softmax", "q", "r", axis=1),
-        node("ReduceMean", "r axes", "t", keepdims=1),
-        node("Resize", "p - scales", "u", mode="linear"),
-        node("Conv", "u f", "v", pads=[1, 1, 1, 1]),
-        node("Reshape", "v flat", "w"),
-        node("MatMul", "w matrix", "y"),
-    ]
+    nodes = f"""h = Conv <{SAME}, dilations = [1, 1]> (x, a)  i = PRelu (h, slope)
+        j = Conv <group = 16, pads = [2, 0, 0, 2], strides = [2, 1]> (i, d)
+        k = Conv <group = 2, {SAME}> (j, g)
+        m = MaxPool <kernel_shape = [2, 2], pads = [1, 0, 0, 1]> (k)
+        n = AveragePool <kernel_shape = [2, 2], strides = [1, 1], pads = [0, 1, 1, 0]> (k)
+        o = Concat <axis = 1> (m, n)  o2 = Add (o, whole)
+        s = GlobalAveragePool (o2)  s2 = Conv (s, e)  s3 = Sigmoid (s2)  p = Mul (o2, s3)
+        q = Slice (p, starts, ends, axes)  r = Softmax <axis = 1> (q)
+        t = ReduceMean <keepdims = 1> (r, axes)  u = Resize <mode = "linear"> (p, , scales)
+        v = Conv <{SAME}> (u, f)  w = Reshape (v, flat)  y = MatMul (w, matrix)"""
     return network_of(
         nodes,
         (2, 16, 8, 6),
-        "y t",
-        a=weight(16, 16, 3, 3),
-        slope=weight(16, 1, 1),
-        d=weight(16, 1, 3, 3),
-        g=weight(32, 8, 3, 3),
-        whole=weight(1, 64, 4, 6),
-        e=weight(64, 64, 1, 1),
-        f=weight(16, 64, 3, 3),
+        "y, t",
+        a=(16, 16, 3, 3),
+        slope=(16, 1, 1),
+        d=(16, 1, 3, 3),
+        g=(32, 8, 3, 3),
+        whole=(1, 64, 4, 6),
+        e=(64, 64, 1, 1),
+        f=(16, 64, 3, 3),
         starts=np.array([8, 1]),
         ends=np.array([40, 3]),
         axes=np.array([1, 2]),
         scales=np.array([1, 1, 2, 1.5], np.float32),
         flat=np.array([2, -1]),
-        matrix=weight(16 * 8 * 9, 3),
+        matrix=(16 * 8 * 9, 3),
     )
 
 
 def read_twice() -> Any:
     """Return a convolution of each channel that two nodes read."""
-    nodes = [
-        node("Conv", "x a", "h", pads=[1, 1, 1, 1], group=16),
-        node("Sigmoid", "h", "i"),
-        node("Mul", "h i", "y"),
-    ]
-    return network_of(nodes, (2, 16, 6, 5), a=weight(16, 1, 3, 3))
+    nodes = f"h = Conv <{SAME}, group = 16> (x, a)  i = Sigmoid (h)  y = Mul (h, i)"
+    return network_of(nodes, (2, 16, 6, 5), a=(16, 1, 3, 3))
 
 
 def of_one_dimension() -> Any:
-    nodes = [
-        node("Conv", "x a", "h", pads=[1, 1]),
-        node("Tanh", "h", "i"),
-        node("Conv", "i b", "j", strides=[2]),
-        node("MaxPool", "j", "k", kernel_shape=[2]),
-        node("Transpose", "k", "y", perm=[0, 2, 1]),
-    ]
-    return network_of(nodes, (2, 16, 12), a=weight(32, 16, 3), b=weight(16, 32, 3))
+    nodes = """h = Conv <pads = [1, 1]> (x, a)  i = Tanh (h)  j = Conv <strides = [2]> (i, b)
+        k = MaxPool <kernel_shape = [2]> (j)  y = Transpose <perm = [0, 2, 1]> (k)"""
+    return network_of(nodes, (2, 16, 12), a=(32, 16, 3), b=(16, 32, 3))
 
 
 def spectrum() -> Any:
     """Return a Fourier transform of windows, as networks of sounds have it."""
-    nodes = [node("Conv", "x a", "h", strides=[64]), node("Abs", "h", "y")]
-    return network_of(nodes, (2, 1, 448), a=weight(20, 1, 192))
+    return network_of("h = Conv <strides = [64]> (x, a)  y = Abs (h)", (2, 1, 448), a=(20, 1, 192))
 
 
 def products() -> Any:
-    nodes = [
-        node("Gemm", "x a c", "h", transB=1),
-        node("Relu", "h", "i"),
-        node("Gemm", "i b", "y", transB=1, alpha=0.5),
-    ]
-    return network_of(nodes, (3, 8), a=weight(12, 8), b=weight(5, 12), c=weight(12))
+    nodes = """h = Gemm <transB = 1> (x, a, c)  i = Relu (h)
+        y = Gemm <transB = 1, alpha = 0.5> (i, b)"""
+    return network_of(nodes, (3, 8), a=(12, 8), b=(5, 12), c=(12,))
 
 
-def recurrent(op_type: str, gates: int, direction: str, **attributes: Any) -> Any:
+def recurrent(op_type: str, gates: int, direction: str, more: str = "") -> Any:
     directions, units = 1 + (direction == "bidirectional"), 4
-    names = ("output", "last", "cell")[: 2 + (op_type == "LSTM")]
-    given = {"hidden_size": units, "direction": direction, **attributes}
+    outputs = "output, last, cell" if op_type == "LSTM" else "output, last"
+    attributes = f'hidden_size = {units}, direction = "{direction}"{more}'
     return network_of(
-        [node(op_type, "x w r b", " ".join(names), **given)],
+        f"{outputs} = {op_type} <{attributes}> (x, w, r, b)",
         (5, 2, 3),
-        " ".join(names),
-        w=weight(directions, gates * units, 3),
-        r=weight(directions, gates * units, units),
-        b=weight(directions, 2 * gates * units),
+        outputs,
+        w=(directions, gates * units, 3),
+        r=(directions, gates * units, units),
+        b=(directions, 2 * gates * units),
     )
 
 
@@ -164,7 +135,7 @@ CASES = {
     "one dimension": (of_one_dimension, {LAST: 2}),
     "spectrum": (spectrum, {LAST: 1}),
     "one channel": (
-        lambda: network_of([node("Conv", "x a", "y")], (1, 1, 9, 7), a=weight(4, 1, 3, 3)),
+        lambda: network_of("y = Conv (x, a)", (1, 1, 9, 7), a=(4, 1, 3, 3)),
         {LAST: 1},
     ),
     "products": (products, {MATRICES: 2}),
@@ -172,7 +143,7 @@ CASES = {
     "LSTM": (lambda: recurrent("LSTM", 4, "reverse"), {RECURRENCES: 1}),
     "GRU": (lambda: recurrent("GRU", 3, "bidirectional"), {RECURRENCES: 1}),
     "GRU, linear": (
-        lambda: recurrent("GRU", 3, "forward", linear_before_reset=1),
+        lambda: recurrent("GRU", 3, "forward", ", linear_before_reset = 1"),
         {RECURRENCES: 1},
     ),
 }
@@ -260,22 +231,17 @@ def test_copies_stand_at_the_borders(make: Any, layout: Any, count: int) -> None
 
 @of_a_cpu
 def test_a_network_with_more_copies_than_convolutions_need_stays() -> None:
-    nodes = [node("Conv", "x a", "h", pads=[1, 1, 1, 1])]
-    names = ["h"]
-    for step in range(3):  # each reads elements across channels and places
-        nodes += [
-            node("Reshape", f"{names[-1]} flat", f"f{step}"),
-            node("Softmax", f"f{step}", f"g{step}", axis=1),
-            node("Reshape", f"g{step} back", f"h{step}"),
-            node("Conv", f"h{step} one", f"i{step}", group=16),
-        ]
-        names.append(f"i{step}")
+    nodes = f"i0 = Conv <{SAME}> (x, a)"
+    for k in range(3):  # each reads elements across channels and places
+        nodes += f"""
+            f{k} = Reshape (i{k}, flat)  g{k} = Softmax <axis = 1> (f{k})
+            h{k} = Reshape (g{k}, back)  i{k + 1} = Conv <group = 16> (h{k}, one)"""
     model = network_of(
         nodes,
         (1, 16, 4, 100),
-        names[-1],
-        a=weight(16, 16, 3, 3),
-        one=weight(16, 1, 1, 3),
+        "i3",
+        a=(16, 16, 3, 3),
+        one=(16, 1, 1, 3),
         flat=np.array([1, -1]),
         back=np.array([1, 16, 4, -1]),
     )
@@ -306,7 +272,7 @@ def test_weights_are_prepared_again_where_others_stand_for_them() -> None:
 
 @of_a_cpu
 def test_a_weight_of_several_nodes_is_prepared_once() -> None:
-    nodes = [node("Gemm", f"{x} a", y, transB=1) for x, y in ("xh", "hi", "iy")]
+    nodes = " ".join(f"{y} = Gemm <transB = 1> ({x}, a)" for x, y in ("xh", "hi", "iy"))
     a, x = weight(8, 8), RANDOM.normal(size=(3, 8)).astype(np.float32)
     network = load_onnx(network_of(nodes, (3, 8), a=a))
     np.testing.assert_allclose(network(x)["y"], x @ np.linalg.matrix_power(a.T, 3), 1e-4, 1e-4)
@@ -318,23 +284,15 @@ def branches(has_inner: bool) -> Any:
 
     The latter may have an If within, whose branches convolve by filters too.
     """
-    helper, sizes = onnx.helper, (np.float32, (1, 16, 6, 6))
-    value = helper.make_tensor_value_info
-    kind = onnx.TensorProto.FLOAT
-
-    def graph(nodes: list[Any], output: str, *shape: int) -> Any:
-        return helper.make_graph(nodes, output, [], [value(output, kind, shape)])
-
-    then = graph([node("Conv", "x a", "t", pads=[1, 1, 1, 1])], "t", 1, 16, 6, 6)
-    twice = [node("Conv", "x b", "h", pads=[1, 1, 1, 1]), node("MatMul", "h m", "i")]
-    least = graph([node("Conv", "i a", "j", pads=[1, 1, 1, 1])], "j", 1, 16, 6, 6)
-    most = graph([node("Conv", "i d", "k", pads=[1, 1, 1, 1])], "k", 1, 16, 6, 6)
-    twice += [node("If", "d0", "e", then_branch=least, else_branch=most)] if has_inner else []
-    twice += [node("Identity", "e" if has_inner else "i", "u")]
-    either = node("If", "c", "y", then_branch=then, else_branch=graph(twice, "u", 1, 16, 6, 6))
-    weights = {n: weight(16, 16, 3, 3) for n in "abd"} | {"m": weight(6, 6)}
-    inputs = {"x": sizes, "c": (np.bool_, ()), "d0": (np.bool_, ())}
-    return model_of([either], inputs, ["y"], weights)
+    kind = "float[1, 16, 6, 6]"
+    inner = f"""e = If (d0) <
+        then_branch = least () => ({kind} j) {{ j = Conv <{SAME}> (i, a) }},
+        else_branch = most () => ({kind} k) {{ k = Conv <{SAME}> (i, d) }}>"""
+    text = f"""g ({kind} x, bool c, bool d0) => (y) {{ y = If (c) <
+        then_branch = then () => ({kind} t) {{ t = Conv <{SAME}> (x, a) }},
+        else_branch = other () => ({kind} u) {{ h = Conv <{SAME}> (x, b)  i = MatMul (h, m)
+            {inner if has_inner else "e = Identity (i)"}  u = Identity (e) }}> }}"""
+    return parse(text, **{n: weight(16, 16, 3, 3) for n in "abd"}, m=weight(6, 6))
 
 
 @of_a_cpu
@@ -357,30 +315,20 @@ def test_weights_of_branches_are_prepared_once(has_inner: bool) -> None:
 
 @of_a_cpu
 def test_kernels_follow_shapes_and_types() -> None:
-    w, rows = (
-        weight(32, 32, 3, 3),
-        network_of([node("MatMul", "x a", "y")], (16, 8), a=weight(8, 4)),
-    )
-    convolving = network_of([node("Conv", "x a", "y", pads=[1, 1, 1, 1])], (1, 32, 7, 7), a=w)
-    few = network_of([node("MatMul", "x a", "y")], (15, 8), a=weight(8, 4))
+    few, rows = (network_of("y = MatMul (x, a)", (count, 8), a=(8, 4)) for count in (15, 16))
+    convolving = network_of(f"y = Conv <{SAME}> (x, a)", (1, 32, 7, 7), a=(32, 32, 3, 3))
     assert load_onnx(convolving).compiler_options == {YNNPACK: ""}
     assert load_onnx(few).compiler_options == {YNNPACK: ""}
     assert not load_onnx(rows).compiler_options
-    integers = model_of(
-        [node("MatMulInteger", "x w", "y")],
-        {"x": (np.uint8, (4, 8))},
-        ["y"],
-        {"w": np.ones((8, 8), np.int8)},
-    )
-    assert not load_onnx(integers).compiler_options
+    text = "g (uint8[4, 8] x) => (y) { y = MatMulInteger (x, w) }"
+    assert not load_onnx(parse(text, w=np.ones((8, 8), np.int8))).compiler_options
 
 
 @pytest.fixture
 def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a network with options of XLA, and the file that it was loaded from."""
     monkeypatch.setenv("DML_JAX_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "chain.onnx"
-    path.write_bytes(chain().SerializeToString())
+    path = saved(chain(), tmp_path, "chain.onnx")
     network = load_onnx(path)
     assert not network.is_tuned
     assert network.compiler_options
@@ -465,27 +413,19 @@ def test_a_folder_that_cannot_be_written_is_no_fault(
 
 @of_a_cpu
 def test_the_command_tunes_and_forgets(tuned: Any) -> None:
-    from click.testing import CliRunner
-
     _, path = tuned
-    runner = CliRunner()
-    done = runner.invoke(cli, ["tune", str(path), "-t", "0.01", "--json"])
-    assert done.exit_code == 0, done.output
+    done = command("tune", path, "-t", "0.01", "--json")
     assert json.loads(done.output)["candidates"][0]["ms"] > 0
-    assert "Forgotten." in runner.invoke(cli, ["tune", str(path), "--forget"]).output
-    assert "nothing to forget" in runner.invoke(cli, ["tune", str(path), "--forget"]).output
+    assert "Forgotten." in command("tune", path, "--forget").output
+    assert "nothing to forget" in command("tune", path, "--forget").output
 
 
 def of_bytes(consumer: str) -> Any:
     """Return a network whose node reads weights of 8 bits as floats."""
-    nodes = [
-        node("Cast", "q", "f", to=onnx.TensorProto.FLOAT),
-        node("Mul", "f s", "w"),
-        node(consumer, "x w" if consumer == "MatMul" else "w x", "y"),
-    ]
-    inputs = {"x": (np.float32, [3, 96]) if consumer == "MatMul" else (np.int64, [5])}
+    kind, read = ("float[3, 96]", "x, w") if consumer == "MatMul" else ("int64[5]", "w, x")
+    nodes = f"f = Cast <to = 1> (q)  w = Mul (f, s)  y = {consumer} ({read})"
     q, s = RANDOM.integers(-128, 128, (96, 64)).astype(np.int8), weight(64)
-    return model_of(nodes, inputs, ["y"], {"q": q, "s": s})
+    return parse(f"g ({kind} x) => (y) {{ {nodes} }}", q=q, s=s)
 
 
 def test_weights_of_bytes_are_unpacked_once_for_products_alone() -> None:
@@ -500,8 +440,8 @@ def test_weights_of_bytes_are_unpacked_once_for_products_alone() -> None:
 
 def normalized() -> Any:
     """Return a network whose BATCH_NORMALIZATION is a part of its filters."""
-    nodes = [node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")]
-    arrays = {"w": weight(24, 16, 3, 3), **{name: weight(24) for name in "sbm"}}
+    nodes = "c = Conv (x, w)  y = BatchNormalization (c, s, b, m, v)"
+    arrays = {"w": (24, 16, 3, 3), **dict.fromkeys("sbm", (24,))}
     return network_of(nodes, (1, 16, 9, 9), **arrays, v=np.abs(weight(24)) + 1)
 
 
@@ -509,15 +449,15 @@ def quantized() -> Any:
     """Return a network of a matrix of UINT8 with a scale and a zero point for each column."""
     q = RANDOM.integers(0, 256, (96, 64)).astype(np.uint8)
     zero = RANDOM.integers(0, 256, 64).astype(np.uint8)
-    nodes = [node("DequantizeLinear", "q s z", "w", axis=1), node("MatMul", "x w", "y")]
-    return network_of(nodes, (3, 96), q=q, s=weight(64), z=zero)
+    nodes = "w = DequantizeLinear <axis = 1> (q, s, z)  y = MatMul (x, w)"
+    return network_of(nodes, (3, 96), q=q, s=(64,), z=zero)
 
 
 def turned() -> Any:
     """Return a network of a large matrix {N, K}, and of a recurrent cell."""
-    arrays = {"a": weight(300, 80), "w": weight(1, 96, 300), "r": weight(1, 96, 32)}
-    nodes = [node("Gemm", "x a", "p", transB=1), node("Unsqueeze", "p one", "q")]
-    nodes.append(node("GRU", "q w r", "y", hidden_size=32))
+    nodes = """p = Gemm <transB = 1> (x, a)  q = Unsqueeze (p, one)
+        y = GRU <hidden_size = 32> (q, w, r)"""
+    arrays = {"a": (300, 80), "w": (1, 96, 300), "r": (1, 96, 32)}
     return network_of(nodes, (4, 80), **arrays, one=np.array([1]))
 
 
@@ -568,13 +508,8 @@ def test_large_planes_of_many_channels_are_convolved_by_tiles(batch: int) -> Non
 @of_a_cpu
 def test_what_follows_from_constants_and_a_weight_is_prepared() -> None:
     angles = np.arange(16, dtype=np.float32).reshape(4, 4)
-    constant = node("Constant", "", "angles", value=onnx.numpy_helper.from_array(angles))
-    nodes = [
-        constant,
-        node("Mul", "angles step", "a"),
-        node("Sin", "a", "s"),
-        node("Add", "x s", "y"),
-    ]
+    constant = f"Constant <value = float[4, 4] {{{', '.join(map(str, angles.ravel()))}}}> ()"
+    nodes = f"angles = {constant}  a = Mul (angles, step)  s = Sin (a)  y = Add (x, s)"
     network = load_onnx(network_of(nodes, (4, 4), step=np.float32([0.5])))
     x = RANDOM.normal(size=(4, 4)).astype(np.float32)
     np.testing.assert_allclose(network(x)["y"], x + np.sin(angles / 2), rtol=1e-5, atol=1e-6)
@@ -583,14 +518,10 @@ def test_what_follows_from_constants_and_a_weight_is_prepared() -> None:
 
 @of_a_cpu
 def test_weights_are_prepared_by_one_program_where_jax_traces_the_caller() -> None:
-    places = onnx.numpy_helper.from_array(RANDOM.permuted(np.tile(np.arange(7), (5, 1)), axis=1))
-    nodes = [
-        node("Constant", "", "places", value=places),
-        node("Mul", "w step", "a"),
-        node("Cos", "a", "c"),
-        node("ScatterElements", "w places c", "s", axis=1),
-        node("Add", "x s", "y"),
-    ]
+    places = RANDOM.permuted(np.tile(np.arange(7), (5, 1)), axis=1)
+    constant = f"Constant <value = int64[5, 7] {{{', '.join(map(str, places.ravel()))}}}> ()"
+    nodes = f"""places = {constant}  a = Mul (w, step)  c = Cos (a)
+        s = ScatterElements <axis = 1> (w, places, c)  y = Add (x, s)"""
     w = RANDOM.normal(size=(5, 7)).astype(np.float32)
     network = load_onnx(network_of(nodes, (5, 7), w=w, step=np.float32([0.5])))
     compiled: list[str] = []
@@ -605,5 +536,5 @@ def test_weights_are_prepared_by_one_program_where_jax_traces_the_caller() -> No
         jax.monitoring.unregister_event_duration_listener(note)
     assert len(compiled) == 1
     expected = np.empty_like(w)
-    np.put_along_axis(expected, onnx.numpy_helper.to_array(places), np.cos(w / 2), axis=1)
+    np.put_along_axis(expected, places, np.cos(w / 2), axis=1)
     np.testing.assert_allclose(network(np.zeros_like(w))["y"], expected, rtol=1e-5, atol=1e-6)

@@ -7,15 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import model_of, node
-from onnx import TensorProto, numpy_helper, parser
+from build import parse
+from onnx import TensorProto
 
 import dml_jax
 from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, refusals, rewritten
 
-HEAD = '<ir_version: 10, opset_import: ["": 21]>\n'
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 FOLDED = "BATCH_NORMALIZATION into CONVOLUTION"
 
@@ -75,12 +74,12 @@ def compared(
 def normalized(
     shape: Sequence[int],
     filters: Sequence[int],
-    tail: str = "n",
+    *,
+    behind: str = "",
+    read: str = "c",
+    outputs: str = "n",
     bias: bool = False,
-    dtype: Any = np.float32,
-    between: Sequence[Any] = (),
-    behind: Sequence[Any] = (),
-    outputs: Sequence[str] = (),
+    kind: str = "float",
     epsilon: float = 1e-5,
     given: Sequence[str] = (),
     op_type: str = "Conv",
@@ -88,26 +87,33 @@ def normalized(
 ) -> Any:
     """Return a model of a convolution c, and its normalization n.
 
-    `between` and `behind` are further nodes, `tail` is the output, `given` the parameters that are
-    inputs of the network, and `outputs` further outputs.
+    `behind` are further nodes, of which the normalization may `read` one; `given` are the
+    parameters that are inputs of the network.
     """
     random = np.random.default_rng(len(filters))
     count = filters[0] if op_type == "Conv" else filters[1]
     arrays = {name: random.normal(size=count) for name in ("scale", "shift", "mean")}
     arrays |= {"variance": random.uniform(0.5, 2, count), "w": random.normal(size=filters)}
     arrays |= {"b": random.normal(size=count)} if bias else {}
-    tensors = {n: a.astype(dtype) for n, a in arrays.items() if n not in given}
-    read = between[-1].output[0] if between else "c"
-    nodes = [
-        node(op_type, "x w b" if bias else "x w", "c", **attributes),
-        *between,
-        node("BatchNormalization", f"{read} scale shift mean variance", "n", epsilon=epsilon),
-        *behind,
-    ]
-    inputs = {"x": (dtype, shape)} | {name: (dtype, [count]) for name in given}
-    return model_of(nodes, inputs, (tail, *outputs), tensors, opset=21)
+    arrays |= {"k": random.normal(size=(4, 4, 2, 2))} if "k" in behind else {}
+    dtype = np.float32 if kind == "float" else np.float16
+    inputs = "".join(f", {kind}[{count}] {name}" for name in given)
+    return parse(
+        f"""g ({kind}{shape} x{inputs}) => ({outputs}) {{
+        c = {op_type} {listed(attributes)} (x, w{", b" * bias}) {behind}
+        n = BatchNormalization <epsilon = {epsilon}> ({read}, {STATISTICS}) }}""",
+        opset=21,
+        **{name: array.astype(dtype) for name, array in arrays.items() if name not in given},
+    )
 
 
+def listed(attributes: Mapping[str, Any]) -> str:
+    """Return attributes as the text of a model has them."""
+    texts = [f"{name} = {value}" for name, value in attributes.items()]
+    return f"<{', '.join(texts)}>" if texts else ""
+
+
+STATISTICS = "scale, shift, mean, variance"
 IMAGE, FILTERS = [2, 3, 6, 5], [4, 3, 3, 3]
 OF_NORMALIZATION: Mapping[str, tuple[Any, int]] = {
     "2D": (normalized(IMAGE, FILTERS), 1),
@@ -121,41 +127,29 @@ OF_NORMALIZATION: Mapping[str, tuple[Any, int]] = {
     "depthwise": (normalized([2, 4, 5, 5], [4, 1, 3, 3], group=4), 1),
     "points": (normalized(IMAGE, [5, 3, 1, 1]), 1),
     "epsilon": (normalized(IMAGE, FILTERS, epsilon=0.5), 1),
-    "half": (normalized(IMAGE, FILTERS, dtype=np.float16, bias=True), 1),
-    "activation": (normalized(IMAGE, FILTERS, "r", behind=[node("Relu", "n", "r")]), 1),
-    "identity": (normalized(IMAGE, FILTERS, between=[node("Identity", "c", "i")]), 1),
+    "half": (normalized(IMAGE, FILTERS, kind="float16", bias=True), 1),
+    "activation": (normalized(IMAGE, FILTERS, outputs="r", behind="r = Relu (n)"), 1),
+    "identity": (normalized(IMAGE, FILTERS, read="i", behind="i = Identity (c)"), 1),
     "two": (
         normalized(
-            IMAGE,
-            FILTERS,
-            "m",
-            behind=[
-                node("Conv", "n k", "d"),
-                node("BatchNormalization", "d scale shift mean variance", "m"),
-            ],
+            *(IMAGE, FILTERS),
+            outputs="m",
+            behind=f"d = Conv (n, k)  m = BatchNormalization (d, {STATISTICS})",
         ),
         2,
     ),
-    "read twice": (normalized(IMAGE, FILTERS, "s", behind=[node("Add", "n c", "s")]), 0),
-    "output": (normalized(IMAGE, FILTERS, outputs=["c"]), 0),
-    "between": (normalized(IMAGE, FILTERS, between=[node("Relu", "c", "r")]), 0),
+    "read twice": (normalized(IMAGE, FILTERS, outputs="s", behind="s = Add (n, c)"), 0),
+    "output": (normalized(IMAGE, FILTERS, outputs="n, c"), 0),
+    "between": (normalized(IMAGE, FILTERS, read="r", behind="r = Relu (c)"), 0),
     "transpose": (normalized(IMAGE, [3, 4, 3, 3], op_type="ConvTranspose"), 0),
     "statistics": (normalized(IMAGE, FILTERS, given=["mean", "scale"]), 0),
     "twice": (
         normalized(
-            IMAGE,
-            FILTERS,
-            "m",
-            behind=[node("BatchNormalization", "n scale shift mean variance", "m")],
+            *(IMAGE, FILTERS), outputs="m", behind=f"m = BatchNormalization (n, {STATISTICS})"
         ),
         2,
     ),
 }
-OF_NORMALIZATION["two"][0].graph.initializer.append(
-    numpy_helper.from_array(
-        np.random.default_rng(1).normal(size=(4, 4, 2, 2)).astype(np.float32), "k"
-    )
-)
 
 
 def test_a_normalization_becomes_a_part_of_a_convolution():
@@ -198,8 +192,8 @@ def padded(shape: Sequence[int], filters: Sequence[int], **attributes: Any) -> A
     random = np.random.default_rng(len(filters))
     arrays = {"w": random.normal(size=filters), "b": random.normal(size=filters[0])}
     weights = {name: array.astype(np.float32) for name, array in arrays.items()}
-    conv = node("Conv", "x w b", "y", **attributes)
-    return model_of([conv], {"x": (np.float32, shape)}, ["y"], weights, opset=21)
+    nodes = f"y = Conv {listed(attributes)} (x, w, b)"
+    return parse(f"g (float{shape} x) => (y) {{ {nodes} }}", opset=21, **weights)
 
 
 IN_PADDING: Mapping[str, tuple[Any, int]] = {
@@ -225,114 +219,71 @@ def test_places_of_filters_in_the_padding_are_left_out():
 
 
 def text(body: str, x: str = "float[2, 3, 4]", y: str = "float[a, b, c]") -> Any:
-    return parser.parse_model(f"{HEAD}g ({x} x) => ({y} y) {{ {body} }}")
+    return parse(f"g ({x} x) => ({y} y) {{ {body} }}", opset=21)
 
 
-TURNED = "t = Transpose<perm = [1, 2, 0]>(x)"
-BACK = "Transpose<perm = [2, 0, 1]>"
-CANCELLED: Mapping[str, tuple[Any, int]] = {
-    "transposes": (
-        text(f"a = Neg(x) u = Transpose<perm = [1, 2, 0]>(a) v = {BACK}(u) y = Neg(v)"),
-        1,
-    ),
-    "swapped": (
-        text(
-            "a = Neg(x) t = Transpose<perm = [0, 2, 1]>(a) "
-            "u = Transpose<perm = [0, 2, 1]>(t) y = Abs(u)"
-        ),
-        1,
-    ),
-    "of an input": (text(f"{TURNED} u = {BACK}(t) y = Neg(u)"), 1),
-    "output": (text(f"a = Neg(x) t = Transpose<perm = [1, 2, 0]>(a) y = {BACK}(t)"), 1),
-    "input to output": (text(f"{TURNED} y = {BACK}(t)"), 0),
+def casts(kind: str, *types: int) -> Any:
+    """Return a model of casts to types, one after the other, and of a negation."""
+    names = "xcde"
+    nodes = [f"{names[k + 1]} = Cast<to = {to}>({names[k]})" for k, to in enumerate(types)]
+    result = "float16[a]" if types[-1] == 10 else "float[a]"
+    return text(f"{' '.join(nodes)} y = Neg({names[len(types)]})", f"{kind}[4]", result)
+
+
+MATRICES = "float[3, 3]", "float[a, b]"
+TURN, BACK = "Transpose<perm = [1, 2, 0]>", "Transpose<perm = [2, 0, 1]>"
+SWAP, FLIP = "Transpose<perm = [1, 0]>", "Transpose<perm = [2, 1, 0]>"
+LAST = "Transpose<perm = [0, 2, 1]>"
+CANCELLED: Mapping[str, tuple[int, Any]] = {
+    "transposes": (1, text(f"a = Neg(x) u = {TURN}(a) v = {BACK}(u) y = Neg(v)")),
+    "swapped": (1, text(f"a = Neg(x) t = {LAST}(a) u = {LAST}(t) y = Abs(u)")),
+    "of an input": (1, text(f"t = {TURN}(x) u = {BACK}(t) y = Neg(u)")),
+    "output": (1, text(f"a = Neg(x) t = {TURN}(a) y = {BACK}(t)")),
+    "input to output": (0, text(f"t = {TURN}(x) y = {BACK}(t)")),
     "four": (
-        text(
-            f"a = Neg(x) t = Transpose<perm = [1, 2, 0]>(a) u = {BACK}(t) "
-            "v = Transpose<perm = [2, 1, 0]>(u) w = Transpose<perm = [2, 1, 0]>(v) y = Abs(w)"
-        ),
         2,
+        text(f"a = Neg(x) t = {TURN}(a) u = {BACK}(t) v = {FLIP}(u) w = {FLIP}(v) y = Abs(w)"),
     ),
     "nested": (
-        text(
-            "a = Neg(x) t = Transpose<perm = [1, 2, 0]>(a) v = Transpose<perm = [2, 1, 0]>(t) "
-            f"w = Transpose<perm = [2, 1, 0]>(v) u = {BACK}(w) y = Abs(u)"
-        ),
         2,
+        text(f"a = Neg(x) t = {TURN}(a) v = {FLIP}(t) w = {FLIP}(v) u = {BACK}(w) y = Abs(u)"),
     ),
-    "same way": (text(f"a = Neg(x) t = {BACK}(a) u = {BACK}(t) y = Abs(u)"), 0),
-    "equal sizes": (
-        text("a = Neg(x) t = Transpose<perm = [1, 0]>(a) y = Neg(t)", "float[3, 3]", "float[a, b]"),
-        0,
-    ),
+    "same way": (0, text(f"a = Neg(x) t = {BACK}(a) u = {BACK}(t) y = Abs(u)")),
+    "equal sizes": (0, text(f"a = Neg(x) t = {SWAP}(a) y = Neg(t)", *MATRICES)),
     "equal sizes, back": (
-        text(
-            "a = Neg(x) t = Transpose<perm = [1, 0]>(a) u = Transpose<perm = [1, 0]>(t) y = Neg(u)",
-            "float[3, 3]",
-            "float[a, b]",
-        ),
         1,
+        text(f"a = Neg(x) t = {SWAP}(a) u = {SWAP}(t) y = Neg(u)", *MATRICES),
     ),
-    "between": (text(f"{TURNED} a = Abs(t) u = {BACK}(a) y = Neg(u)"), 0),
+    "between": (0, text(f"t = {TURN}(x) a = Abs(t) u = {BACK}(a) y = Neg(u)")),
     "read twice": (
-        text(
-            f"a = Neg(x) t = Transpose<perm = [1, 2, 0]>(a) u = {BACK}(t) "
-            f"s = ReduceSum(t) y = Add(u, s)"
-        ),
         1,
+        text(f"a = Neg(x) t = {TURN}(a) u = {BACK}(t) s = ReduceSum(t) y = Add(u, s)"),
     ),
-    "identities": (text("a = Neg(x) i = Identity(a) j = Identity(i) y = Abs(j)"), 0),
+    "identities": (0, text("a = Neg(x) i = Identity(a) j = Identity(i) y = Abs(j)")),
+    # The memory stays as it is: the copy goes.
     "a size of 1": (
+        1,
         text("a = Neg(x) t = Transpose<perm = [1, 0, 2]>(a) y = Abs(t)", "float[1, 3, 4]"),
-        1,  # the memory stays as it is: the copy goes
     ),
-    "half": (
-        text("c = Cast<to = 1>(x) d = Cast<to = 10>(c) y = Neg(d)", "float16[4]", "float16[a]"),
-        1,
-    ),
-    "bytes": (
-        text(
-            "c = Cast<to = 1>(x) d = Cast<to = 2>(c) e = Cast<to = 1>(d) y = Neg(e)",
-            "uint8[4]",
-            "float[a]",
-        ),
-        1,
-    ),
-    "wide": (
-        text("c = Cast<to = 6>(x) d = Cast<to = 3>(c) y = Cast<to = 1>(d)", "int8[4]", "float[a]"),
-        1,
-    ),
-    "rounded": (
-        text("c = Cast<to = 10>(x) d = Cast<to = 1>(c) y = Neg(d)", "float[4]", "float[a]"),
-        0,
-    ),
-    "cut": (text("c = Cast<to = 6>(x) d = Cast<to = 1>(c) y = Neg(d)", "float[4]", "float[a]"), 0),
-    "large": (
-        text("c = Cast<to = 1>(x) d = Cast<to = 6>(c) y = Cast<to = 1>(d)", "int32[4]", "float[a]"),
-        0,
-    ),
-    "signs": (
-        text("c = Cast<to = 2>(x) d = Cast<to = 3>(c) y = Cast<to = 1>(d)", "int8[4]", "float[a]"),
-        0,
-    ),
-    "third": (
-        text(
-            "c = Cast<to = 1>(x) d = Cast<to = 10>(c) e = Cast<to = 1>(d) y = Neg(e)",
-            "float16[4]",
-            "float[a]",
-        ),
-        1,
-    ),
+    "half": (1, casts("float16", 1, 10)),
+    "bytes": (1, casts("uint8", 1, 2, 1)),
+    "wide": (1, casts("int8", 6, 3, 1)),
+    "rounded": (0, casts("float", 10, 1)),
+    "cut": (0, casts("float", 6, 1)),
+    "large": (0, casts("int32", 1, 6, 1)),
+    "signs": (0, casts("int8", 2, 3, 1)),
+    "third": (1, casts("float16", 1, 10, 1)),
 }
 
 
 def test_nodes_that_cancel_are_left_out():
-    floats = {k: m for k, (m, _) in CANCELLED.items() if _floating(m)}
+    floats = {k: m for k, (_, m) in CANCELLED.items() if _floating(m)}
     counts = compared(floats, {})
-    for name, (model, _) in CANCELLED.items():
+    for name, (_, model) in CANCELLED.items():
         if name not in floats:
             counts[name] = _same_integers(model)
     found = {name: sum(count.values()) for name, count in counts.items()}
-    assert found == {name: count for name, (_, count) in CANCELLED.items()}
+    assert found == {name: count for name, (count, _) in CANCELLED.items()}
 
 
 def _floating(model: Any) -> bool:
@@ -350,7 +301,7 @@ def _same_integers(model: Any) -> dict[str, int]:
 
 
 def test_the_graph_of_the_file_stays():
-    model = text(f"a = Neg(x) t = Transpose<perm = [1, 2, 0]>(a) u = {BACK}(t) y = Neg(u)")
+    model = text(f"a = Neg(x) t = {TURN}(a) u = {BACK}(t) y = Neg(u)")
     network = load_onnx(model)
     assert [len(g.nodes) for g in (network.graph, network.rewritten)] == [4, 2]
     assert "1 nodes rewritten in the program\n  1 pairs of transposes" in network.report()
@@ -374,13 +325,12 @@ def test_a_report_says_why_nodes_stay():
 
 
 def test_a_graph_within_a_node_is_rewritten():
-    body = "i = Transpose<perm = [1, 0]>(s) j = Transpose<perm = [1, 0]>(i) r = Add(j, s)"
-    model = parser.parse_model(
-        f"""{HEAD} g (int64 M, float[2, 3] x) => (float[2, 3] y) <bool t = {{1}}> {{
+    body = f"i = {SWAP}(s) j = {SWAP}(i) r = Add(j, s)"
+    network = load_onnx(
+        parse(f"""g (int64 M, float[2, 3] x) => (float[2, 3] y) <bool t = {{1}}> {{
         y = Loop (M, t, x) <body = b (int64 k, bool c, float[2, 3] s)
-            => (bool go, float[2, 3] r) {{ go = Identity(c) {body} }}> }}"""
+            => (bool go, float[2, 3] r) {{ go = Identity(c) {body} }}> }}""")
     )
-    network = load_onnx(model)
     assert network.rewrites["pairs of transposes"] == 1
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(network(np.array(3), x)["y"], 8 * x)

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx
 import pytest
+from build import parse
 
 import dml_jax
 from dml_jax import Graph, GraphBuilder, TensorDesc
@@ -92,13 +92,14 @@ def doubled(fixed: Any, x: Any) -> Any:
     return fixed[0] * x
 
 
-FIXED = (np.float32(2),)
+@pytest.fixture
+def fixed() -> Any:
+    return (jnp.asarray(np.float32(2)),)
 
 
 @pytest.mark.parametrize("how", ["plain", "cached", "quick"])
-def test_eight_threads_may_call_first(how: str, tmp_path: Path):
+def test_eight_threads_may_call_first(how: str, fixed: Any, tmp_path: Path):
     cache = ProgramCache(tmp_path, "key") if how == "cached" else None
-    fixed = tuple(map(jnp.asarray, FIXED))
     function = CompiledFunction("f", doubled, cache=cache, is_quick_first=how == "quick")
     start = threading.Barrier(8)
 
@@ -111,8 +112,7 @@ def test_eight_threads_may_call_first(how: str, tmp_path: Path):
     assert cache is None or cache.written == 1
 
 
-def test_another_function_reads_a_kept_program(tmp_path: Path):
-    fixed = tuple(map(jnp.asarray, FIXED))
+def test_another_function_reads_a_kept_program(fixed: Any, tmp_path: Path):
     for read in (0, 1):
         cache = ProgramCache(tmp_path, "key")
         function = CompiledFunction("f", doubled, cache=cache)
@@ -123,9 +123,8 @@ def test_another_function_reads_a_kept_program(tmp_path: Path):
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_an_option_that_xla_refuses_is_left_out(is_kept: bool, tmp_path: Path):
+def test_an_option_that_xla_refuses_is_left_out(is_kept: bool, fixed: Any, tmp_path: Path):
     cache = ProgramCache(tmp_path, "key") if is_kept else None
-    fixed = tuple(map(jnp.asarray, FIXED))
     function = CompiledFunction("f", doubled, options={"xla_no_such_option": True}, cache=cache)
     np.testing.assert_array_equal(function(fixed, X), 2 * X)
     with pytest.raises(RuntimeError, match="No such"):
@@ -133,9 +132,8 @@ def test_an_option_that_xla_refuses_is_left_out(is_kept: bool, tmp_path: Path):
 
 
 @ON_A_CPU
-def test_the_optimized_program_takes_the_place_of_the_quick_one():
+def test_the_optimized_program_takes_the_place_of_the_quick_one(fixed: Any):
     function = CompiledFunction("f", doubled, is_quick_first=True)
-    fixed = tuple(map(jnp.asarray, FIXED))
     function(fixed, X)
     for _ in range(100_000):
         if function.is_optimized:
@@ -160,9 +158,8 @@ def test_what_is_computed_within_a_trace_is_no_tracer():
 
 
 def test_a_network_stays_as_it_is():
-    head = "<ir_version: 9, opset_import: ['' : 17]> g (float[2] x) => (float[2] y)"
-    text = head + " <float[2] w = {1, 2}> { y = Mul (x, w) }"
-    network = dml_jax.load_onnx(onnx.parser.parse_model(text.replace("'", '"')))
+    text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"
+    network = dml_jax.load_onnx(parse(text))
     x, w = np.ones(2, np.float32), jnp.asarray([3, 4], jnp.float32)
     with pytest.raises(AttributeError, match=r"network\.replace\(weights=\.\.\.\)"):
         network.weights = {"w": w}
