@@ -153,6 +153,16 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: wrong.average_pooling(P, [1, 1], [3, 3], [], [], [3, 3], True),
         "POOLING1: expected WindowSize[0] to span at most 5",
     ),
+    (
+        lambda: wrong.convolution(
+            *[np.ones((1, 1, 1, 1), np.float32)] * 2,
+            direction="BACKWARD",
+            start_padding=[1, 0],
+            output_padding=[2, 1],
+            output_sizes=[1, 1, 2, 2],
+        ),
+        "OutputPadding[0] to be below 2",
+    ),
     (lambda: wrong.average_pooling_grad(P, ["a", 1], 2, 0, 0, True), "Strides[0] to be an integer"),
     # Indices.
     (lambda: wrong.gather(V, np.zeros((2, 1), np.int32), 0, 1), "IndicesTensor.Sizes"),

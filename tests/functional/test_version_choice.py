@@ -17,7 +17,7 @@ dml_jax: Any = package
 X, G, M, V = normal(2, 8, 4, 6), normal(2, 3, 4), normal(2, 3), float32([4, 5, 6])
 P, ROWS = normal(1, 2, 5, 5), np.arange(30, dtype=np.float32).reshape(5, 6)
 PLACES, ROI, BATCH = np.zeros((1, 2, 2), np.int32), np.zeros((2, 4), "f4"), np.zeros(2, np.uint32)
-NAN = float("nan")
+SMALL, NAN = (1, 2, 3, 1), float("nan")
 # The operator, the call, and its result or the sizes of it, where these depend on the choice.
 Choice = tuple[str, Callable[[], Any], Any]
 
@@ -117,6 +117,7 @@ CHOICES: list[Choice] = [
     pooled("1", [1, 2], 4, 3),
     pooled("1", [2, 2], 3, 3),
     ("MAX_POOLING", lambda: dml_jax.max_pooling(P, [2, 2]).values, (1, 2, 4, 4)),
+    ("MAX_POOLING", lambda: dml_jax.max_pooling(P, 2, 2, output_sizes=SMALL).values, SMALL),
     ("MAX_POOLING2", lambda: dml_jax.max_pooling(P, 2, dilations=[3, 3]).values, (1, 2, 2, 2)),
     ("MAX_POOLING1", lambda: dml_jax.max_pooling(P, 2, output_indices=True)[1], (1, 2, 4, 4)),
     aligned("", 0.5, -0.5),

@@ -1,6 +1,5 @@
 """Normalizations: gradients, digits, windows, versions, levels, and PyTorch's functions."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -169,33 +168,6 @@ def test_batch_normalization_as_pytorch_trains_it():
     y.backward(torch.from_numpy(DY))
     slopes = dml_jax.batch_normalization_training_grad(X, DY, *made[1:], SCALE, EPSILON)
     close(slopes, [t.grad.numpy() for t in (x, scale, bias)])
-
-
-def test_layers_as_pytorch_normalizes_them():
-    torch = pytest.importorskip("torch")
-    functional = torch.nn.functional
-    scale, bias = normal(1, 1, 1, 5), normal(1, 1, 1, 5, seed=1)
-    x, *flat = (torch.from_numpy(a) for a in (X, scale.ravel(), bias.ravel()))
-    normalize: Callable[..., Any] = dml_jax.mean_variance_normalization
-    close(
-        [
-            normalize(X, scale, bias, [3], True, True, EPSILON),
-            normalize(X, scale, None, [3], True, False, EPSILON),
-            normalize(X, None, None, [2, 3], True, True, EPSILON),
-        ],
-        [
-            functional.layer_norm(x, [5], *flat, EPSILON),
-            functional.rms_norm(x, [5], flat[0], EPSILON),
-            functional.instance_norm(x, eps=EPSILON),
-        ],
-    )
-
-
-@pytest.mark.parametrize("size", [1, 3, 5])
-def test_local_response_normalization_as_pytorch_has_it(size: int):
-    torch = pytest.importorskip("torch")
-    other = torch.nn.functional.local_response_norm(torch.from_numpy(X), size, 0.5, 0.75, 1.5)
-    close([dml_jax.local_response_normalization(X, True, size, 0.5, 0.75, 1.5)], [other.numpy()])
 
 
 def test_squares_that_are_too_small_make_the_variance_zero():

@@ -180,33 +180,6 @@ def test_output_padding_has_the_activated_bias():
     np.testing.assert_array_equal(y[:, :, 3], np.full((1, 1, 3), -5, F32))
 
 
-def test_output_padding_follows_a_sum():
-    tensor, one = TensorDesc("FLOAT32", [1, 1, 2, 2]), TensorDesc("FLOAT32", [1, 1, 1, 1])
-    with pytest.raises(DmlError, match=r"OutputPadding\[0\] to be below 2"):
-        dml_jax.Convolution(
-            input_tensor=one,
-            filter_tensor=one,
-            output_tensor=tensor,
-            mode="CROSS_CORRELATION",
-            direction="BACKWARD",
-            strides=[1, 1],
-            dilations=[1, 1],
-            start_padding=[1, 0],
-            end_padding=[0, 0],
-            output_padding=[2, 1],
-            group_count=1,
-        )
-
-
-def test_transposed_is_the_adjoint():
-    """Of a forward convolution with the same filter, which is a fact of linear algebra."""
-    x, w, y = floats(2, 4, 6, 5), floats(6, 2, 3, 2, seed=1), floats(2, 6, 3, 4, seed=2)
-    fields: dict[str, Any] = {"strides": [2, 1], "group_count": 2, "start_padding": [1, 0]}
-    forward = convolve(x, w, **fields)
-    backward = convolve(y, w, direction="BACKWARD", output_sizes=x.shape, **fields)
-    assert np.vdot(forward, y) == np.vdot(x, backward)
-
-
 def pool(x: Any, name: str, **fields: Any) -> Any:
     op = OPERATORS[f"DML_OPERATOR_{name}"]
     desc = TensorDesc("FLOAT32", x.shape)
@@ -254,14 +227,6 @@ def test_windows_that_are_long():
             np.testing.assert_allclose(result, answer, rtol=1e-6)
 
 
-def test_unfolded_windows_fold_to_multiples():
-    x = floats(2, 3, 6, 7)
-    fields = ([3, 2], [2, 1], [1, 3], [1, 0], [0, 2])
-    columns = dml_jax.unfold(x, *fields)
-    counts = dml_jax.fold(dml_jax.unfold(np.ones_like(x), *fields), *fields, x.shape)
-    np.testing.assert_array_equal(dml_jax.fold(columns, *fields, x.shape), counts * x)
-
-
 def test_unpooling_writes_what_lies_inside():
     x = np.arange(1, 5, dtype=F32).reshape(1, 1, 2, 2)
     indices = np.array([3, 2**32 + 1, 4, 0], np.uint64).reshape(x.shape)
@@ -281,52 +246,3 @@ def test_indices_of_a_function_are_left_out():
     x = floats(1, 2, 5, 5)
     assert dml_jax.max_pooling(x, [2, 2]).indices is None
     assert dml_jax.max_pooling(x, [2, 2], output_indices=True).indices.dtype == np.uint32
-
-
-def placed_windows(x: np.ndarray, sizes: list[int], start: int, dilation: int) -> Any:
-    """Yield the elements of each window of 2 by 2 with strides of 2, and their indices."""
-    indices = np.arange(x.size).reshape(x.shape)
-    for i in np.ndindex(*sizes):
-        places = [[2 * n - start + k * dilation for k in (0, 1)] for n in i]
-        rows, columns = ([p for p in ps if 0 <= p < n] for ps, n in zip(places, x.shape[2:]))  # noqa: B905
-        at = np.ix_(range(x.shape[0]), range(x.shape[1]), rows, columns)
-        shape = (*x.shape[:2], -1)
-        yield i, x[at].reshape(shape), indices[at].reshape(shape)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "start", "dilation"),
-    [((3, 3), 0, 1), ((3, 4), 1, 1), ((1, 2), 0, 1), ((2, 3), 0, 2), ((2, 1), 1, 3)],
-)
-def test_pooling_takes_the_sizes_that_the_caller_gives(sizes: Any, start: int, dilation: int):
-    """Windows over the end, and fewer; `include_padding` alone counts what is over the end."""
-    x = np.random.default_rng(0).normal(size=(2, 3, 5, 6)).astype(np.float32)
-    values, means = np.zeros((2, 3, *sizes)), np.zeros((2, 3, *sizes))
-    sums, norms, indices = means.copy(), means.copy(), np.zeros((2, 3, *sizes), int)
-    for i, elements, places in placed_windows(x.astype(np.float64), sizes, start, dilation):
-        at = (..., *i)
-        values[at], means[at] = elements.max(-1), elements.mean(-1)
-        sums[at], norms[at] = elements.sum(-1), np.sqrt((elements**2).sum(-1))
-        best = elements.argmax(-1)[..., None]
-        indices[at] = np.take_along_axis(places, best, -1)[..., 0]
-    steps, starts, ends = [2, 2], [start] * 2, [0, 0]
-    chosen = {"output_sizes": [2, 3, *sizes]}
-    lists = (steps, steps, starts, ends, [dilation] * 2)
-    made = package.max_pooling(x, *lists, True, **chosen)
-    np.testing.assert_array_equal(made.values, values.astype(np.float32))
-    np.testing.assert_array_equal(made.indices, indices)
-    for is_padded, expected in ((False, means), (True, sums / 4)):
-        made = package.average_pooling(x, *lists, is_padded, **chosen)
-        np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
-    tensor, smaller = TensorDesc.of(x), TensorDesc("FLOAT32", [2, 3, *sizes])
-    op = package.LpPooling1(
-        input_tensor=tensor,
-        output_tensor=smaller,
-        window_size=steps,
-        strides=steps,
-        start_padding=starts,
-        end_padding=ends,
-        dilations=[dilation] * 2,
-        p=2,
-    )
-    np.testing.assert_allclose(op(x), norms, rtol=1e-5)
