@@ -1,4 +1,4 @@
-"""Arrays that tests share, and the operators that a function makes of them."""
+"""Arrays that tests share, and what a function makes of them: operators, or a graph."""
 
 import re
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from dml_jax import Graph, GraphBuilder, TensorDesc
 
 
 def float32(values: Any) -> np.ndarray:
@@ -25,3 +27,10 @@ def made_by(function: Callable[..., Any], *xs: Any) -> set[str]:
     """Return the names of the operators that a function makes, without DML_OPERATOR_."""
     text = jax.jit(function).lower(*xs).as_text(debug_info=True)
     return set(re.findall(r"DML_OPERATOR_(\w+)", text))
+
+
+def graph_of(function: Callable[..., Any], *arrays: Any) -> Graph:
+    """Return the graph of a function of arrays, of which each is an input."""
+    builder = GraphBuilder()
+    inputs = [builder.input_tensor(f"x{k}", TensorDesc.of(a)) for k, a in enumerate(arrays)]
+    return builder.build(function(*inputs))

@@ -10,20 +10,8 @@ import numpy as np
 import pytest
 from sample_graphs import HALF, HALVES, KEPT, PAIR, WIDE, X, clip, tensor
 
-from dml_jax import (
-    Buffer,
-    DmlError,
-    ElementWiseClip,
-    TensorDesc,
-    compile,
-    functional,
-)
-from dml_jax.graph import (
-    Expression,
-    Graph,
-    GraphBuilder,
-    TensorPolicy,
-)
+from dml_jax import Buffer, DmlError, ElementWiseClip, TensorDesc, compile, functional
+from dml_jax.graph import Expression, Graph, GraphBuilder, TensorPolicy
 
 
 def test_an_operator_called_with_expressions_is_a_node():

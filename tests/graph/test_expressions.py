@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from arrays import graph_of
 
 import dml_jax
 from dml_jax import OPERATORS, DmlError, Expression, Graph, GraphBuilder, TensorDesc
@@ -40,9 +41,7 @@ BINARY: dict[str, tuple[Callable[..., Any], np.ndarray, Callable[..., Any] | Non
 
 def computed(make: Callable[..., Expression], *arrays: np.ndarray) -> np.ndarray:
     """Return what the graph of an expression of arrays computes, also after a round trip."""
-    builder = GraphBuilder()
-    inputs = [builder.input_tensor(f"x{i}", TensorDesc.of(a)) for i, a in enumerate(arrays)]
-    graph = builder.build(make(*inputs))
+    graph = graph_of(make, *arrays)
     assert Graph.from_json(graph.to_json()) == graph
     result = np.asarray(graph(*arrays))
     np.testing.assert_array_equal(result, dml_jax.compile(graph)(*arrays))
@@ -121,18 +120,14 @@ def test_functions_broadcast_expressions():
     np.testing.assert_array_equal(computed(make, X, ROW), np.where(inside, ROW, 0))
     number = computed(lambda x: dml_jax.clip_grad(x, 5, -1, 1), X)
     np.testing.assert_array_equal(number, np.where(inside, np.float32(5), 0))
-    builder = GraphBuilder()
-    x, row = (builder.input_tensor(n, TensorDesc.of(a)) for n, a in (("x", X), ("row", ROW)))
-    graph = builder.build(make(x, dml_jax.clip(row, 0, 9)))
+    graph = graph_of(lambda x, row: make(x, dml_jax.clip(row, 0, 9)), X, ROW)
     assert [t.sizes for t in graph.inputs] == [(2, 3), (3,)]
     gradient = jax.grad(lambda row: graph(X, row).sum())(ROW)
     np.testing.assert_array_equal(gradient, inside.sum(0))
 
 
 def test_equal_tensors_cost_nothing():
-    builder = GraphBuilder()
-    x = builder.input_tensor("x", TensorDesc.of(X))
-    graph = builder.build(dml_jax.clip(dml_jax.clip(x, -1, 1), 0, 1))
+    graph = graph_of(lambda x: dml_jax.clip(dml_jax.clip(x, -1, 1), 0, 1), X)
     assert graph.views == {}
     assert graph.input_tensors is None
     assert "InputTensors" not in graph.to_json()

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from arrays import graph_of
 from sample_graphs import (
     HALF,
     KEPT,
@@ -23,13 +24,7 @@ from sample_graphs import (
     tensor,
 )
 
-from dml_jax import (
-    DmlError,
-    FeatureLevel,
-    Reduce,
-    TensorDesc,
-    functional,
-)
+from dml_jax import DmlError, FeatureLevel, functional
 from dml_jax.graph import (
     ConstantNode,
     Graph,
@@ -200,34 +195,25 @@ def test_wrong_arrays_are_refused():
 
 
 def test_64_bits_inside_need_x64(no_x64: None):
-    builder = GraphBuilder()
-    x = builder.input_tensor("x", HALF)
-    index = Reduce(
-        function="ARGMAX", input_tensor=HALF, output_tensor=tensor(2, 1, type_="INT64"), axes=[1]
-    )
-    low, _ = builder.apply(clip(HALF), x), None
-    long = builder.apply(index, low)
-    small = Reduce(
-        function="ARGMIN",
-        input_tensor=long.desc,
-        output_tensor=tensor(1, 1, type_="INT32"),
-        axes=[0],
-    )
-    g = builder.build(builder.apply(small, long))
-    with pytest.raises(
-        DmlError, match=r"Nodes\[1\].OutputTensor.DataType to have .*jax_enable_x64"
-    ):
-        g(KEPT)
+    def make(x: Any) -> Any:
+        index = functional.argmax(functional.clip(x, -1, 1), [1], output_data_type="INT64")
+        return functional.argmin(index, [0], output_data_type="INT32")
+
+    rule = r"Nodes\[1\].OutputTensor.DataType to have .*jax_enable_x64"
+    with pytest.raises(DmlError, match=rule):
+        graph_of(make, KEPT)(KEPT)
 
 
 def test_a_cpu_computes_what_two_nodes_read_once():
     """The square is fused into each reader otherwise, where nothing stores it."""
-    builder = GraphBuilder()
-    x = builder.input_tensor("x", TensorDesc("FLOAT32", [1, 1, 64, 64]))
-    square = functional.multiply(x, x)
-    padded = functional.padding(square, "CONSTANT", 0.0, [0, 0, 1, 1], [0, 0, 1, 1])
-    graph = builder.build({"padded": padded, "sum": functional.add(square, x)})
+
+    def make(x: Any) -> list[Any]:
+        square = functional.multiply(x, x)
+        padded = functional.padding(square, "CONSTANT", 0.0, [0, 0, 1, 1], [0, 0, 1, 1])
+        return [padded, functional.add(square, x)]
+
     one = jnp.ones((1, 1, 64, 64), jnp.float32)
+    graph = graph_of(make, one)
     program = jax.jit(lambda x: graph.compute(x)).lower(one).compile().as_text()
     if jax.default_backend() == "cpu":
         assert str(program).count(" multiply(") == 1

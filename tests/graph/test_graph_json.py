@@ -12,11 +12,7 @@ import pytest
 from sample_graphs import KEPT, Json, X, clip, graph
 
 from dml_jax import DmlError, TensorDesc, fill_value_constant
-from dml_jax.graph import (
-    ConstantNode,
-    Graph,
-    GraphBuilder,
-)
+from dml_jax.graph import ConstantNode, Graph, GraphBuilder
 
 
 def test_round_trips(tmp_path: Path):

@@ -15,18 +15,8 @@ import records
 from forms import compiled_soon
 from sample_graphs import HALF, HALVES, KEPT, PAIR, assert_no_overlaps
 
-from dml_jax import (
-    OPERATORS,
-    Operator,
-    TensorDesc,
-)
-from dml_jax.graph import (
-    ConstantNode,
-    Expression,
-    Graph,
-    GraphBuilder,
-    OperatorNode,
-)
+from dml_jax import OPERATORS, Operator, TensorDesc
+from dml_jax.graph import ConstantNode, Expression, Graph, GraphBuilder, OperatorNode
 from dml_jax.show.diagrams import graph_picture
 from dml_jax.show.source import program
 

@@ -9,25 +9,10 @@ import numpy as np
 import pytest
 from sample_graphs import HALF, HALVES, KEPT, WIDE, Json, X, clip, parts, summed, tensor
 
-from dml_jax import (
-    OPERATORS,
-    DmlError,
-    GraphBuilder,
-    Operator,
-    Split,
-    TensorDesc,
-    compile,
-)
+from dml_jax import OPERATORS, DmlError, GraphBuilder, Operator, Split, TensorDesc, compile
 from dml_jax.description.fields import Input, Output
 from dml_jax.description.support import ALL_TYPES, rows
-from dml_jax.graph import (
-    ConstantNode,
-    Graph,
-    InputEdge,
-    IntermediateEdge,
-    OperatorNode,
-    OutputEdge,
-)
+from dml_jax.graph import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dml_jax.show.diagrams import graph_picture
 
 

@@ -4,6 +4,7 @@ Each case is computed with zeros in the hidden places, and then with NaN, infini
 numbers there. Attention is compared with a softmax over the visible keys alone.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -86,6 +87,9 @@ B, S, L, P, N, D = 2, 3, 5, 4, 2, 4
 ENDS, STARTS = np.array([3, 5], np.int32), np.array([1, 2], np.int32)
 
 
+attention: Any = functools.partial(dml_jax.multihead_attention, 0.5, -10000.0)
+
+
 def softmax_of_visible(q: Any, k: Any, v: Any, visible: np.ndarray) -> np.ndarray:
     """Return the attention [B, S, H*D] of heads-first arrays, key by key that a query sees."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
@@ -129,9 +133,7 @@ def test_masks_of_keys(kind: str):
     arrays |= {"v": normal(B, L, N * D, seed=2), "mask": mask}
 
     def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
-        return dml_jax.multihead_attention(
-            0.5, -10000.0, N, N, kind, query=q, key=k, value=v, mask=mask
-        ).output
+        return attention(N, N, kind, query=q, key=k, value=v, mask=mask).output
 
     hidden = ~left[..., None]
     # BOOLEAN adds a number to the score, which a large key outweighs.
@@ -150,18 +152,8 @@ def test_masks_of_stacked_keys_and_of_past_keys():
     arrays["mask"] = np.stack([ends, starts])
 
     def attend(q: Any, kv: Any, pk: Any, pv: Any, mask: Any) -> Any:
-        return dml_jax.multihead_attention(
-            0.5,
-            -10000.0,
-            N,
-            N,
-            "KEY_SEQUENCE_END_START",
-            query=q,
-            stacked_key_value=kv,
-            past_key=pk,
-            past_value=pv,
-            mask=mask,
-        ).output
+        given = {"query": q, "stacked_key_value": kv, "past_key": pk, "past_value": pv}
+        return attention(N, N, "KEY_SEQUENCE_END_START", mask=mask, **given).output
 
     places = np.arange(P + L)
     left = (places < ends[:, None]) & (places >= starts[:, None])
@@ -194,20 +186,10 @@ def test_caches_behind_the_past(queries: int):
     arrays |= {"pk": normal(3, N, size, D, seed=3), "pv": normal(3, N, size, D, seed=4)}
 
     def attend(q: Any, k: Any, v: Any, pk: Any, pv: Any, past: Any) -> Any:
-        return dml_jax.multihead_attention(
-            0.5,
-            -10000.0,
-            heads,
-            N,
-            "NONE",
-            query=q,
-            key=k,
-            value=v,
-            past_key=pk,
-            past_value=pv,
-            past_sequence_lengths=past,
-            output_sizes=dict.fromkeys(PRESENT, (3, N, size, D)),
-        ).output
+        given = {"query": q, "key": k, "value": v, "past_key": pk, "past_value": pv}
+        sizes = dict.fromkeys(PRESENT, (3, N, size, D))
+        given |= {"past_sequence_lengths": past, "output_sizes": sizes}
+        return attention(heads, N, "NONE", **given).output
 
     places = np.arange(size)
     behind = (places >= lengths[:, None])[:, None, :, None]
@@ -231,9 +213,8 @@ def test_float16_and_position_bias():
 
     def attend(**arrays: Any) -> Any:
         q, k, v, bias = (arrays[name].astype(np.float16) for name in ("q", "k", "v", "bias"))
-        return dml_jax.multihead_attention(
-            0.5, -10000.0, N, N, "NONE", query=q, key=k, value=v, relative_position_bias=bias
-        ).output.astype(np.float32)
+        given = {"query": q, "key": k, "value": v, "relative_position_bias": bias}
+        return attention(N, N, "NONE", **given).output.astype(np.float32)
 
     hidden = ~INSIDE[..., None]
     (got,), _ = check_hidden(attend, arrays, {"k": hidden, "v": hidden}, POISONS[:3])

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from arrays import float16, float32
+from arrays import float16, float32, graph_of
 from build import answers
 
 import dml_jax
@@ -18,7 +18,6 @@ from dml_jax import (
     DmlError,
     ElementWiseClip,
     Gemm,
-    GraphBuilder,
     MatrixMultiplyInteger,
     TensorDesc,
 )
@@ -81,12 +80,7 @@ def test_the_function_broadcasts_c(sizes: tuple[int, ...], is_turned: bool):
     slope = jax.grad(lambda c: dml_jax.gemm(left, right, c, **how).sum())(c)
     np.testing.assert_array_equal(slope, np.full(sizes, 2 * 6 / c.size))
 
-    builder = GraphBuilder()
-    inputs = [
-        builder.input_tensor(n, TensorDesc.of(x))
-        for n, x in zip("abc", (left, right, c), strict=True)
-    ]
-    graph = builder.build(dml_jax.gemm(*inputs, **how))
+    graph = graph_of(lambda *xs: dml_jax.gemm(*xs, **how), left, right, c)
     assert len(graph.nodes) == 1
     np.testing.assert_array_equal(graph(left, right, c), a @ b + 2 * c)
 
