@@ -142,10 +142,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def gemm(c: Array, a: Array, b: Array, beta: float = 1, alpha: float = 1) -> Array:
-    shape = (*a.shape[:-1], b.shape[-1])
-    c = jnp.broadcast_to(promoted([c, a])[0], shape)
-    a, b, c = (x.reshape(-1, 1, *x.shape[-2:]) for x in (a, b, c))
-    return dml.gemm(a, b, c, alpha=alpha, beta=beta).reshape(shape)
+    return dml.gemm(a, b, c, alpha=alpha, beta=beta)
 
 
 def linear(x: Array, w: Array, bias: Array | None = None) -> Array:

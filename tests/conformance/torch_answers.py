@@ -97,29 +97,23 @@ def clip_grad(op: Any, x: Tensor, gradient: Tensor) -> Tensor:
     return gradient * (slope != 0) * ~corners
 
 
-def shuffled(op: Any, x: Tensor) -> Tensor:
-    """[n, b * b * c, h, w] -> [n, c * b * b, h, w]: the channels as torch numbers them."""
-    n, depth, h, w = x.shape
-    area = op.block_size**2
+def renumbered(op: Any, x: Tensor, *parts: int) -> Tensor:
+    """Return channels, numbered by two parts, as torch numbers them: by the second part first."""
     if getattr(op, "order", None) == DepthSpaceOrder.COLUMN_ROW_DEPTH:
         return x
-    return x.reshape(n, area, depth // area, h, w).transpose(1, 2).reshape(n, depth, h, w)
-
-
-def unshuffled(op: Any, x: Tensor) -> Tensor:
-    n, depth, h, w = x.shape
-    area = op.block_size**2
-    if getattr(op, "order", None) == DepthSpaceOrder.COLUMN_ROW_DEPTH:
-        return x
-    return x.reshape(n, depth // area, area, h, w).transpose(1, 2).reshape(n, depth, h, w)
+    n, _, h, w = x.shape
+    return x.reshape(n, *parts, h, w).transpose(1, 2).reshape(x.shape)
 
 
 def depth_to_space(op: Any, x: Tensor) -> Tensor:
-    return torch().nn.functional.pixel_shuffle(shuffled(op, x), op.block_size)
+    area = op.block_size**2
+    deep = renumbered(op, x, area, x.shape[1] // area)
+    return torch().nn.functional.pixel_shuffle(deep, op.block_size)
 
 
 def space_to_depth(op: Any, x: Tensor) -> Tensor:
-    return unshuffled(op, torch().nn.functional.pixel_unshuffle(x, op.block_size))
+    deep = torch().nn.functional.pixel_unshuffle(x, op.block_size)
+    return renumbered(op, deep, x.shape[1], op.block_size**2)
 
 
 EXPRESSIONS: dict[str, Callable[..., Any]] = {

@@ -14,15 +14,7 @@ import numpy as np
 import pytest
 from forms import by_many_cores
 
-from dml_jax import (
-    DepthToSpace1,
-    Operator,
-    Reduce,
-    ReduceFunction,
-    SpaceToDepth1,
-    TensorDesc,
-    Tile,
-)
+from dml_jax import DepthToSpace1, Operator, Reduce, ReduceFunction, SpaceToDepth1, TensorDesc, Tile
 from dml_jax.lowering import parallel_cpu
 from dml_jax.system.processor import cores as host_cores
 

@@ -7,18 +7,11 @@ from forms import by_many_cores, of_few_elements, of_platform
 from records import record_of
 
 import dml_jax
-from dml_jax import (
-    DepthToSpace1,
-    ElementWiseClip,
-    Operator,
-    Reduce,
-    SpaceToDepth1,
-    TensorDesc,
-    Tile,
-)
+from dml_jax import DepthToSpace1, ElementWiseClip, Operator, SpaceToDepth1, TensorDesc, Tile
 
 
 def operators(type_: str) -> dict[str, Operator]:
+    """Return operators that move elements; test_reduction.py has the forms of reductions."""
     x = TensorDesc(type_, [2, 16, 6, 14])
     blocks = {"block_size": 2, "order": "DEPTH_COLUMN_ROW"}
     columns = {"block_size": 2, "order": "COLUMN_ROW_DEPTH"}
@@ -30,8 +23,6 @@ def operators(type_: str) -> dict[str, Operator]:
         "depth to space by columns": DepthToSpace1.infer(input_tensor=x, **columns),
         "space to depth": SpaceToDepth1.infer(input_tensor=x, **blocks),
         "space to depth by columns": SpaceToDepth1.infer(input_tensor=x, **columns),
-        "max": Reduce.infer(function="MAX", input_tensor=x, axes=[1, 2]),
-        "argmax": Reduce.infer(function="ARGMAX", input_tensor=x, axes=[0, 1, 3]),
     }
 
 

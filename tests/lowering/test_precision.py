@@ -9,12 +9,10 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from build import command, model_of, node
-from click.testing import CliRunner
+from build import command, saved, single
 
 import dml_jax
 from dml_jax import DmlError, load_onnx
-from dml_jax.cli import cli
 from dml_jax.enums import PRECISIONS
 
 RANDOM = np.random.default_rng(0)
@@ -35,18 +33,21 @@ def convolved(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 CASES: dict[str, tuple[Any, np.ndarray, np.ndarray, Any]] = {
-    "MatMul": (node("MatMul", "x w", "y"), array(6, 20), array(20, 8), np.matmul),
-    "Gemm": (node("Gemm", "x w", "y"), array(6, 20), array(20, 8), np.matmul),
-    "Conv": (node("Conv", "x w", "y"), array(1, 20, 9, 9), array(24, 20, 3, 3), convolved),
-    "Conv 1x1": (node("Conv", "x w", "y"), array(1, 20, 9, 9), array(24, 20, 1, 1), convolved),
-    "Conv of few": (node("Conv", "x w", "y"), array(1, 2, 9, 9), array(4, 2, 3, 3), convolved),
+    "MatMul": ("MatMul", array(6, 20), array(20, 8), np.matmul),
+    "Gemm": ("Gemm", array(6, 20), array(20, 8), np.matmul),
+    "Conv": ("Conv", array(1, 20, 9, 9), array(24, 20, 3, 3), convolved),
+    "Conv 1x1": ("Conv", array(1, 20, 9, 9), array(24, 20, 1, 1), convolved),
+    "Conv of few": ("Conv", array(1, 2, 9, 9), array(4, 2, 3, 3), convolved),
 }
 
 
+def model(name: str) -> Any:
+    op_type, x, w, _ = CASES[name]
+    return single(op_type, {"x": x, "w": w}, constants=["w"])
+
+
 def loaded(name: str, **options: Any) -> tuple[Any, np.ndarray]:
-    made, x, w, _ = CASES[name]
-    model = model_of([made], {"x": (np.float32, x.shape)}, ["y"], {"w": w})
-    return load_onnx(model, **options), x
+    return load_onnx(model(name), **options), CASES[name][1]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -67,12 +68,8 @@ def test_bfloat16_rounds_operands_and_sums_in_float32(name: str):
 
 def test_other_products_round_too():
     x, w, r = array(3, 1, 4), array(1, 12, 4), array(1, 12, 3)
-    recurrent = model_of(
-        [node("GRU", "x w r", "y", hidden_size=3)],
-        {"x": (np.float32, x.shape)},
-        ["y"],
-        {"w": w[:, :9], "r": r[:, :9]},
-    )
+    arrays = {"x": x, "w": w[:, :9], "r": r[:, :9]}
+    recurrent = single("GRU", arrays, constants=["w", "r"], hidden_size=3)
     results = {p: np.asarray(load_onnx(recurrent, precision=p)(x)["y"]) for p in PRECISIONS}
     assert 1e-5 < np.abs(results["bfloat16"] - results["float32"]).max() < 0.05
     q = array(1, 4, 8)
@@ -162,10 +159,8 @@ def test_another_name_is_refused(call: Any):
 
 
 def test_the_command_line(tmp_path: Path):
-    made, x, w, _ = CASES["MatMul"]
-    path = tmp_path / "n.onnx"
-    model = model_of([made], {"x": (np.float32, x.shape)}, ["y"], {"w": w})
-    path.write_bytes(model.SerializeToString())
+    _, x, w, _ = CASES["MatMul"]
+    path = saved(model("MatMul"), tmp_path)
     np.save(tmp_path / "x.npy", x)
     results = {}
     for precision in PRECISIONS:
@@ -178,4 +173,4 @@ def test_the_command_line(tmp_path: Path):
         results[precision] = np.load(tmp_path / "y.npy")
     np.testing.assert_allclose(results["bfloat16"], bfloat16(x) @ bfloat16(w), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(results["float32"], x.astype(np.float64) @ w, rtol=1e-5, atol=1e-5)
-    assert CliRunner().invoke(cli, ["run", str(path), "--precision", "half"]).exit_code == 2
+    command("run", path, "--precision", "half", status=2)

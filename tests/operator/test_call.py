@@ -18,15 +18,7 @@ from nightly import sample
 from several_devices import SEVERAL
 
 import dml_jax
-from dml_jax import (
-    DepthToSpace1,
-    ElementWiseClip,
-    Reduce,
-    ReduceFunction,
-    Split,
-    TensorDesc,
-    Tile,
-)
+from dml_jax import DepthToSpace1, ElementWiseClip, Reduce, ReduceFunction, Split, TensorDesc, Tile
 
 SHAPE = [2, 8, 16, 16]
 
