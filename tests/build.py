@@ -159,7 +159,7 @@ def answers(
 
 def command(*words: Any, status: int = 0, **options: Any) -> Result:
     """Return what `dml-jax WORDS` says, which ends with `status`; `options` are click's."""
-    result = CliRunner().invoke(cli, [*map(str, words)], **options)
+    result = CliRunner().invoke(cli, [*map(str, words)], catch_exceptions=False, **options)
     assert result.exit_code == status, result.output
     return result
 

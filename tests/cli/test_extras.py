@@ -3,14 +3,13 @@
 import json
 import re
 import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
+from build import saved
+from dispatch_models import buffer, dispatch, filled, model_file, model_of
+from processes import python
 
 from dml_jax.errors import install_command
 
@@ -37,19 +36,10 @@ CASES = {  # what is missing, the extra that brings it, commands that need it
         "onnx",
         "onnx",
         [
-            "run net.onnx",
-            "run net.json",
-            "run net.json --hlo",
-            "run folder/net.onnx --fallback",
-            "check net.onnx",
-            "check net.onnx --json",
-            "check net.json",
-            "check folder",
-            "save net.onnx -o new.onnx",
-            "show net.onnx",
-            "show net.onnx --python",
-            "show net.json",
-            "bench --model net.json",
+            *("run net.onnx", "run net.json", "run net.json --hlo"),
+            *("run folder/net.onnx --fallback", "check net.onnx", "check net.onnx --json"),
+            *("check net.json", "check folder", "save net.onnx -o new.onnx", "show net.onnx"),
+            *("show net.onnx --python", "show net.json", "bench --model net.json"),
         ],
     ),
     "rapidjson": (
@@ -73,38 +63,22 @@ CASES = {  # what is missing, the extra that brings it, commands that need it
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a network, a model that dispatches it, one that reads a picture."""
     folder = tmp_path_factory.mktemp("files")
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
-    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (folder / "folder").mkdir()
-    onnx.save(network, folder / "net.onnx")
-    onnx.save(network, folder / "folder" / "net.onnx")
+    for place in (folder, folder / "folder"):
+        saved("net (float[2, 3] x) => (float[2, 3] y) { y = Relu (x) }", place, "net.onnx")
     (folder / "x.png").write_bytes(b"")
-    array = {"initialValuesDataType": "FLOAT32", "initialValues": np.zeros(6).tolist()}
-    picture = {"initialValues": {"sourcePath": "x.png"}, "initialValuesDataType": "FLOAT32"}
-    run = {"type": "dispatch", "dispatchable": "net", "bindings": {"x": "x", "y": "y"}}
-    model = {
-        "resources": {"x": array, "y": array},
-        "dispatchables": {"net": {"type": "onnx", "sourcePath": "net.onnx"}},
-        "commands": [run],
-    }
-    (folder / "net.json").write_text(json.dumps(model))
-    model["resources"] = {"x": picture, "y": array}
-    (folder / "picture.json").write_text(json.dumps(model))
+    net = {"net": {"type": "onnx", "sourcePath": "net.onnx"}}
+    for name, x in (("picture", buffer({"sourcePath": "x.png"})), ("net", filled(6))):
+        model = model_of({"x": x, "y": filled(6)}, net, dispatch("net", x="x", y="y"))
+        model_file(model, folder).rename(folder / f"{name}.json")
     return folder
 
 
 @pytest.mark.parametrize("missing", CASES)
 def test_a_missing_package_is_one_line_with_the_command(missing: str, files: Path):
     extra, packages, commands = CASES[missing]
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT, packages, json.dumps(commands)],
-        cwd=files,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    words = ["-c", WITHOUT, packages, json.dumps(commands)]
+    run = python(*words, cwd=files, stderr=subprocess.STDOUT)
     assert run.returncode == 0, run.stdout
     assert "Traceback" not in run.stdout
     reports = run.stdout.split("+ ")[1:]
@@ -116,38 +90,30 @@ def test_a_missing_package_is_one_line_with_the_command(missing: str, files: Pat
 
 
 @pytest.mark.parametrize("extra", ["onnxruntime", "genai"])
-def test_a_package_that_lacks_onnx_is_an_import_error_with_the_command(extra: str, files: Path):
-    command = install_command("onnx" if extra == "onnxruntime" else extra)
-    program = (
-        "import sys; sys.modules['onnx'] = None\n"
-        f"try:\n    import dml_jax.{extra}\n"
-        "except ImportError as error:\n    print(error)"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
-    assert command in said
+def test_a_package_that_lacks_onnx_is_an_import_error_with_the_command(extra: str):
+    start = "import sys, runpy; sys.modules['onnx'] = None\n"
+    called = f"try:\n    import dml_jax.{extra}\nexcept ImportError as error:\n    print(error)"
+    said = python("-c", start + called).stdout
+    assert install_command("onnx" if extra == "onnxruntime" else extra) in said
     assert len(said.splitlines()) == 1
-    start = "import sys, runpy; sys.modules['onnx'] = None; sys.argv = ['-m']; "
-    run = subprocess.run(
-        [sys.executable, "-c", f"{start}runpy.run_module('dml_jax.{extra}')"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = python("-c", f"{start}sys.argv = ['-m']; runpy.run_module('dml_jax.{extra}')")
     assert (run.returncode, run.stderr) == (1, said)
 
 
+installed = pytest.mark.skipif(
+    not list(metadata.distributions(name="dml-jax")),
+    reason="the package is on the path, and not installed",
+)
+
+
+@installed
 def test_the_command_names_packages_of_the_extra():
-    if not list(metadata.distributions(name="dml-jax")):
-        pytest.skip("the package is on the path, and not installed")
     assert install_command("export").startswith('pip install "flatbuffers')
     assert '"onnx' in install_command("cli")
 
 
+@installed
 def test_the_command_leaves_out_packages_that_are_there(monkeypatch: pytest.MonkeyPatch):
-    if not list(metadata.distributions(name="dml-jax")):
-        pytest.skip("the package is on the path, and not installed")
     known = metadata.version
 
     def version(name: str) -> str:

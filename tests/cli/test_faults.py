@@ -18,19 +18,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from build import command
+from dispatch_models import (
+    Json,
+    buffer,
+    dispatch,
+    model_file,
+    model_of,
+    show,
+    tensor,
+    write,
+)
 from PIL import Image
-from processes import dml_jax, linux
+from processes import PIPES, dml_jax, interrupt, linux, python
 
 from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile
-from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import load_model, parse_model
 from dml_jax.errors import DmlError
 from dml_jax.system import free_memory
 from dml_jax.system.files import write_whole
 
-Json = dict[str, Any]
 DEVICE = jax.devices()[0]
 KB = 2**10
 MB = 2**20
@@ -47,26 +55,16 @@ def clip(count: int, high: float = 1) -> ElementWiseClip:
     return ElementWiseClip(input_tensor=tensor, output_tensor=tensor, min=0, max=high)
 
 
-def model(target: str, count: int = 3, **fields: Any) -> Json:
-    """Clips 1, 2, ... to at most 2, and writes that to a file."""
-    tensor = {"DataType": "FLOAT32", "Sizes": [count]}
-    values = {"valueCount": count, "valueStart": 1, "valueDelta": 1}
-    desc = {"InputTensor": tensor, "OutputTensor": tensor, "Min": 0, "Max": 2}
-    bindings = {"InputTensor": "r", "OutputTensor": "r"}
-    return {
-        "resources": {"r": {"initialValuesDataType": "FLOAT32", "initialValues": values}},
-        "dispatchables": {"clip": {"type": "ELEMENT_WISE_CLIP", "desc": desc}},
-        "commands": [
-            {"type": "dispatch", "dispatchable": "clip", "bindings": bindings},
-            {"type": "writeFile", "resource": "r", "targetPath": target, **fields},
-        ],
-    }
-
-
-def saved(folder: Path, value: Json) -> Path:
-    path = folder / "model.json"
-    path.write_text(json.dumps(value))
-    return path
+def model(target: str, count: int = 3, source: str = "", **fields: Any) -> Json:
+    """Clips 1, 2, ..., or the numbers of a file, to at most 2, and writes that to a file."""
+    numbers = {"valueCount": count, "valueStart": 1, "valueDelta": 1}
+    desc = {"InputTensor": tensor([count]), "OutputTensor": tensor([count]), "Min": 0, "Max": 2}
+    return model_of(
+        {"r": buffer({"sourcePath": source} if source else numbers)},
+        {"clip": {"type": "ELEMENT_WISE_CLIP", "desc": desc}},
+        *[] if source else [dispatch("clip", InputTensor="r", OutputTensor="r")],
+        write("r", target, **fields),
+    )
 
 
 def names(folder: Path) -> list[str]:
@@ -140,24 +138,15 @@ def test_sixteen_threads_at_once(tmp_path: Path):
         for turn in range(2):
             size = 8 + (index % 4) * 8 + turn  # four threads have each of these to themselves
             x = rng.normal(size=(4, size)).astype(np.float32)
-            tensor, column = TensorDesc("FLOAT32", [4, size]), [4, 1]
-            reduced = Reduce(
-                function="MAX",
-                input_tensor=tensor,
-                output_tensor=TensorDesc("FLOAT32", column),
-                axes=[1],
-            )
+            tensor = TensorDesc("FLOAT32", [4, size])
+            reduced = Reduce.infer(function="MAX", input_tensor=tensor, axes=[1])
             found = Argmax(
                 input_tensor=tensor,
-                output_tensor=TensorDesc("INT32", column),
+                output_tensor=TensorDesc("INT32", [4, 1]),
                 axes=[1],
                 axis_direction="INCREASING",
             )
-            tiled = Tile(
-                input_tensor=tensor,
-                output_tensor=TensorDesc("FLOAT32", [8, size]),
-                repeats=[2, 1],
-            )
+            tiled = Tile.infer(input_tensor=tensor, repeats=[2, 1])
             assert reduced == Reduce.from_json(reduced.to_json()["Desc"])
             np.testing.assert_array_equal(reduced(x), x.max(1, keepdims=True))
             np.testing.assert_array_equal(jax.jit(found)(x), x.argmax(1)[:, None])
@@ -244,13 +233,9 @@ def test_a_link_is_followed(tmp_path: Path):
     assert names(tmp_path) == ["a.bin", "elsewhere", "elsewhere/b.bin"]
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
 UNWRITABLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "folder": ("out", Path.mkdir, "got Is a directory"),
-    "device": ("out", pipe, "got a device"),
+    "device": ("out", lambda path: os.mkfifo(path), "got a device"),
     "below-a-file": ("out/a.npy", Path.touch, "got "),
     "long": ("a" * 300, lambda path: None, "got File name too long"),
 }
@@ -264,8 +249,7 @@ def test_a_target_that_is_no_file(case: str, tmp_path: Path, monkeypatch: pytest
     made = tmp_path / "out"
     make(made)
     kind = made.lstat().st_mode if made.exists() else None
-    done = CliRunner().invoke(cli, ["run", str(saved(tmp_path, model(target)))])
-    assert done.exit_code == 1
+    done = command("run", model_file(model(target), tmp_path), status=1)
     (line,) = done.stderr.splitlines()
     assert f"Resource 'r': expected targetPath '{target}' to be one that can be written" in line
     assert fragment in line
@@ -276,9 +260,8 @@ def test_a_target_that_is_no_file(case: str, tmp_path: Path, monkeypatch: pytest
 @linux
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_read_only(tmp_path: Path):
-    folder = tmp_path / "out"
-    folder.mkdir(mode=0o555)
-    done = dml_jax("run", saved(tmp_path, model("out/a.npy")), cwd=tmp_path)
+    (tmp_path / "out").mkdir(mode=0o555)
+    done = dml_jax("run", model_file(model("out/a.npy"), tmp_path), cwd=tmp_path)
     assert done.status == 1
     assert "got Permission denied" in done.err
 
@@ -287,63 +270,44 @@ def test_a_folder_that_is_read_only(tmp_path: Path):
 @pytest.mark.parametrize("name", ["a.npy", "a.png"])
 def test_a_disk_that_is_full(name: str, tmp_path: Path):
     """A limit on the size of files, which fails as a full disk does; the old file stays."""
-    side = 512 if name[2:] in ("png", "jpg") else 128
+    side = 512 if name == "a.png" else 128
     rng = np.random.default_rng(0)
     np.save(tmp_path / "noise.npy", rng.random((1, 3, side, side), np.float32))  # not to compress
-    value = model(name, dimensions=[1, 3, side, side])
-    value["resources"]["r"]["initialValues"] = {"sourcePath": "noise.npy"}
-    value["commands"] = value["commands"][1:]
     (tmp_path / name).write_bytes(b"old")
-    before = names(tmp_path)
-    path = saved(tmp_path, value)
-    done = dml_jax("run", path, cwd=tmp_path, RLIMIT_FSIZE=64 * KB)
+    value = model(name, source="noise.npy", dimensions=[1, 3, side, side])
+    done = dml_jax("run", model_file(value, tmp_path), cwd=tmp_path, RLIMIT_FSIZE=64 * KB)
     assert done.status == 1
     expected = f"Resource 'r': expected targetPath '{name}' to be one that can be written"
     assert done.err == f"{expected}, got File too large\n"
     assert (tmp_path / name).read_bytes() == b"old"
-    assert names(tmp_path) == sorted([*before, "model.json"])
-
-
-@linux
-def test_a_report_that_cannot_be_written(tmp_path: Path):
-    path = saved(tmp_path, model("a.npy"))
-    command = [sys.executable, "-m", "dml_jax", "run", str(path)]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False
-        )
-    assert done.returncode == 1
-    assert done.stderr.decode() == "The report cannot be written: No space left on device\n"
+    assert names(tmp_path) == sorted([name, "noise.npy", "model.json"])
 
 
 @linux
 def test_names_that_the_terminal_cannot_show(tmp_path: Path):
-    value = model("a.npy")
-    value["resources"]["日"] = value["resources"]["r"]
-    value["commands"] = [{"type": "print", "resource": "日"}]
-    path = saved(tmp_path, value)
+    path = model_file(model_of({"日": buffer([1, 2, 3])}, {}, show("日")), tmp_path)
     done = dml_jax("run", path, cwd=tmp_path, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
     assert done.status == 0, done.err
     assert "Resource '\\u65e5': 1, 2, 3" in done.out
 
 
 @linux
-@pytest.mark.parametrize("command", ["run", "check"])
-def test_names_that_the_locale_has_not(command: str, tmp_path: Path):
-    value = model("日.npy")
-    value["resources"]["r"] = {"initialValues": {"sourcePath": "ä.npy"}}
-    path = saved(tmp_path, value)
+@pytest.mark.parametrize("verb", ["run", "check"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (model("a.npy", source="ä.npy"), "initialValues.sourcePath 'ä.npy' to {}"),
+        (model("日.npy"), "expected targetPath to {}, got '日.npy'"),
+    ],
+    ids=["read", "written"],
+)
+def test_names_that_the_locale_has_not(verb: str, value: Json, message: str, tmp_path: Path):
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     env = {**os.environ, **locale, "PYTHONIOENCODING": "utf-8"}
-    done = dml_jax(command, path, cwd=tmp_path, env=env)
-    (read,) = done.err.splitlines()
+    done = dml_jax(verb, model_file(value, tmp_path), cwd=tmp_path, env=env)
+    (line,) = done.err.splitlines()
     rule = "be in ascii, as names of files are in this locale (see LC_ALL and PYTHONUTF8)"
-    assert f"initialValues.sourcePath 'ä.npy' to {rule}" in read
-    value["resources"]["r"] = model("")["resources"]["r"]
-    saved(tmp_path, value)
-    done = dml_jax(command, path, cwd=tmp_path, env=env)
-    (written,) = done.err.splitlines()
-    assert f"expected targetPath to {rule}, got '日.npy'" in written
+    assert message.format(rule) in line
     assert (done.status, done.out) == (1, "")
 
 
@@ -402,7 +366,7 @@ def slowly(thread):
 threading.Thread.start = slowly
 """
 
-STATUS = {"SIGINT": 130, "SIGTERM": 143}
+STATUS = {"SIGINT": (130, "Interrupted.\n"), "SIGTERM": (143, "")}
 
 
 @linux
@@ -410,10 +374,9 @@ STATUS = {"SIGINT": 130, "SIGTERM": 143}
 @pytest.mark.parametrize("when", [HALF, EARLY], ids=["writing", "importing"])
 def test_interrupted_while(when: str, name: str, tmp_path: Path):
     (tmp_path / "a.npy").write_bytes(b"old")
-    path = saved(tmp_path, model("a.npy"))
+    path = model_file(model("a.npy"), tmp_path)
     done = dml_jax("run", path, cwd=tmp_path, before=SHUT_DOWN + when.format(signal=name))
-    assert done.status == STATUS[name], done
-    assert done.err == ("Interrupted.\n" if name == "SIGINT" else "")
+    assert (done.status, done.err) == STATUS[name]
     assert (tmp_path / "a.npy").read_bytes() == b"old"
     assert names(tmp_path) == ["a.npy", "model.json"]
 
@@ -421,7 +384,7 @@ def test_interrupted_while(when: str, name: str, tmp_path: Path):
 @linux
 @pytest.mark.parametrize("before", ["", SLOW_THREADS], ids=["", "slow"])
 def test_interrupted_in_a_callback(before: str, tmp_path: Path):
-    path = saved(tmp_path, model("a.npy"))
+    path = model_file(model("a.npy"), tmp_path)
     done = dml_jax("run", path, "-t", "60000", cwd=tmp_path, before=before + IN_A_CALLBACK)
     assert (done.status, done.err) == (130, "Interrupted.\n")
     assert names(tmp_path) == ["model.json"]
@@ -430,18 +393,10 @@ def test_interrupted_in_a_callback(before: str, tmp_path: Path):
 @linux
 @pytest.mark.parametrize("name", STATUS)
 def test_interrupted_while_dispatching(name: str, tmp_path: Path):
-    path = saved(tmp_path, model("a.npy"))
-    command = [sys.executable, "-m", "dml_jax", "run", str(path), "-t", "60000", "-v", "1"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
-        assert process.stdout is not None
-        while not process.stdout.readline().startswith("Initialize"):  # then it dispatches
-            assert process.poll() is None
-        process.send_signal(getattr(signal, name))
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == STATUS[name]
+    words = ["-m", "dml_jax", "run", model_file(model("a.npy"), tmp_path), "-t", "60000", "-v", "1"]
+    status, out, err = interrupt("Initialize", *words, name=name, cwd=tmp_path)
+    assert (status, err) == STATUS[name]
     assert "written" not in out
-    assert err == ("Interrupted.\n" if name == "SIGINT" else "")
     assert names(tmp_path) == ["model.json"]
 
 
@@ -467,34 +422,42 @@ def test_ended_while_jax_is_imported(tmp_path: Path, name: str, start: str):
     program = f"import sys; sys.argv[1:] = ['run', '--show_adapters']\n{start}"
     paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
     environment = os.environ | {"PYTHONPATH": paths}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", program], env=environment, **pipes) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "IMPORTED\n"
-        process.send_signal(getattr(signal, name))
-        _, err = process.communicate(timeout=60)
-    interrupted = "Interrupted.\n" if name == "SIGINT" else ""
-    assert (process.returncode, err) == (STATUS[name], interrupted)
+    status, _, err = interrupt("IMPORTED", "-c", program, name=name, env=environment)
+    assert (status, err) == STATUS[name]
+
+
+def measuring(before: str, target: str) -> str:
+    """Return a program that measures REDUCE, after other code, and reports to a target."""
+    words = ["dml-jax", "bench", "--operator", "REDUCE", "--mb", "1", "--json", target]
+    start = f"sys.argv = {words}\nfrom dml_jax.__main__ import main; main()"
+    return f"import dml_jax.bench.measure as r, sys\n{before}{start}"
+
+
+TOLD = """
+import itertools
+run, numbers = r.Bench.run, itertools.count()
+def told(*args):
+    for m in run(*args):
+        yield m
+        print("DONE", next(numbers), flush=True)
+r.Bench.run = told
+"""
+
+
+AT_ONCE = """
+def measure(*args):
+    raise KeyboardInterrupt
+r.Bench.run = measure
+"""
 
 
 @linux
 def test_interrupted_while_measuring(tmp_path: Path):
     """What is measured is reported, and the file of it is written."""
-    command = ["bench", "--operator", "REDUCE", "--mb", "1", "--json", "bench.json"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    before = "import dml_jax.bench.measure as r\nrun = r.Bench.run\n"
-    before += "def told(*args):\n  for m in run(*args): yield m; print('DONE', flush=True)\n"
-    before += "r.Bench.run = told\n"
-    program = f"{before}import sys; sys.argv = ['dml-jax', *{command}]\n"
-    program += "from dml_jax.__main__ import main; main()"
-    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, **pipes) as process:
-        assert process.stdout is not None
-        for _ in range(2):  # when the second cell is measured, the first one is kept
-            while process.stdout.readline() != "DONE\n":
-                assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-    assert (process.returncode, err.splitlines()[-1]) == (130, "Interrupted.")
+    # When the second cell is measured, the first one is kept.
+    program = measuring(TOLD, "bench.json")
+    status, out, err = interrupt("DONE 1", "-c", program, cwd=tmp_path)
+    assert (status, err.splitlines()[-1]) == (130, "Interrupted.")
     written = json.loads((tmp_path / "bench.json").read_text())
     cells = written["cells"]
     assert written["interrupted"] is True
@@ -508,8 +471,7 @@ def test_interrupted_while_another_process_compiles(tmp_path: Path):
     command = [sys.executable, "-m", "dml_jax", "bench", "--mb", "1", "-o", "kept.json"]
     command += ["--operator", "ELEMENT_WISE_ABS", "--operator", "LSTM"]  # the second one takes long
     kept = tmp_path / "kept.json"
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as process:
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **PIPES) as process:
         while not kept.exists():
             assert process.poll() is None
             time.sleep(0.1)
@@ -524,12 +486,7 @@ def test_interrupted_while_another_process_compiles(tmp_path: Path):
 def test_interrupted_before_anything_is_measured(target: str, tmp_path: Path):
     """An earlier file stays; who reads stdout is told."""
     (tmp_path / "bench.json").write_text("old")
-    program = "import dml_jax.bench.measure as r, sys\n"
-    program += "def measure(*args):\n  raise KeyboardInterrupt\n"
-    program += "r.Bench.run = measure\n"
-    command = ["bench", "--operator", "REDUCE", "--mb", "0.01", "--json", target]
-    program += f"sys.argv = ['dml-jax', *{command}]\nfrom dml_jax.__main__ import main; main()"
-    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
+    result = python("-c", measuring(AT_ONCE, target), cwd=tmp_path)
     assert result.returncode == 130
     assert (tmp_path / "bench.json").read_text() == "old"
     if target == "-":
@@ -554,9 +511,7 @@ def picture(path: Path, count: int) -> None:
 
 def test_a_raw_file_that_has_grown_gives_what_was_checked(tmp_path: Path):
     raw(tmp_path / "a.bin", 3)
-    value = model("out.npy", 3)
-    value["resources"]["r"]["initialValues"] = {"sourcePath": "a.bin"}
-    loaded = load_model(saved(tmp_path, value))
+    loaded = load_model(model_file(model("out.npy", source="a.bin"), tmp_path))
     (tmp_path / "a.bin").write_bytes(bytes(12) + b"more")
     assert loaded.resources["r"].bytes().tolist() == [0] * 12
 
@@ -568,10 +523,8 @@ def test_a_file_that_changes_after_the_check(
 ):
     source = tmp_path / name
     make(source, 1000)
-    value = model("out.npy", 1000)
-    value["resources"]["r"]["initialValues"] = {"sourcePath": name}
-    value["commands"] = []
-    loaded = load_model(saved(tmp_path, value))
+    value = model_of({"r": buffer({"sourcePath": name})}, {})
+    loaded = load_model(model_file(value, tmp_path))
     content = source.read_bytes()
     source.unlink()
     if change == "short":
@@ -595,9 +548,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
     """Writes the files that say what a machine has free."""
 
     def write(path: str, text: str) -> None:
-        target = tmp_path / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
 
     monkeypatch.setattr(free_memory, "ROOT", tmp_path)
     return write

@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
-from click.testing import CliRunner, Result
+from build import command, parse, saved
+from click.testing import Result
 
 import dml_jax as dml
-from dml_jax.cli import cli
+
+
+def check(*words: Any, status: int = 0) -> Result:
+    return command("check", *words, status=status)
+
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -54,12 +58,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def invoke(*words: Any) -> Result:
-    return CliRunner().invoke(cli, ["check", *map(str, words)])
-
-
-def files(*words: Any) -> dict[str, dict[str, Any]]:
-    value = json.loads(invoke(*words, "--json").stdout)
+def files(*words: Any, status: int = 1) -> dict[str, dict[str, Any]]:
+    value = json.loads(check(*words, "--json", status=status).stdout)
     return {file["file"]: file for file in value["files"]}
 
 
@@ -69,18 +69,14 @@ def test_the_table(folder: Path):
     runs = {name: file["feature_level"] for name, file in found.items() if file["runs"]}
     assert runs == {"shuffle.json": "2_1", "deep/graph.json": "5_1", "deep/program.py": "2_0"}
     assert {name: f["kind"] for name, f in found.items() if not f["runs"]} == {
-        "broken.json": "model",
-        "no.json": "model",
-        "faulty.py": "program",
-        "syntax.py": "program",
+        **dict.fromkeys(("broken.json", "no.json"), "model"),
+        **dict.fromkeys(("faulty.py", "syntax.py"), "program"),
     }
-    shown = invoke(folder)
-    assert shown.exit_code == 1
-    for name, file in found.items():
-        assert name in shown.stdout
-        assert bool(file["faults"]) != file["runs"]
-    assert f"{folder}: 3 of 7 files run." in shown.stdout
-    assert "plain.py" not in shown.stdout and "other.json" not in shown.stdout
+    shown = check(folder, status=1).stdout
+    assert all(name in shown for name in found)
+    assert all(bool(file["faults"]) != file["runs"] for file in found.values())
+    assert f"{folder}: 3 of 7 files run." in shown
+    assert "plain.py" not in shown and "other.json" not in shown
 
 
 def test_what_a_program_says(folder: Path):
@@ -100,13 +96,8 @@ def test_what_a_program_says(folder: Path):
 
 
 def test_a_feature_level_and_free_dimensions(folder: Path):
-    network = onnx.parser.parse_model("""
-        <ir_version: 10, opset_import: ["": 18]>
-        layer (float[batch, 2] x) => (float[batch, 2] y) { y = Relu(x) }
-    """)
-    onnx.save(network, folder / "n.onnx")
-    levels = files(folder, "-f", "batch:4")
-    assert levels["n.onnx"]["runs"]
+    saved("layer (float[batch, 2] x) => (float[batch, 2] y) { y = Relu(x) }", folder)
+    assert files(folder, "-f", "batch:4")["n.onnx"]["runs"]
     refused = files(folder, "--feature-level", "1_0", "-f", "batch:4")
     assert not any(refused[name]["runs"] for name in ("deep/graph.json", "deep/program.py"))
     assert "at least 2_0" in refused["deep/program.py"]["faults"][0]["message"]
@@ -114,13 +105,12 @@ def test_a_feature_level_and_free_dimensions(folder: Path):
 
 def test_folders_beside_files(folder: Path, tmp_path: Path):
     """A folder in which all runs, and one without models, are no failure."""
-    assert invoke(folder / "deep").exit_code == 0
+    check(folder / "deep")
     (tmp_path / "empty").mkdir()
-    shown = invoke(tmp_path / "empty", folder / "deep", folder / "shuffle.json")
-    assert shown.exit_code == 0
-    assert "0 of 0 files run." in shown.stdout
-    assert "DEPTH_TO_SPACE1" in shown.stdout
-    assert invoke(folder / "deep", folder / "broken.json").exit_code == 1
+    shown = check(tmp_path / "empty", folder / "deep", folder / "shuffle.json").stdout
+    assert "0 of 0 files run." in shown
+    assert "DEPTH_TO_SPACE1" in shown
+    check(folder / "deep", folder / "broken.json", status=1)
 
 
 def test_programs_that_cannot_be_read(folder: Path):
@@ -151,39 +141,33 @@ def test_names_that_are_meant(name: str, hint: str, tmp_path: Path):
     assert fault["message"] == f"line 2: dml_jax.pydirectml has no {name!r}{hint}"
 
 
-def test_a_program_alone(folder: Path, tmp_path: Path):
-    done = invoke(folder / "deep" / "program.py")
-    assert done.exit_code == 0
-    assert "program.py: 1 of 1 files run." in done.stdout
-    assert invoke(folder / "faulty.py").exit_code == 1
-    done = invoke(tmp_path / "none.py")
-    assert (done.exit_code, "none.py': expected the program to be" in done.stderr) == (1, True)
-    (tmp_path / "plain.py").write_text("import numpy\n")
-    done = invoke(tmp_path / "plain.py")
-    assert done.exit_code == 1
-    assert done.stderr.endswith("is a program that does not import pydirectml\n")
+def test_a_program_alone(folder: Path):
+    assert "program.py: 1 of 1 files run." in check(folder / "deep" / "program.py").stdout
+    check(folder / "faulty.py", status=1)
+    assert "none.py': expected the program to be" in check(folder / "none.py", status=1).stderr
+    (folder / "plain.py").write_text("import numpy\n")
+    said = check(folder / "plain.py", status=1).stderr
+    assert said.endswith("is a program that does not import pydirectml\n")
 
 
 def test_sizes_that_a_network_needs(tmp_path: Path):
-    network = onnx.parser.parse_model("""
-        <ir_version: 10, opset_import: ["": 18]>
-        g (float[N, 3, H, W] x) => (float[N, 3, H2, W2] y) {
-            y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
-        }
-    """)
-    onnx.save(network, tmp_path / "n.onnx")
+    network = parse(
+        """g (float[N, 3, H, W] x) => (float[N, 3, H2, W2] y) {
+            y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) }"""
+    )
+    path = saved(network, tmp_path)
     message = "free dimensions N, H, W of 'x' have size 1: set them with -f NAME:SIZE or -b x:SIZES"
     assert files(tmp_path)["n.onnx"]["faults"][-1]["message"] == message
-    assert "needs sizes" in invoke(tmp_path).stdout
-    assert message.replace("N, H, W", "N, W") in invoke(tmp_path, "-f", "H:2").stdout
+    assert "needs sizes" in check(tmp_path, status=1).stdout
+    fewer = message.replace("N, H, W", "N, W")
+    assert fewer in check(tmp_path, "-f", "H:2", status=1).stdout
     message = "free dimension W of 'x' has size 1: set it with -f NAME:SIZE or -b x:SIZES"
-    assert message in invoke(tmp_path, "-f", "H:2", "-f", "N:2").stdout
-    done = invoke(tmp_path, "-f", "H:4", "-f", "W:6")
-    assert done.exit_code == 0 and "needs sizes" not in done.stdout
-    done = invoke(tmp_path / "n.onnx", "-f", "H:4", "-f", "W:6")
-    assert "x FLOAT32[N=1,3,H=4,W=6] -> y FLOAT32[1,3,2,3]" in done.stdout
+    assert message in check(tmp_path, "-f", "H:2", "-f", "N:2", status=1).stdout
+    assert "needs sizes" not in check(tmp_path, "-f", "H:4", "-f", "W:6").stdout
+    line = "x FLOAT32[N=1,3,H=4,W=6] -> y FLOAT32[1,3,2,3]"
+    assert line in check(path, "-f", "H:4", "-f", "W:6").stdout
     for dim in network.graph.input[0].type.tensor_type.shape.dim:
         dim.ClearField("dim_param")
-    onnx.save(network, tmp_path / "n.onnx")
+    saved(network, tmp_path)
     message = "3 free dimensions without names of 'x' have size 1: set them with -b x:SIZES"
     assert files(tmp_path)["n.onnx"]["faults"][-1]["message"] == message

@@ -1,43 +1,32 @@
 """Networks, serialized graphs and PyDirectML programs under load and faults."""
 
 import gc
-import json
 import os
-import signal
-import subprocess
-import sys
 import weakref
 from pathlib import Path
-from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
-import onnx
 import pytest
+from build import command, parse, saved
 from cli.test_faults import DEVICE, HALF, KB, MB, at_once, names, resident
-from click.testing import CliRunner
-from onnx import parser
-from processes import dml_jax, linux
+from dispatch_models import dispatch, filled, model_file, model_of
+from processes import dml_jax, interrupt, linux
 from serialized_graphs import dense
 
 from dml_jax import load_onnx
 from dml_jax import pydirectml as dml
-from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import DmlError
 
-LAYER = """<ir_version: 8, opset_import: ["": 14]>
-g (float[N,4] x) => (float[N,4] y) <float[4,4] w> { z = MatMul(x, w)  y = Relu(z) }"""
+LAYER = "g (float[N,4] x) => (float[N,4] y) { z = MatMul(x, w)  y = Relu(z) }"
 W = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
 
 
-def network(folder: Path, text: str = LAYER) -> Path:
-    model = parser.parse_model(text)
-    del model.graph.value_info[:]
-    model.graph.initializer.append(onnx.numpy_helper.from_array(W, "w"))
-    (folder / "n.onnx").write_bytes(model.SerializeToString())
-    return folder / "n.onnx"
+def network(folder: Path) -> Path:
+    return saved(parse(LAYER, w=W), folder)
 
 
 def expected(x: np.ndarray) -> np.ndarray:
@@ -116,48 +105,23 @@ def test_a_disk_that_is_full(tmp_path: Path):
     assert names(tmp_path) == ["n.onnx", "out", "out/y.npy"]
 
 
-@linux
-def test_a_report_that_cannot_be_written(tmp_path: Path):
-    command = [sys.executable, "-m", "dml_jax", "check", str(network(tmp_path))]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False
-        )
-    assert done.returncode == 1
-    assert done.stderr.decode() == "The report cannot be written: No space left on device\n"
-
-
 def test_a_folder_for_outputs_is_checked_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "out").write_bytes(b"a file")
-
-    def run(_: Any) -> None:
-        raise AssertionError("it ran")
-
-    monkeypatch.setattr(Executor, "run", run)
-    path = network(tmp_path)
-    done = CliRunner().invoke(cli, ["run", str(path), "--output_path", str(tmp_path / "out/in")])
-    assert done.exit_code == 1
-    assert "to be one that can be written" in done.stderr
+    monkeypatch.setattr(Executor, "run", mock.Mock(side_effect=AssertionError("it ran")))
+    words = ["run", network(tmp_path), "--output_path", tmp_path / "out/in"]
+    assert "to be one that can be written" in command(*words, status=1).stderr
 
 
 @pytest.mark.parametrize("change", ["gone", "short"])
 def test_a_constant_whose_file_changes_after_the_check(change: str, tmp_path: Path):
     (tmp_path / "g.bin").write_bytes(dense())
     (tmp_path / "w.bin").write_bytes(bytes(48))
-    resource = {
-        "initialValuesDataType": "FLOAT32",
-        "initialValues": {"valueCount": 9, "value": 1},
-    }
-    bindings = {"x": "r", "y": "s"}
-    value = {
-        "resources": {"r": resource, "s": resource},
-        "dispatchables": {"net": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}},
-        "commands": [{"type": "dispatch", "dispatchable": "net", "bindings": bindings}],
-    }
-    (tmp_path / "model.json").write_text(json.dumps(value))
-    loaded = load_model(tmp_path / "model.json")
+    net = {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}
+    resources = {"r": filled(9, 1), "s": filled(9, 1)}
+    value = model_of(resources, {"net": net}, dispatch("net", x="r", y="s"))
+    loaded = load_model(model_file(value, tmp_path))
     (tmp_path / "w.bin").unlink()
     if change == "short":
         (tmp_path / "w.bin").write_bytes(bytes(40))
@@ -170,18 +134,10 @@ def test_a_constant_whose_file_changes_after_the_check(change: str, tmp_path: Pa
 
 @linux
 def test_interrupted_while_dispatching(tmp_path: Path):
-    path = network(tmp_path)
-    command = [sys.executable, "-m", "dml_jax", "run", str(path), "-t", "60000", "-v", "1"]
-    command += ["--output_path", "out"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
-        assert process.stdout is not None
-        while not process.stdout.readline().startswith("Initialize"):  # then it dispatches
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "Interrupted.\n")
-    assert not [n for n in names(tmp_path) if n not in ("n.onnx", "out")]
+    words = ["run", network(tmp_path), "-t", "60000", "-v", "1", "--output_path", "out"]
+    status, _, err = interrupt("Initialize", "-m", "dml_jax", *words, cwd=tmp_path)
+    assert (status, err) == (130, "Interrupted.\n")
+    assert {*names(tmp_path)} <= {"n.onnx", "out"}
 
 
 @linux
@@ -258,17 +214,10 @@ while True:
 @linux
 def test_an_interrupted_program_shows_its_own_lines_alone(tmp_path: Path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "dml_jax.pydirectml", "program.py"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    root = str(Path(__file__).parents[2])
-    env = {**os.environ, "PYTHONPATH": root}
-    with subprocess.Popen(command, cwd=tmp_path, env=env, **pipes) as process:
-        assert process.stdout is not None
-        while process.stdout.readline() != "READY\n":
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    words = ["-m", "dml_jax.pydirectml", "program.py"]
+    status, _, err = interrupt("READY", *words, cwd=tmp_path, env=env)
+    assert status == 130
     first, second, *_, last = err.splitlines()
     assert first == "Traceback (most recent call last):"
     assert 'File "program.py", line' in second

@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from onnx import parser
+from build import command, parse, saved
+from click.testing import Result
 from PIL import Image
 
-from dml_jax.cli import cli
-
-SCORES = """<ir_version: 8, opset_import: ["": 17]>
-g (float[1,3,4,6] x) => (float[1,6] y) {
+SCORES = """g (float[1,3,4,6] x) => (float[1,6] y) {
     m = ReduceMean <axes = [1, 2], keepdims = 0> (x)  y = Identity(m) }"""
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
 MEAN, STD = (0.5, 0.25, 0.125), (2.0, 4.0, 0.5)
@@ -21,7 +18,7 @@ MEAN, STD = (0.5, 0.25, 0.125), (2.0, 4.0, 0.5)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "n.onnx").write_bytes(parser.parse_model(SCORES).SerializeToString())
+    saved(parse(SCORES, opset=17), tmp_path)
     Image.fromarray(PIXELS).save(tmp_path / "dog.png")
     Image.fromarray(PIXELS).resize((12, 8)).save(tmp_path / "large.png")
     labels = "\n".join(f"kind {k}" for k in range(6))
@@ -29,11 +26,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *arguments: Any, code: int = 0) -> Result:
-    words = ["run", str(folder / "n.onnx"), "--no-cache", *map(str, arguments)]
-    result = CliRunner().invoke(cli, words)
-    assert result.exit_code == code, result.output
-    return result
+def run(folder: Path, *words: Any, status: int = 0) -> Result:
+    return command("run", folder / "n.onnx", "--no-cache", *words, status=status)
 
 
 def test_it_is_said_what_was_done_to_a_picture(folder: Path):
@@ -58,27 +52,25 @@ def test_pictures_are_normalized_and_the_largest_have_labels(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("options", "text", "code"),
+    ("options", "text", "status"),
     [
-        (["--mean", "0.5,0.5", "--input", "x=dog.png"], "--mean to be 1 or 3 numbers", 1),
-        (["--std", "0", "--input", "x=dog.png"], "numbers other than 0", 1),
-        (["--mean", "a"], "is not NUMBERS", 2),
-        (["--mean", "0.5"], "are for pictures", 2),
-        (["--labels", "few.txt"], "a line for each number of an output", 1),
+        ("--mean 0.5,0.5 --input x=dog.png", "--mean to be 1 or 3 numbers", 1),
+        ("--std 0 --input x=dog.png", "numbers other than 0", 1),
+        ("--mean a", "is not NUMBERS", 2),
+        ("--mean 0.5", "are for pictures", 2),
+        ("--labels few.txt", "a line for each number of an output", 1),
     ],
 )
 def test_mistakes(
-    folder: Path, options: list[str], text: str, code: int, monkeypatch: pytest.MonkeyPatch
+    folder: Path, options: str, text: str, status: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(folder)
     Path("few.txt").write_text("a\nb", encoding="utf-8")
-    assert text in run(folder, *options, code=code).output
+    assert text in run(folder, *options.split(), status=status).output
 
 
 def identity(folder: Path, sizes: str) -> None:
-    text = '<ir_version: 8, opset_import: ["": 17]> g (float[S] x) => (float[S] y) {'
-    model = parser.parse_model(text.replace("S", sizes) + " y = Identity(x) }")
-    (folder / "n.onnx").write_bytes(model.SerializeToString())
+    saved(f"g (float[{sizes}] x) => (float[{sizes}] y) {{ y = Identity(x) }}", folder)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +103,7 @@ def test_channels_may_come_last(folder: Path, sizes: str, options: list[str]):
 )
 def test_pictures_that_have_no_place(folder: Path, sizes: str, cure: str):
     identity(folder, sizes)
-    assert cure in run(folder, "--input", f"x={folder / 'dog.png'}", code=1).output
+    assert cure in run(folder, "--input", f"x={folder / 'dog.png'}", status=1).output
 
 
 def test_it_is_said_which_sizes_free_dimensions_have(folder: Path):

@@ -3,8 +3,6 @@
 import json
 import re
 import struct
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,29 +11,28 @@ import jax
 import numpy as np
 import pytest
 from build import command
-from click.testing import CliRunner, Result
-from guide_model import guide_model
+from dispatch_models import (
+    Json,
+    buffer,
+    dispatch,
+    guide_model,
+    model_file,
+    model_of,
+    show,
+    tensor,
+    write,
+)
 from PIL import Image
 from png import png
+from processes import python
 
 from dml_jax import Operator
-from dml_jax.cli import cli
 from dml_jax.dxdispatch.executor import Executor, Timing
 from dml_jax.dxdispatch.parsing import load_model, parse_model
 from dml_jax.errors import DmlError
 
-Json = dict[str, Any]
 X, Y = "InputTensor", "OutputTensor"
 ONCE = Timing()
-
-
-def buffer(values: Any, data_type: str | None = "FLOAT32", **fields: Any) -> Json:
-    named = {} if data_type is None else {"initialValuesDataType": data_type}
-    return {"initialValues": values, **named, **fields}
-
-
-def tensor(sizes: Sequence[int], data_type: str = "FLOAT32", **fields: Any) -> Json:
-    return {"DataType": data_type, "Sizes": list(sizes), **fields}
 
 
 def clip(tensors: Json, low: Any, high: Any, **fields: Any) -> Json:
@@ -48,30 +45,23 @@ def copying(source: Json, target: Json) -> Json:
     return {"type": "TILE", "desc": desc}
 
 
-def dispatch(name: str, **bindings: Any) -> Json:
-    return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+def reduce_model(**operator: Any) -> Json:
+    """The model of DxDispatch's guide, with a list of values; it prints both resources.
 
-
-def show(name: str, **fields: Any) -> Json:
-    return {"type": "print", "resource": name, **fields}
-
-
-def model_of(resources: Json, dispatchables: Json, *commands: Json) -> Json:
-    return {"resources": resources, "dispatchables": dispatchables, "commands": list(commands)}
-
-
-def reduce_model() -> Json:
-    """The model of DxDispatch's guide, with a list of values; it prints both resources."""
+    `operator` stands for its operator, if there is one.
+    """
     model = guide_model()
     model["resources"]["input"] = buffer([*range(1, 10)])
     model["commands"][1:] = [show("input"), show("output")]
+    model["dispatchables"]["sum"] = operator or model["dispatchables"]["sum"]
     return model
 
 
-def run(model: Json, folder: Path = Path(), timing: Timing = ONCE) -> list[str]:
-    """The lines that a model's run reports."""
+def run(model: Json | Path, folder: Path = Path(), timing: Timing = ONCE) -> list[str]:
+    """The lines that a model's run reports; the model may be in a file."""
     lines: list[str] = []
-    Executor(parse_model(model, folder), jax.devices()[0], lines.append, timing).run()
+    parsed = load_model(model) if isinstance(model, Path) else parse_model(model, folder)
+    Executor(parsed, jax.devices()[0], lines.append, timing).run()
     return [line for part in lines for line in part.split("\n")]
 
 
@@ -111,9 +101,8 @@ def current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "model"
-    path.mkdir()
-    return path
+    (tmp_path / "model").mkdir()
+    return tmp_path / "model"
 
 
 # Initial values.
@@ -261,20 +250,26 @@ def test_raw(name: str, folder: Path):
     assert contents(resource, np.int16, folder).tolist() == [1, -2, 300, 0]
 
 
-def test_a_file_is_looked_for_beside_the_model_first(folder: Path, current: Path):
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("both.bin", "1"),
+        ("here.bin", "3"),
+        ("below/v.bin", "4"),
+        ("../current/both.bin", "2"),
+        ("{current}/both.bin", "2"),
+    ],
+)
+def test_a_file_is_looked_for_beside_the_model_first(
+    name: str, expected: str, folder: Path, current: Path
+):
     (folder / "both.bin").write_bytes(b"\x01")
     (current / "both.bin").write_bytes(b"\x02")
     (current / "here.bin").write_bytes(b"\x03")
     (folder / "below").mkdir()
     (folder / "below" / "v.bin").write_bytes(b"\x04")
-    for name, expected in (
-        ("both.bin", "1"),
-        ("here.bin", "3"),
-        ("below/v.bin", "4"),
-        ("../current/both.bin", "2"),
-        (str(current / "both.bin"), "2"),
-    ):
-        assert printed(buffer({"sourcePath": name}, "UINT8"), folder) == expected
+    source = {"sourcePath": name.format(current=current)}
+    assert printed(buffer(source, "UINT8"), folder) == expected
 
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4) * 10  # height, width, channels
@@ -368,19 +363,15 @@ def test_a_picture_is_resampled_to_height_and_width(folder: Path):
 )
 def test_json_as_rapidjson_takes_it(text: str, folder: Path):
     (folder / "m.json").write_bytes(text.encode())
-    lines: list[str] = []
-    Executor(load_model(folder / "m.json"), jax.devices()[0], lines.append).run()
-    assert lines[-1] == "Resource 'output': 6, 15, 24"
+    assert run(folder / "m.json")[-1] == "Resource 'output': 6, 15, 24"
 
 
 def test_names_may_be_any_text(folder: Path):
     name = "größe 'π'/\u200b:"
-    (folder / "m.json").write_text(
-        json.dumps(model_of({name: buffer([1])}, {}, show(name)), ensure_ascii=False), "utf-8"
-    )
-    lines: list[str] = []
-    Executor(load_model(folder / "m.json"), jax.devices()[0], lines.append).run()
-    assert lines == ["Resource 'größe 'π'/\\u200b:': 1"]  # what has no width is escaped
+    text = json.dumps(model_of({name: buffer([1])}, {}, show(name)), ensure_ascii=False)
+    (folder / "m.json").write_text(text, "utf-8")
+    # What has no width is escaped.
+    assert run(folder / "m.json") == ["Resource 'größe 'π'/\\u200b:': 1"]
 
 
 def test_an_empty_model_runs():
@@ -418,14 +409,17 @@ def test_verbose_print_shows_index_value_and_bits():
     assert lines == ["Resource 'r':", *expected]
 
 
-def test_verbose_print_has_as_many_digits_as_the_type():
-    for data_type, values, expected in (
-        ("UINT8", [65], "[0] 65 (0x41)"),
-        ("INT16", [-2], "[0] -2 (0xFFFE)"),
-        ("FLOAT64", [1], "[0] 1 (0x3FF0000000000000)"),
-    ):
-        model = model_of({"r": buffer(values, data_type)}, {}, show("r", verbose=True))
-        assert run(model)[1:] == [expected]
+@pytest.mark.parametrize(
+    ("data_type", "value", "expected"),
+    [
+        ("UINT8", 65, "[0] 65 (0x41)"),
+        ("INT16", -2, "[0] -2 (0xFFFE)"),
+        ("FLOAT64", 1, "[0] 1 (0x3FF0000000000000)"),
+    ],
+)
+def test_verbose_print_has_as_many_digits_as_the_type(data_type: str, value: int, expected: str):
+    model = model_of({"r": buffer([value], data_type)}, {}, show("r", verbose=True))
+    assert run(model)[1:] == [expected]
 
 
 def test_a_list_is_printed_as_bytes():
@@ -438,10 +432,8 @@ def test_a_list_is_printed_as_bytes():
 
 def writing(resource: Json, target: str, *dimensions: int) -> list[str]:
     """Runs a model that writes one resource; the lines it reports."""
-    command: Json = {"type": "writeFile", "resource": "r", "targetPath": target}
-    if dimensions:
-        command["dimensions"] = list(dimensions)
-    return run(model_of({"r": resource}, {}, command))
+    fields = {"dimensions": list(dimensions)} if dimensions else {}
+    return run(model_of({"r": resource}, {}, write("r", target, **fields)))
 
 
 @pytest.mark.parametrize("kind", NPY_TYPES)
@@ -503,9 +495,9 @@ def test_write_png(channels: int, data_type: str, current: Path):
 def test_write_png_clamps(current: Path):
     writing(buffer([-1, 2, "nan", "inf", "-inf", 0.5]), "out.png", 1, 1, 1, 6)
     with Image.open(current / "out.png") as image:
-        found = np.asarray(image)[0].tolist()
-    assert found[:5] == [0, 255, 0, 255, 0]
-    assert found[5] in (127, 128)
+        *ends, half = np.asarray(image)[0].tolist()
+    assert ends == [0, 255, 0, 255, 0]
+    assert half in (127, 128)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -543,7 +535,7 @@ def test_write_a_name_as_long_as_file_systems_take(current: Path):
 
 
 def test_write_gives_a_file_the_usual_permissions(current: Path):
-    (current / "usual").write_bytes(b"")
+    (current / "usual").touch()
     writing(buffer([1]), "out.bin")
     assert (current / "out.bin").stat().st_mode == (current / "usual").stat().st_mode
 
@@ -600,28 +592,24 @@ SPLIT = {
 }
 
 
-A, B = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1"
+A, B, AB = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1", {"OutputTensors": ["a", "b"]}
+
+
+EMPTY = "-1, -1, -1, -1"
 
 
 @pytest.mark.parametrize(
     ("bindings", "at_dispatchable", "a", "b"),
     [
-        ({X: "x", "OutputTensors": ["a", "b"]}, None, A, B),
+        ({X: "x", **AB}, None, A, B),
         ({X: ["x"], "OutputTensors": ["a", {"name": "b"}]}, None, A, B),
-        ({X: {"name": "x"}, "OutputTensors": ["a", "b"]}, None, A, B),
-        ({}, {X: "x", "OutputTensors": ["a", "b"]}, A, B),
-        ({X: "x"}, {"OutputTensors": ["a", "b"]}, A, B),
-        (
-            {X: "y"},
-            {X: "x", "OutputTensors": ["a", "b"]},
-            "5, -1, -1, -1, -1, -1, -1, -1",
-            "6, 7, 8, -1",
-        ),
+        ({X: {"name": "x"}, **AB}, None, A, B),
+        ({}, {X: "x", **AB}, A, B),
+        ({X: "x"}, AB, A, B),
+        ({X: "y"}, {X: "x", **AB}, "5, -1, -1, -1, -1, -1, -1, -1", "6, 7, 8, -1"),
         (
             {X: "x", "OutputTensors": [{"name": "a", "elementOffset": 4}, "a"]},
-            None,
-            "2, 3, 4, -1, 1, -1, -1, -1",
-            "-1, -1, -1, -1",
+            *(None, "2, 3, 4, -1, 1, -1, -1, -1", EMPTY),
         ),
         (
             {
@@ -631,9 +619,7 @@ A, B = "1, -1, -1, -1, -1, -1, -1, -1", "2, 3, 4, -1"
                     {"name": "a", "elementCount": 3, "elementOffset": 4},
                 ],
             },
-            None,
-            "1, -1, -1, -1, 2, 3, 4, -1",
-            "-1, -1, -1, -1",
+            *(None, "1, -1, -1, -1, 2, 3, 4, -1", EMPTY),
         ),
     ],
 )
@@ -881,9 +867,7 @@ def reduce(**fields: Any) -> Json:
     ids=range(20),
 )
 def test_the_ways_to_write_a_dispatchable(dispatchable: Json):
-    model = reduce_model()
-    model["dispatchables"]["sum"] = dispatchable
-    assert shown(model)["output"] == "6, 15, 24"
+    assert shown(reduce_model(**dispatchable))["output"] == "6, 15, 24"
 
 
 @pytest.mark.parametrize(
@@ -904,7 +888,7 @@ def test_enumerations_by_name_and_by_suffix(order: str, expected: str):
 @pytest.mark.parametrize("change", [str.upper, str.title, str.lower])
 def test_command_types_in_any_case(change: Callable[[str], str], current: Path):
     model = reduce_model()
-    model["commands"].append({"type": "writeFile", "resource": "output", "targetPath": "o.npy"})
+    model["commands"].append(write("output", "o.npy"))
     for entry in model["commands"]:
         entry["type"] = change(entry["type"])
     assert shown(model)["output"] == "6, 15, 24"
@@ -922,16 +906,10 @@ def test_a_thread_group_count_is_ignored():
 MS = r"\d+\.\d{4} ms"
 
 
-def invoke(*args: str, model: Json | None = None) -> Result:
-    """Runs `run` with these options on a model, by default the guide's example."""
-    path = Path("model.json")
-    path.write_text(json.dumps(reduce_model() if model is None else model))
-    return CliRunner().invoke(cli, ["run", str(path), *args])
-
-
 def lines_of(*args: str, model: Json | None = None) -> list[str]:
-    result = invoke(*args, model=model)
-    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    """The lines of `run` with these options on a model, by default the guide's example."""
+    result = command("run", model_file(model or reduce_model(), Path()), *args)
+    assert result.stderr == ""
     return result.stdout.splitlines()
 
 
@@ -948,23 +926,10 @@ ADAPTER = f"{FIRST.platform}:0{KIND}"
 RUNNING = f"Running on '{ADAPTER}'"
 
 
-def test_the_report():
+@pytest.mark.parametrize("words", [[], ["-v", "0"]])
+def test_the_report(words: list[str]):
     summary = rf"Dispatch 'sum': 1 iteration, {MS}"
-    assert_matches(lines_of(), re.escape(RUNNING), summary, *DATA)
-    assert_matches(lines_of("-v", "0"), re.escape(RUNNING), summary, *DATA)
-
-
-def lines_of_a_process(model: Json) -> list[str]:
-    Path("m.json").write_text(json.dumps(model))
-    command = [sys.executable, "-m", "dml_jax", "run", "m.json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
-
-
-def test_the_report_of_a_process():
-    summary = rf"Dispatch 'sum': 1 iteration, {MS}"
-    assert_matches(lines_of_a_process(reduce_model()), re.escape(RUNNING), summary, *DATA)
+    assert_matches(lines_of(*words), re.escape(RUNNING), summary, *DATA)
 
 
 def test_64_bit_types_of_a_process():
@@ -973,19 +938,19 @@ def test_64_bit_types_of_a_process():
     double = dispatch("c", InputTensor="x", OutputTensor="z")
     resources = {**values, "z": buffer([0, 0], "INT64")}
     model = model_of(resources, copies, double, show("z"), show("y"))
-    assert lines_of_a_process(model)[-2:] == [
-        "Resource 'z': 4611686018427387904, -1",
-        "Resource 'y': 0.1",
-    ]
+    done = python("-m", "dml_jax", "run", model_file(model, Path()), timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    running, dispatched, *printed = done.stdout.splitlines()
+    assert_matches([running, dispatched], re.escape(RUNNING), rf"Dispatch 'c': 1 iteration, {MS}")
+    assert printed == ["Resource 'z': 4611686018427387904, -1", "Resource 'y': 0.1"]
 
 
 def test_files_are_relative_to_the_model_and_to_the_current_directory(folder: Path, current: Path):
     np.save(folder / "v.npy", np.arange(3, dtype=np.int32))
-    write = {"type": "writeFile", "resource": "r", "targetPath": "out/r.npy"}
-    model = model_of({"r": buffer({"sourcePath": "v.npy"}, None)}, {}, write)
-    (folder / "m.json").write_text(json.dumps(model))
-    result = CliRunner().invoke(cli, ["run", str(folder / "m.json")])
-    assert (result.exit_code, result.stderr) == (0, "")
+    resources = {"r": buffer({"sourcePath": "v.npy"}, None)}
+    path = model_file(model_of(resources, {}, write("r", "out/r.npy")), folder)
+    result = command("run", path)
+    assert result.stderr == ""
     assert result.stdout.splitlines() == [RUNNING, "Resource 'r' written to 'out/r.npy'"]
     assert np.load(current / "out" / "r.npy").tolist() == [0, 1, 2]
 
@@ -996,28 +961,26 @@ def timings(part: str, count: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("args", "cold", "hot"),
+    ("options", "cold", "hot"),
     [
-        (["-i", "10"], 1, 9),
-        (["-i", "10", "-w", "0"], 0, 10),
-        (["-i", "10", "-w", "3"], 3, 7),
-        (["-i", "10", "--warmup_samples", "9"], 9, 1),
+        ("-v 1 -i 10", 1, 9),
+        ("-v 1 -i 10 -w 0", 0, 10),
+        ("-v 1 -i 10 -w 3", 3, 7),
+        ("-v 1 -i 10 --warmup_samples 9", 9, 1),
         # One sample is always hot, so that there is a median.
-        (["-i", "3", "-w", "5"], 2, 1),
-        (["-i", "1"], 0, 1),
-        (["-i", "2", "-r", "3"], 1, 1),
-        (["--dispatch_iterations", "3", "--timing_verbosity", "2"], 1, 2),
+        ("-v 1 -i 3 -w 5", 2, 1),
+        ("-v 1 -i 1", 0, 1),
+        ("-v 1 -i 2 -r 3", 1, 1),
+        ("--dispatch_iterations 3 --timing_verbosity 2", 1, 2),
     ],
 )
-def test_cold_and_hot_timings(args: list[str], cold: int, hot: int):
-    is_each = "--timing_verbosity" in args
-    lines = lines_of(*([] if is_each else ["-v", "1"]), *args)
+def test_cold_and_hot_timings(options: str, cold: int, hot: int):
     parts = [timings("Cold", cold)] * (cold > 0) + [timings("Hot", hot)]
-    if is_each:
+    if "--timing_verbosity 2" in options:
         parts += ["The timings of each iteration:"]
         parts += [rf"iteration {index}: {MS}" for index in range(cold + hot)]
     head = [rf"Initialize 'sum': {MS}", rf"Dispatch 'sum': {cold + hot} iterations?"]
-    assert_matches(lines, re.escape(RUNNING), *head, *parts, *DATA)
+    assert_matches(lines_of(*options.split()), re.escape(RUNNING), *head, *parts, *DATA)
 
 
 def test_the_median_is_one_of_the_samples():
@@ -1031,9 +994,8 @@ def test_the_median_is_one_of_the_samples():
 
 
 def iterations_of(*options: str) -> int:
-    match = re.fullmatch(
-        rf"Dispatch 'sum': (\d+) iterations?, {MS}(?: median)?", lines_of(*options)[1]
-    )
+    line = lines_of(*options)[1]
+    match = re.fullmatch(rf"Dispatch 'sum': (\d+) iterations?, {MS}(?: median)?", line)
     assert match
     return int(match[1])
 
@@ -1051,6 +1013,13 @@ class Clock:
         self.now += seconds
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("dml_jax.dxdispatch.repetition.time", clock)
+    return clock
+
+
 @pytest.mark.parametrize(
     ("options", "iterations", "seconds"),
     [
@@ -1062,19 +1031,13 @@ class Clock:
         ("-I 30 -i 4", 4, 0.09),  # three intervals from the first to the last
     ],
 )
-def test_milliseconds_to_run(
-    options: str, iterations: int, seconds: float, monkeypatch: pytest.MonkeyPatch
-):
+def test_milliseconds_to_run(options: str, iterations: int, seconds: float, clock: Clock):
     """DxDispatch's help: at least so many milliseconds, and at least so many iterations."""
-    clock = Clock()
-    monkeypatch.setattr("dml_jax.dxdispatch.repetition.time", clock)
     assert iterations_of(*options.split()) == iterations
     assert clock.now >= seconds
 
 
-def test_milliseconds_are_run_without_an_interval(monkeypatch: pytest.MonkeyPatch):
-    clock = Clock()
-    monkeypatch.setattr("dml_jax.dxdispatch.repetition.time", clock)
+def test_milliseconds_are_run_without_an_interval(clock: Clock):
     assert iterations_of("-t", "200", "-i", "2") > 2
     assert clock.now >= 0.2
 
@@ -1094,27 +1057,26 @@ def test_adapter_by_part_of_its_name():
 
 
 def test_show_adapters():
-    result = CliRunner().invoke(cli, ["run", "-s"])
-    assert (result.exit_code, result.stderr) == (0, "")
+    result = command("run", "-s")
+    assert result.stderr == ""
     lines = result.stdout.splitlines()
     assert {ADAPTER, *(f"cpu:{device.id}" for device in jax.devices("cpu"))} <= set(lines)
     assert "-Platform: cpu (cpu)" in lines
 
 
 def test_show_dependencies():
-    result = CliRunner().invoke(cli, ["run", "-S"])
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert f"jax: {jax.__version__}" in result.stdout.splitlines()
-    assert f"numpy: {np.__version__}" in result.stdout.splitlines()
+    result = command("run", "-S")
+    assert result.stderr == ""
+    lines = {f"jax: {jax.__version__}", f"numpy: {np.__version__}"}
+    assert lines <= {*result.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("option", ["--check", "--hlo"])
 def test_nothing_runs(option: str, current: Path):
     model = reduce_model()
-    model["commands"].append({"type": "writeFile", "resource": "output", "targetPath": "o.npy"})
+    model["commands"].append(write("output", "o.npy"))
     text = "\n".join(lines_of(option, model=model))
-    for line in ("Running on", "Dispatch 'sum'", "Resource"):
-        assert line not in text
+    assert not re.search("Running on|Dispatch 'sum'|Resource", text)
     assert names_in(current) == ["model.json"]
 
 
@@ -1123,13 +1085,13 @@ def test_check_shows_the_operators():
     tile = copying(tensor([2, 5], "INT64", Strides=[8, 1]), tensor([2, 5], "INT64"))
     model["dispatchables"]["copied"] = tile
     lines = lines_of("--check", model=model)
-    row = next(line for line in lines if "sum" in line)
-    for cell in ("REDUCE", "FLOAT32[1,1,3,3]", "FLOAT32[1,1,3,1]", "1_0"):
-        assert cell in row
-    row = next(line for line in lines if "copied" in line)
-    # TILE takes 64-bit integers, and ranks other than 4, from feature level 4_1 on.
-    for cell in ("TILE", "INT64[2,5]", "4_1"):
-        assert cell in row
+    for name, cells in (
+        ("sum", ("REDUCE", "FLOAT32[1,1,3,3]", "FLOAT32[1,1,3,1]", "1_0")),
+        # TILE takes 64-bit integers, and ranks other than 4, from feature level 4_1 on.
+        ("copied", ("TILE", "INT64[2,5]", "4_1")),
+    ):
+        (row,) = (line for line in lines if name in line)
+        assert all(cell in row for cell in cells)
 
 
 def test_hlo_shows_the_program_of_each_dispatchable():
@@ -1159,10 +1121,8 @@ INTEGERS = {X: tensor([1, 1, 3, 3], "INT32"), Y: tensor([1, 1, 3, 1], "INT32")}
     ids=range(4),
 )
 def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...]):
-    model = reduce_model()
-    model["dispatchables"]["sum"] = dispatchable
-    result = invoke("--feature-level", level, model=model)
-    assert result.exit_code == (1 if fragments else 0)
+    path = model_file(reduce_model(**dispatchable), Path())
+    result = command("run", path, "--feature-level", level, status=1 if fragments else 0)
     if fragments:
         assert result.stdout == ""
         line = result.stderr.splitlines()[0]
@@ -1170,20 +1130,18 @@ def test_feature_level(dispatchable: Json, level: str, fragments: tuple[str, ...
             assert fragment in line
 
 
-def test_feature_level_of_every_dispatchable():
+@pytest.mark.parametrize(("second", "count"), [(reduce(), 1), (FLAT, 2)])
+def test_feature_level_of_every_dispatchable(second: Json, count: int):
     """The first one's refusal stands, whatever the second is."""
-    model = reduce_model()
-    for second, count in ((model["dispatchables"]["sum"], 1), (FLAT, 2)):
-        both = {**model, "dispatchables": {"flat": FLAT, "sum": second}}
-        result = invoke("--feature-level", "2_1", model=both)
-        assert result.exit_code == 1
-        assert len([x for x in result.stderr.splitlines() if "InputTensor.Dim" in x]) == count
+    path = model_file({**reduce_model(), "dispatchables": {"flat": FLAT, "sum": second}}, Path())
+    result = command("run", path, "--feature-level", "2_1", status=1)
+    assert result.stderr.count("InputTensor.Dim") == count
 
 
 def test_help_names_every_option():
-    result = command("run", "-h")
+    shown = command("run", "-h").stdout
     for option in ("-i", "-r", "-t", "-I", "-w", "-v", "-a", "-s", "-S", "--check", "--hlo"):
-        assert option in result.stdout
+        assert option in shown
 
 
 # Models from Windows.
@@ -1192,39 +1150,33 @@ def test_help_names_every_option():
 def test_paths_as_windows_has_them(folder: Path):
     (folder / "data").mkdir()
     np.save(folder / "data" / "in.npy", np.arange(3, dtype=np.float32))
-    model = model_of(
-        {"r": {"initialValues": {"sourcePath": "data\\in.npy"}}},
-        {},
-        {"type": "writeFile", "resource": "r", "targetPath": "out\\o.npy"},
-    )
-    (folder / "m.json").write_text(json.dumps(model))
-    Executor(load_model(folder / "m.json"), jax.devices()[0], print, folder=folder).run()
+    resources = {"r": buffer({"sourcePath": "data\\in.npy"}, None)}
+    path = model_file(model_of(resources, {}, write("r", "out\\o.npy")), folder)
+    Executor(load_model(path), jax.devices()[0], print, folder=folder).run()
     np.testing.assert_array_equal(np.load(folder / "out" / "o.npy"), [0, 1, 2])
 
 
-@pytest.mark.parametrize("target", ["./m.json", "x/../m.json", "link.json", "whole"])
+@pytest.mark.parametrize("target", ["./model.json", "x/../model.json", "link.json", "{path}"])
 def test_a_model_is_not_written_over(target: str, folder: Path):
-    path = folder / "m.json"
+    path = folder / "model.json"
     (folder / "x").mkdir()
     (folder / "link.json").symlink_to(path)
-    target = str(path) if target == "whole" else target
-    write = {"type": "writeFile", "resource": "r", "targetPath": target}
-    path.write_text(json.dumps(model_of({"r": buffer([1])}, {}, write)))
+    model_file(model_of({"r": buffer([1])}, {}, write("r", target.format(path=path))), folder)
     executor = Executor(load_model(path), jax.devices()[0], print, folder=folder)
     with pytest.raises(DmlError, match="expected targetPath to be another file than the model"):
         executor.run()
     assert json.loads(path.read_text())
 
 
-def test_a_file_in_another_case_is_suggested(folder: Path):
+@pytest.mark.parametrize("name", ["below/Input.bin", "below\\INPUT.bin"])
+def test_a_file_in_another_case_is_suggested(name: str, folder: Path):
     (folder / "below").mkdir()
     (folder / "below" / "input.bin").write_bytes(b"1")
     (folder / "below" / "inputs.bin").write_bytes(b"1")
     if (folder / "below" / "INPUT.BIN").exists():
         pytest.skip("names of files have no case on this system")
-    for name in ("below/Input.bin", "below\\INPUT.bin"):
-        with pytest.raises(DmlError, match=r"\(did you mean 'input.bin'\?\)$"):
-            parse_model(model_of({"r": buffer({"sourcePath": name}, "UINT8")}, {}), folder)
+    with pytest.raises(DmlError, match=r"\(did you mean 'input.bin'\?\)$"):
+        parse_model(model_of({"r": buffer({"sourcePath": name}, "UINT8")}, {}), folder)
 
 
 def test_a_float_is_rounded_to_the_nearest():

@@ -7,8 +7,6 @@ import os
 import random
 import re
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,44 +16,34 @@ import jax
 import numpy as np
 import pytest
 from build import command
-from click.testing import CliRunner
-from guide_model import guide_model
+from dispatch_models import Json, buffer, filled, guide_model, tensor
 from PIL import Image
 from png import png
+from processes import python
 
-from dml_jax.cli import cli
 from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.errors import DmlError
 
-Json = dict[str, Any]
 TABLE = Path(__file__).parents[1] / "broken_models.txt"
 
 
-def tensor(*sizes: int) -> Json:
-    return {"DataType": "FLOAT32", "Sizes": list(sizes)}
-
-
-def one_to_one(source: Json, target: Json, **fields: Any) -> Json:
-    return {"InputTensor": source, "OutputTensor": target, **fields}
+def one_to_one(source: list[int], target: list[int], **fields: Any) -> Json:
+    return {"InputTensor": tensor(source), "OutputTensor": tensor(target), **fields}
 
 
 DESCS: dict[str, Json] = {
-    "REDUCE": one_to_one(
-        tensor(1, 1, 3, 3), tensor(1, 1, 3, 1), Function="SUM", AxisCount=1, Axes=[3]
-    ),
+    "REDUCE": one_to_one([1, 1, 3, 3], [1, 1, 3, 1], Function="SUM", AxisCount=1, Axes=[3]),
     "SPLIT": {
-        "InputTensor": tensor(1, 1, 2, 4),
+        "InputTensor": tensor([1, 1, 2, 4]),
         "OutputCount": 2,
-        "OutputTensors": [tensor(1, 1, 2, 1), tensor(1, 1, 2, 3)],
+        "OutputTensors": [tensor([1, 1, 2, 1]), tensor([1, 1, 2, 3])],
         "Axis": 3,
     },
-    "TILE": one_to_one(
-        tensor(1, 1, 1, 2), tensor(1, 1, 2, 6), RepeatsCount=4, Repeats=[1, 1, 2, 3]
-    ),
+    "TILE": one_to_one([1, 1, 1, 2], [1, 1, 2, 6], RepeatsCount=4, Repeats=[1, 1, 2, 3]),
     "DEPTH_TO_SPACE1": one_to_one(
-        tensor(1, 4, 1, 2), tensor(1, 1, 2, 4), BlockSize=2, Order="DEPTH_COLUMN_ROW"
+        *([1, 4, 1, 2], [1, 1, 2, 4]), BlockSize=2, Order="DEPTH_COLUMN_ROW"
     ),
-    "ELEMENT_WISE_CLIP": one_to_one(tensor(1, 1, 2, 2), tensor(1, 1, 2, 2), Min=0, Max=2),
+    "ELEMENT_WISE_CLIP": one_to_one([1, 1, 2, 2], [1, 1, 2, 2], Min=0, Max=2),
 }
 
 
@@ -109,13 +97,12 @@ def refused(path: Path, model: Json | bytes, parts: str, first: str = "", *args:
     path.write_bytes(model if isinstance(model, bytes) else json.dumps(model).encode())
     before = contents(path.parent.parent)
     start = time.monotonic()
-    status, out, err = invoke(path, *args)
+    result = command("run", path, *args, status=1)
     assert time.monotonic() - start < 10
-    assert status == 1, out + err
-    assert "Traceback" not in out + err
-    lines = err.splitlines()
-    assert any(all(part in line for part in listed) for line in lines), err
-    assert len(lines) == count, err
+    assert "Traceback" not in result.output
+    lines = result.stderr.splitlines()
+    assert any(all(part in line for part in listed) for line in lines), lines
+    assert len(lines) == count, lines
     assert max(map(len, lines)) < 1000
     assert contents(path.parent.parent) == before
 
@@ -127,33 +114,23 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The model's folder; the current directory is an empty one beside it."""
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model's file; the current directory is an empty one beside its folder."""
     (tmp_path / "model").mkdir()
     (tmp_path / "current").mkdir()
     monkeypatch.chdir(tmp_path / "current")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def path(folder: Path) -> Path:
-    return folder / "model.json"
-
-
-def invoke(path: Path, *args: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a run, which ends with a status whatever happens."""
-    result = CliRunner().invoke(cli, ["run", str(path), *args])
-    if not isinstance(result.exception, (SystemExit, type(None))):
-        raise AssertionError(f"escaped: {result.exception!r}") from result.exception
-    return result.exit_code, result.stdout, result.stderr
+    return tmp_path / "model" / "model.json"
 
 
 def test_the_unbroken_model_runs(path: Path):
     path.write_text(json.dumps(model_of()))
-    status, out, err = invoke(path)
-    assert (status, err) == (0, "")
-    assert "Resource 'output': 6, 15, 24" in out.splitlines()
+    result = command("run", path)
+    assert result.stderr == ""
+    assert "Resource 'output': 6, 15, 24" in result.stdout.splitlines()
     assert np.load("written/sums.npy").tolist() == [6, 15, 24]
+
+
+DIGITS = "0" * 400
 
 
 def rows() -> Iterator[Any]:
@@ -180,26 +157,23 @@ BASE = json.dumps(model_of())
 @pytest.mark.parametrize(
     ("operator", "changes", "parts", "args"),
     [
-        ("REDUCE", f"input.initialValues.valueCount = 1{'0' * 400}", "4294967295 | 1000000", ()),
-        ("REDUCE", f"input.initialValues = [1{'0' * 400}]", "initialValues[0] | 1000000", ()),
-        ("ELEMENT_WISE_CLIP", f"sum.desc.Max = 1{'0' * 400}", "CLIP | Max | 10000", ()),
+        ("REDUCE", f"input.initialValues.valueCount = 1{DIGITS}", "4294967295 | 1000000", ()),
+        ("REDUCE", f"input.initialValues = [1{DIGITS}]", "initialValues[0] | 1000000", ()),
+        ("ELEMENT_WISE_CLIP", f"sum.desc.Max = 1{DIGITS}", "CLIP | Max | 10000", ()),
         (
-            "REDUCE",
-            f'input.initialValues = {{"sourcePath": "{"n" * 5000}.npy"}}',
-            "sourcePath | 'nnnn",
-            (),
+            *("REDUCE", f'input.initialValues = {{"sourcePath": "{"n" * 5000}.npy"}}'),
+            *("sourcePath | 'nnnn", ()),
         ),
         (
-            "REDUCE",
-            f'{UNTYPED}0.bindings.InputTensor = {{"name": "input", "elementOffset": 4}}',
-            "Command 0 | InputTensor | elementSizeInBytes | UNKNOWN",
-            (),
+            *(
+                "REDUCE",
+                f'{UNTYPED}0.bindings.InputTensor = {{"name": "input", "elementOffset": 4}}',
+            ),
+            *("Command 0 | InputTensor | elementSizeInBytes | UNKNOWN", ()),
         ),
         (
-            "REDUCE",
-            f'{UNTYPED}2.resource = "input"',
-            "Command 2 | 'input' | type | .npy | UNKNOWN",
-            (),
+            *("REDUCE", f'{UNTYPED}2.resource = "input"'),
+            *("Command 2 | 'input' | type | .npy | UNKNOWN", ()),
         ),
         (
             "DEPTH_TO_SPACE1",
@@ -291,8 +265,7 @@ def from_file(path: Path, name: str, content: bytes, data_type: str = "FLOAT32")
     """The model whose input is read from a file of this content."""
     (path.parent / name).write_bytes(content)
     model = model_of()
-    values = {"initialValuesDataType": data_type, "initialValues": {"sourcePath": name}}
-    model["resources"]["input"] = values
+    model["resources"]["input"] = buffer({"sourcePath": name}, data_type)
     return model
 
 
@@ -374,10 +347,9 @@ def test_targets_that_cannot_be_written(is_folder: bool, path: Path):
 
 def with_many_large() -> Json:
     """2 TiB in resources that are each allowed: more than any machine that tests run on."""
-    model, values = model_of(), {"valueCount": 4294967295, "value": 0}
+    model = model_of()
     for index in range(64):
-        large = {"initialValuesDataType": "FLOAT64", "initialValues": values}
-        model["resources"][f"large{index}"] = large
+        model["resources"][f"large{index}"] = filled(4294967295, 0, "FLOAT64")
     return model
 
 
@@ -391,14 +363,11 @@ def test_all_mistakes_are_reported_at_once(path: Path):
     changed(model, "sum.desc.Axes = [7]; sum.desc.OutputTensor.Sizes = [1, 1, 3]")
     changed(model, '1.resource = "outptu"; 2.targetPath = 1')
     path.write_text(json.dumps(model))
-    status, _, err = invoke(path)
-    assert status == 1
-    lines = err.splitlines()
-    places = ("valueCount", "initialValuesDataType", "Axes[0]", "Command 1", "Command 2")
-    for place in places:
-        assert sum(place in line for line in lines) == 1, (place, err)
+    err = command("run", path, status=1).stderr
+    for place in ("valueCount", "initialValuesDataType", "Axes[0]", "Command 1", "Command 2"):
+        assert sum(place in line for line in err.splitlines()) == 1, (place, err)
     # The dispatch of what could not be described is not reported as well.
-    assert not any("Command 0" in line for line in lines)
+    assert "Command 0" not in err
 
 
 def test_a_missing_definition_is_not_reported_where_it_is_used(path: Path):
@@ -412,87 +381,64 @@ def test_a_missing_definition_is_not_reported_where_it_is_used(path: Path):
 
 @pytest.mark.parametrize(
     ("name", "fragment"),
-    [("missing.json", "No such file"), ("folder.json", "got a folder (`dml-jax check ")],
+    [
+        ("missing.json", "No such file"),
+        ("../model", "got a folder (`dml-jax check "),
+        *((name, "readable JSON file") for name in ("/dev/zero", "/dev/null", "n" * 5000)),
+        ("below/model.json/x", "readable JSON file"),
+    ],
 )
-def test_no_model_at_the_path(name: str, fragment: str, folder: Path):
-    (folder / "folder.json").mkdir()
-    status, out, err = invoke(folder / name)
-    assert (status, out) == (1, "")
-    assert name in err
-    assert fragment in err
-
-
-@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "below/model.json/x", "n" * 5000])
-def test_no_model_at_a_strange_path(path: str, folder: Path):
-    status, out, err = invoke(Path(path))
-    assert (status, out) == (1, "")
-    assert path[:40] in err
-    assert "readable JSON file" in err
+def test_no_model_at_the_path(name: str, fragment: str, path: Path):
+    result = command("run", name, status=1)
+    assert result.stdout == ""
+    assert name[:40] in result.stderr
+    assert fragment in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("args", "fragments"),
+    ("options", "fragments"),
     [
-        (["--feature-level", "9_9"], ("--feature-level", "6_4", "9_9")),
-        (["--feature-level", ""], ("--feature-level", "6_4")),
-        (["-i", "0"], ("dispatch_iterations", "0")),
-        (["-r", "-1"], ("dispatch_repeat", "-1")),
-        (["-t", "-1"], ("milliseconds_to_run", "-1")),
-        (["-I", "x"], ("dispatch_interval", "x")),
-        (["-I", "1e20"], ("dispatch_interval", "1e+20")),
-        (["-v", "-1"], ("timing_verbosity", "-1")),
-        (["--nonsense"], ("--nonsense",)),
+        ("--feature-level 9_9", "--feature-level 6_4 9_9"),
+        ("--feature-level=", "--feature-level 6_4"),
+        ("-i 0", "dispatch_iterations 0"),
+        ("-r -1", "dispatch_repeat -1"),
+        ("-t -1", "milliseconds_to_run -1"),
+        ("-I x", "dispatch_interval x"),
+        ("-I 1e20", "dispatch_interval 1e+20"),
+        ("-v -1", "timing_verbosity -1"),
+        ("--nonsense", "--nonsense"),
     ],
 )
-def test_wrong_options(args: list[str], fragments: tuple[str, ...], path: Path):
-    path.write_text(BASE)
-    status, out, err = invoke(path, *args)
-    assert (status, out) == (2, "")
-    for fragment in fragments:
-        assert fragment in err
-
-
-def test_no_model_is_wrong_usage():
-    result = command("run", status=2)
-    assert "MODEL" in result.stderr
-
-
-def test_an_unknown_verb_is_wrong_usage():
-    result = command("rnu", "model.json", status=2)
-    assert "'run'" in result.stderr
+def test_wrong_options(options: str, fragments: str, path: Path):
+    Path("model.json").write_text(BASE)
+    result = command("run", "model.json", *options.split(), status=2)
+    assert result.stdout == ""
+    assert all(fragment in result.stderr for fragment in fragments.split())
 
 
 @pytest.mark.parametrize("depth", range(930, 1001, 7))
 def test_nesting_about_as_deep_as_allowed(depth: int, path: Path):
     """What can just be parsed can be shown as well."""
     path.write_text('{"extra": ' + "[" * depth + "]" * depth + "}")
-    status, _, err = invoke(path)
-    assert status == 1
-    assert "extra" in err or "nesting" in err
+    assert re.search("extra|nesting", command("run", path, status=1).stderr)
 
 
 @pytest.mark.parametrize("digits", [400, 4000, 5000])
 @pytest.mark.parametrize(
     "place",
     [
-        "input.sizeInBytes",
-        "input.initialValues.valueCount",
-        "input.initialValues.valueStart",
-        "sum.desc.Axes.0",
-        "sum.desc.AxisCount",
-        "sum.desc.InputTensor.Sizes.2",
+        *("input.sizeInBytes", "input.initialValues.valueCount", "input.initialValues.valueStart"),
+        *("sum.desc.Axes.0", "sum.desc.AxisCount", "sum.desc.InputTensor.Sizes.2"),
         "sum.desc.InputTensor.TotalTensorSizeInBytes",
         "sum.desc.InputTensor.GuaranteedBaseOffsetAlignment",
-        "1.verbose",
-        "extra",
+        *("1.verbose", "extra"),
     ],
 )
 def test_numbers_of_many_digits(place: str, digits: int, path: Path):
     model = model_of()
     changed(model, f'{place} = "NUMBER"')
     path.write_text(json.dumps(model).replace('"NUMBER"', "7" * digits))
-    status, _, err = invoke(path)
-    assert status == 1
+    err = command("run", path, status=1).stderr
     assert place.rpartition(".")[2] in err or "7777" in err or "JSON" in err
     assert max(map(len, err.splitlines())) < 1000
 
@@ -564,8 +510,7 @@ def test_refused_as_a_process(fragment: str, path: Path):
     model = with_many_large() if fragment == "fit" else from_file(path, "p.png", large, "UINT8")
     path.write_text(json.dumps(model))
     before = contents(path.parent.parent)
-    command = [sys.executable, "-m", "dml_jax", "run", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = python("-m", "dml_jax", "run", path, timeout=60)
     assert done.returncode == 1, done.stderr
     assert fragment in done.stderr
     # No warnings of the packages below stand beside the message.

@@ -1,55 +1,42 @@
 """DxDispatch's ways to write operators into models, and its options on the command line."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from build import command
+from click.testing import Result
+from dispatch_models import Json, buffer, dispatch, model_file, show, tensor, write
+from dispatch_models import model_of as parts_of
+from PIL import Image
 
 from dml_jax import DmlError, load_model, run_model
-from dml_jax.cli import cli
 
-Json = dict[str, Any]
 X = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
 
 
-def tensor(array: Any, **fields: Any) -> Json:
-    array = np.asarray(array)
-    return {"DataType": array.dtype.name.upper(), "Sizes": list(array.shape), **fields}
-
-
-def resource(array: Any) -> Json:
-    array = np.asarray(array)
-    kind = array.dtype.name.upper()
-    return {"initialValuesDataType": kind, "initialValues": array.reshape(-1).tolist()}
+def resource(array: np.ndarray) -> Json:
+    return buffer(array.reshape(-1).tolist(), array.dtype.name.upper())
 
 
 def model_of(kind: str, inputs: Json, outputs: Json, fields: Json, owned: str = "") -> Json:
     """Return a model of one operator; `owned` names an input that its dispatchable binds."""
-    inputs = {name: np.asarray(array) for name, array in inputs.items()}
-    flags = {"Flags": "DML_TENSOR_FLAG_OWNED_BY_DML"}
-    desc = {n: tensor(a, **(flags if n == owned else {})) for n, a in (inputs | outputs).items()}
+    flags = {owned: {"Flags": "DML_TENSOR_FLAG_OWNED_BY_DML"}}
+    desc = {
+        name: tensor(array.shape, array.dtype.name.upper(), **flags.get(name, {}))
+        for name, array in (inputs | outputs).items()
+    }
     own = {"bindings": {owned: owned}} if owned else {}
-    bindings = {name: name for name in desc if name != owned}
-    return {
-        "resources": {
+    return parts_of(
+        {
             **{name: resource(array) for name, array in inputs.items()},
             **{name: resource(np.zeros_like(array)) for name, array in outputs.items()},
         },
-        "dispatchables": {"op": {"type": f"DML_OPERATOR_{kind}", "desc": desc | fields, **own}},
-        "commands": [
-            {"type": "dispatch", "dispatchable": "op", "bindings": bindings},
-            *({"type": "print", "resource": name} for name in outputs),
-        ],
-    }
-
-
-def saved(folder: Path, model: Json) -> Path:
-    path = folder / "model.json"
-    path.write_text(json.dumps(model))
-    return path
+        {"op": {"type": f"DML_OPERATOR_{kind}", "desc": desc | fields, **own}},
+        dispatch("op", **{name: name for name in desc if name != owned}),
+        *map(show, outputs),
+    )
 
 
 def f32(*values: float) -> np.ndarray:
@@ -168,110 +155,88 @@ CASES: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_operators_as_dxdispatch_writes_them(name: str, tmp_path: Path):
     kind, inputs, outputs, fields, *owned = CASES[name]
-    model = load_model(saved(tmp_path, model_of(kind, inputs, outputs, fields, *owned)))
-    results = run_model(model)
+    path = model_file(model_of(kind, inputs, outputs, fields, *owned), tmp_path)
+    results = run_model(load_model(path))
     for output, right in outputs.items():
         np.testing.assert_allclose(results[output].reshape(right.shape), right, rtol=1e-5)
 
 
 COPY = ("ELEMENT_WISE_IDENTITY", {"InputTensor": f32(1, 2, 3, 4)})
-SOME = model_of(*COPY, {"OutputTensor": f32(1, 2, 3, 4)}, {})
 
 
-def run(model: Json, folder: Path, *options: str) -> Result:
-    path = str(saved(folder, model))
-    return CliRunner().invoke(cli, ["run", path, "--output_path", str(folder), *options])
+@pytest.fixture
+def some() -> Json:
+    """The model of a copy, to be changed."""
+    return model_of(*COPY, {"OutputTensor": f32(1, 2, 3, 4)}, {})
 
 
-@pytest.mark.parametrize("size", [{}, {"sizeInBytes": 24}])
-def test_a_deferred_resource_has_the_size_of_its_tensors(size: Json, tmp_path: Path):
-    model = json.loads(json.dumps(SOME))
-    model["resources"]["OutputTensor"] = {
-        "initialValuesDataType": "FLOAT32",
-        "initialValues": "deferred",
-        **size,
-    }
-    result = run(model, tmp_path)
-    rest = ", 0, 0" if size else ""
-    assert f"Resource 'OutputTensor': 1, 2, 3, 4{rest}\n" in result.stdout, result.output
+def run(model: Json, folder: Path, *options: str, status: int = 0) -> Result:
+    words = [model_file(model, folder), "--output_path", folder, *options]
+    return command("run", *words, status=status)
+
+
+@pytest.mark.parametrize(("size", "rest"), [({}, ""), ({"sizeInBytes": 24}, ", 0, 0")])
+def test_a_deferred_resource_has_the_size_of_its_tensors(
+    size: Json, rest: str, some: Json, tmp_path: Path
+):
+    some["resources"]["OutputTensor"] = buffer("deferred", **size)
+    result = run(some, tmp_path)
+    assert f"Resource 'OutputTensor': 1, 2, 3, 4{rest}\n" in result.stdout
     loaded = load_model(tmp_path / "model.json")
     assert run_model(loaded)["OutputTensor"].tolist()[:4] == [1, 2, 3, 4]
 
 
-def test_a_deferred_resource_that_nothing_measures(tmp_path: Path):
-    model = json.loads(json.dumps(SOME))
-    model["resources"]["other"] = {"initialValues": "deferred"}
+def test_a_deferred_resource_that_nothing_measures(some: Json, tmp_path: Path):
+    some["resources"]["other"] = buffer("deferred", None)
     with pytest.raises(DmlError, match=r"'other': .* come with sizeInBytes .*, got 'deferred'"):
-        load_model(saved(tmp_path, model))
+        load_model(model_file(some, tmp_path))
 
 
 @pytest.mark.parametrize("name", ["part.npy", "part.png", "part.dat"])
-def test_a_file_of_the_first_elements(name: str, tmp_path: Path):
-    model = json.loads(json.dumps(SOME))
-    command = {"type": "writeFile", "resource": "OutputTensor", "targetPath": name}
-    model["commands"].append({**command, "dimensions": [1, 1, 1, 2]})
-    result = run(model, tmp_path)
-    assert result.exit_code == 0, result.output
+def test_a_file_of_the_first_elements(name: str, some: Json, tmp_path: Path):
+    some["commands"].append(write("OutputTensor", name, dimensions=[1, 1, 1, 2]))
+    run(some, tmp_path)
     if name == "part.npy":
         np.testing.assert_array_equal(np.load(tmp_path / name), f32(1, 2).reshape(1, 1, 1, 2))
     elif name == "part.dat":
         assert (tmp_path / name).read_bytes() == f32(1, 2).tobytes()
     else:
-        from PIL import Image
-
         with Image.open(tmp_path / name) as picture:
             assert picture.size == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "is_right"),
-    [
-        ([1, 3, 2, 4], True),
-        ([1, 1, 2, 4], True),  # the first plane
-        ([1, 1, 1, 4], True),  # its first row
-        ([1, 3, 1, 4], False),
-        ([1, 3, 2, 2], False),
-        ([1, 1, 4, 2], False),
-    ],
-)
-def test_a_picture_has_rows_and_planes_of_the_tensor(
-    dimensions: list[int], is_right: bool, tmp_path: Path
-):
-    planes = np.arange(24).reshape(1, 3, 2, 4)
-    copy = {"type": "DML_OPERATOR_ELEMENT_WISE_IDENTITY", "desc": {}}
-    for tensor in ("InputTensor", "OutputTensor"):
-        copy["desc"][tensor] = {"DataType": "UINT8", "Sizes": [1, 3, 2, 4]}
-    values = {"initialValuesDataType": "UINT8", "initialValues": planes.reshape(-1).tolist()}
-    names = {"InputTensor": "InputTensor", "OutputTensor": "OutputTensor"}
-    command = {"type": "writeFile", "resource": "OutputTensor", "targetPath": "x.PNG"}
-    model = {
-        "resources": dict.fromkeys(names, values),
-        "dispatchables": {"copy": copy},
-        "commands": [
-            {"type": "dispatch", "dispatchable": "copy", "bindings": names},
-            {**command, "dimensions": dimensions},
-        ],
-    }
-    result = run(model, tmp_path)
-    if is_right:
-        from PIL import Image
-
-        _, channels, height, _ = dimensions
-        with Image.open(tmp_path / "x.PNG") as picture:
-            pixels = np.asarray(picture).reshape(height, 4, channels)
-        np.testing.assert_array_equal(pixels.transpose(2, 0, 1), planes[0, :channels, :height])
-    else:
-        rule = "expected dimensions to hold 24 elements for a picture, all of resource"
-        assert f"{rule} 'OutputTensor', got {dimensions}" in result.stderr
-        assert result.exit_code == 1
+PLANES = np.arange(24, dtype=np.uint8).reshape(1, 3, 2, 4)
 
 
-def test_options_of_direct3d_alone_change_nothing(tmp_path: Path):
-    plain = run(SOME, tmp_path)
+def writing_planes(dimensions: list[int]) -> Json:
+    copy = model_of("ELEMENT_WISE_IDENTITY", {"InputTensor": PLANES}, {"OutputTensor": PLANES}, {})
+    copy["commands"][1] = write("OutputTensor", "x.PNG", dimensions=dimensions)
+    return copy
+
+
+@pytest.mark.parametrize("dimensions", [[1, 3, 2, 4], [1, 1, 2, 4], [1, 1, 1, 4]])
+def test_a_picture_has_rows_and_planes_of_the_tensor(dimensions: list[int], tmp_path: Path):
+    """All of them, the first plane, and its first row."""
+    run(writing_planes(dimensions), tmp_path)
+    _, channels, height, _ = dimensions
+    with Image.open(tmp_path / "x.PNG") as picture:
+        pixels = np.asarray(picture).reshape(height, 4, channels)
+    np.testing.assert_array_equal(pixels.transpose(2, 0, 1), PLANES[0, :channels, :height])
+
+
+@pytest.mark.parametrize("dimensions", [[1, 3, 1, 4], [1, 3, 2, 2], [1, 1, 4, 2]])
+def test_a_picture_of_other_rows_is_refused(dimensions: list[int], tmp_path: Path):
+    rule = "expected dimensions to hold 24 elements for a picture, all of resource"
+    said = run(writing_planes(dimensions), tmp_path, status=1).stderr
+    assert f"{rule} 'OutputTensor', got {dimensions}" in said
+
+
+def test_options_of_direct3d_alone_change_nothing(some: Json, tmp_path: Path):
+    plain = run(some, tmp_path)
     options = ["--post_dispatch_barriers", "uav", "-d", "-q", "compute", "--enable_dred"]
     options += ["--max_gpu_time_measurements", "5", "--disable_gpu_timeout"]
-    given = run(SOME, tmp_path, *options)
-    assert (plain.exit_code, plain.stderr, given.exit_code) == (0, "", 0)
+    given = run(some, tmp_path, *options)
+    assert plain.stderr == ""
     assert given.stderr == (
         "Without effect here: --debug, --disable_gpu_timeout, --enable_dred, "
         "--max_gpu_time_measurements, --post_dispatch_barriers, --queue_type\n"
@@ -279,19 +244,15 @@ def test_options_of_direct3d_alone_change_nothing(tmp_path: Path):
     assert given.stdout.splitlines()[-1] == plain.stdout.splitlines()[-1]
 
 
-def test_commands_are_printed(tmp_path: Path):
-    lines = run(SOME, tmp_path, "--print_commands").stdout.splitlines()
-    assert lines[1] == "Command 0: dispatch 'op'"
-    assert lines[3:] == [
-        "Command 1: print 'OutputTensor'",
-        "Resource 'OutputTensor': 1, 2, 3, 4",
-    ]
+def test_commands_are_printed(some: Json, tmp_path: Path):
+    _, first, _, *others = run(some, tmp_path, "--print_commands").stdout.splitlines()
+    assert first == "Command 0: dispatch 'op'"
+    assert others == ["Command 1: print 'OutputTensor'", "Resource 'OutputTensor': 1, 2, 3, 4"]
 
 
 def test_a_feature_level_by_dxdispatchs_option(tmp_path: Path):
     inputs = {"ATensor": X, "BTensor": X}
     sums = model_of("ELEMENT_WISE_ADD1", inputs, {"OutputTensor": X + X}, {})
-    assert run(sums, tmp_path, "--dml_feature_level", "2.0").exit_code == 0
-    refused = run(sums, tmp_path, "--dml_feature_level", "1.0")
-    assert refused.exit_code == 1 and "got 1_0" in refused.stderr
-    assert run(sums, tmp_path, "--dml_feature_level", "9.9").exit_code == 2
+    run(sums, tmp_path, "--dml_feature_level", "2.0")
+    assert "got 1_0" in run(sums, tmp_path, "--dml_feature_level", "1.0", status=1).stderr
+    run(sums, tmp_path, "--dml_feature_level", "9.9", status=2)

@@ -1,6 +1,5 @@
 """DxDispatch models from Python: `load_model`, `run_model`."""
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,18 +8,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from guide_model import guide_model
+from build import command
+from dispatch_models import (
+    buffer,
+    dispatch,
+    filled,
+    guide_model,
+    model_file,
+    model_of,
+    tensor,
+    write,
+)
 from several_devices import SEVERAL
 
 from dml_jax import DmlError, Model, Reduce, load_model, run_model
-from dml_jax.cli import cli
 from dml_jax.dxdispatch.resources import parse_resource
 
 
 def loaded(tmp_path: Path, value: Any) -> Model:
-    (tmp_path / "model.json").write_text(json.dumps(value))
-    return load_model(str(tmp_path / "model.json"))
+    return load_model(str(model_file(value, tmp_path)))
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 def resources(tmp_path: Path, **held: Any) -> Model:
     """A model of nothing else."""
-    return loaded(tmp_path, {"resources": held, "dispatchables": {}, "commands": []})
+    return loaded(tmp_path, model_of(held, {}))
 
 
 def test_what_the_commands_leave(guide: Model, capsys: pytest.CaptureFixture[str]):
@@ -63,16 +69,15 @@ def test_a_model_is_pickled(guide: Model, tmp_path: Path):
     pytest.importorskip("PIL.Image").fromarray(pixels).save(tmp_path / "v.png")
     values = np.arange(6, dtype=np.float32)
     np.save(tmp_path / "v.npy", values)
-    (tmp_path / "v.bin").write_bytes(values.tobytes())
-    made: dict[str, Any] = {
-        "listed": [1, 2],
-        "full": {"valueCount": 3, "value": 7},
-        "steps": {"valueCount": 3, "valueStart": 1, "valueDelta": 2},
-        **{kind: {"sourcePath": f"v.{kind}"} for kind in ("npy", "bin", "png")},
-    }
-    typed = {k: {"initialValuesDataType": "FLOAT32", "initialValues": v} for k, v in made.items()}
-    mixed = {"initialValues": [{"type": "INT32", "value": 5}]}
-    model = resources(tmp_path, mixed=mixed, **typed)
+    values.tofile(tmp_path / "v.bin")
+    model = resources(
+        tmp_path,
+        mixed=buffer([{"type": "INT32", "value": 5}], None),
+        listed=buffer([1, 2]),
+        full=filled(3, 7),
+        steps=buffer({"valueCount": 3, "valueStart": 1, "valueDelta": 2}),
+        **{kind: buffer({"sourcePath": f"v.{kind}"}) for kind in ("npy", "bin", "png")},
+    )
     again = pickle.loads(pickle.dumps(model))
     for name, resource in model.resources.items():
         np.testing.assert_array_equal(again.resources[name].bytes(), resource.bytes())
@@ -93,60 +98,37 @@ def test_on_a_device(guide: Model):
 
 def test_no_byte_is_lost_or_added(tmp_path: Path):
     """Three FLOAT16 lie in 8 bytes; what `sizeInBytes` asks for is there, where values begin."""
-    three = {"initialValuesDataType": "FLOAT16", "initialValues": [1, 2, 3]}
+    three = buffer([1, 2, 3], "FLOAT16")
     mixed = [{"type": "UINT16", "value": 258}, {"type": "INT8", "value": -1}]
     model = resources(
         tmp_path,
         three=three,
         later={**three, "sizeInBytes": 12, "initialValuesOffsetInBytes": 4},
         odd={**three, "sizeInBytes": 7},
-        mixed={"initialValues": mixed},
+        mixed=buffer(mixed, None),
     )
     found = run_model(model)
     assert found["three"].tolist() == [1, 2, 3]
     assert found["later"].tolist() == [0, 0, 1, 2, 3, 0]
     assert (found["odd"].dtype, found["odd"].nbytes) == (np.uint8, 7)
     assert (found["mixed"].dtype, found["mixed"].tolist()) == (np.uint8, [2, 1, 255])
-    again = run_model(model, found)
-    assert {name: array.tolist() for name, array in again.items()} == {
-        name: array.tolist() for name, array in found.items()
-    }
+    jax.tree.map(np.testing.assert_array_equal, run_model(model, found), found)
     begins = run_model(model, {"later": np.array([7, 8, 9], np.float16)})["later"]
     assert begins.tolist() == [0, 0, 7, 8, 9, 0]
 
 
 def test_what_a_dispatch_writes_beside_the_initial_values_is_there(tmp_path: Path):
     """It may write where there are none: before `initialValuesOffsetInBytes`, into padding."""
-    eight = {"DataType": "FLOAT16", "Sizes": [8]}
-    model = loaded(
-        tmp_path,
-        {
-            "resources": {
-                "x": {
-                    "initialValuesDataType": "FLOAT16",
-                    "initialValues": {"valueCount": 8, "valueStart": 1, "valueDelta": 1},
-                },
-                "y": {
-                    "initialValuesDataType": "FLOAT16",
-                    "initialValues": [0],
-                    "initialValuesOffsetInBytes": 12,
-                },
-            },
-            "dispatchables": {
-                "clip": {
-                    "type": "ELEMENT_WISE_CLIP",
-                    "desc": {"InputTensor": eight, "OutputTensor": eight, "Min": 2, "Max": 7},
-                }
-            },
-            "commands": [
-                {
-                    "type": "dispatch",
-                    "dispatchable": "clip",
-                    "bindings": {"InputTensor": "x", "OutputTensor": "y"},
-                }
-            ],
-        },
-    )
+    eight = tensor([8], "FLOAT16")
+    desc = {"InputTensor": eight, "OutputTensor": eight, "Min": 2, "Max": 7}
+    numbers = {"valueCount": 8, "valueStart": 1, "valueDelta": 1}
+    held = {
+        "x": buffer(numbers, "FLOAT16"),
+        "y": buffer([0], "FLOAT16", initialValuesOffsetInBytes=12),
+    }
+    clip = {"clip": {"type": "ELEMENT_WISE_CLIP", "desc": desc}}
+    run = dispatch("clip", InputTensor="x", OutputTensor="y")
+    model = loaded(tmp_path, model_of(held, clip, run))
     found = run_model(model)
     assert found["y"].tolist() == [2, 2, 3, 4, 5, 6, 7, 7]
     assert run_model(model, found)["y"].tolist() == found["y"].tolist()
@@ -160,20 +142,16 @@ def test_results_are_memory_of_their_own(guide: Model):
     assert not given.any()
     assert not guide.resources["output"].bytes().any()
     assert run_model(guide, {"input": given})["output"].ravel().tolist() == [0, 0, 0]
-    listed = {"initialValuesDataType": "UINT8", "initialValues": [0] * 4}
     with pytest.raises(ValueError, match="read-only"):
-        parse_resource("r", listed, Path()).bytes()[:] = 1
+        parse_resource("r", buffer([0] * 4, "UINT8"), Path()).bytes()[:] = 1
 
 
 def test_its_files_stay_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Whatever folder is the current one when it runs."""
     np.save(tmp_path / "x.npy", np.arange(3, dtype=np.float32))
     monkeypatch.chdir(tmp_path)
-    commands = [{"type": "writeFile", "resource": "x", "targetPath": "model.json"}]
-    held = {"x": {"initialValues": {"sourcePath": "x.npy"}}}
-    value = {"resources": held, "dispatchables": {}, "commands": commands}
-    Path("model.json").write_text(json.dumps(value))
-    model = load_model("model.json")
+    held = {"x": buffer({"sourcePath": "x.npy"}, None)}
+    model = load_model(model_file(model_of(held, {}, write("x", "model.json")), Path()))
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     np.save("x.npy", np.full(3, 42, np.float32))
@@ -218,39 +196,50 @@ def test_all_that_is_wrong_is_said(guide: Model):
     with pytest.raises(DmlError) as refused:
         run_model(guide, {"input": np.ones(2), "output": np.ones(2), "x": np.ones(2)})
     assert len(refused.value.faults) == 3
-    wrong: Any = 3
-    with pytest.raises(DmlError, match=r"model to be a Model \(of load_model\), got 3"):
-        run_model(wrong)
-    with pytest.raises(DmlError, match=r"device to be a jax.Device, got 'cpu'"):
-        run_model(guide, device="cpu")
-    with pytest.raises(DmlError, match=r"Model 'no.json': .*No such file"):
-        load_model("no.json")
-    for path in (b"model.json", 3, None, "model\0.json"):
-        with pytest.raises(DmlError, match=r"path to be a path, as a str or pathlib.Path, got"):
-            load_model(path)  # pyright: ignore[reportArgumentType]
-    for folder in (3, 0, False):
-        with pytest.raises(DmlError, match="output_folder to be a path"):
-            run_model(guide, output_folder=folder)  # pyright: ignore[reportArgumentType]
+
+
+PATHS = (b"model.json", 3, None, "model\0.json")
+
+
+PLAIN: Any = run_model  # for arguments that a type checker refuses
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda guide: PLAIN(3), r"model to be a Model \(of load_model\), got 3"),
+        (lambda guide: PLAIN(guide, device="cpu"), "device to be a jax.Device, got 'cpu'"),
+        (lambda guide: load_model("no.json"), r"Model 'no.json': .*No such file"),
+        *(
+            (lambda _, p=p: load_model(p), "path to be a path, as a str or pathlib.Path, got")
+            for p in PATHS
+        ),
+        *(
+            (lambda guide, f=f: PLAIN(guide, output_folder=f), "output_folder to be a path")
+            for f in (3, 0, False)
+        ),
+    ],
+)
+def test_arguments_of_other_types(call: Any, message: str, guide: Model):
+    with pytest.raises(DmlError, match=message):
+        call(guide)
 
 
 @pytest.mark.usefixtures("no_x64")
 def test_64_bit_types_are_not_narrowed(tmp_path: Path):
-    large = {"initialValuesDataType": "UINT64", "initialValues": [2**40]}
+    model = resources(tmp_path, large=buffer([2**40], "UINT64"))
     with pytest.raises(DmlError, match=r"Resource 'large': expected its type to have at most 32"):
-        run_model(resources(tmp_path, large=large))
+        run_model(model)
     with jax.enable_x64(True):
-        assert run_model(resources(tmp_path, large=large))["large"].tolist() == [2**40]
+        assert run_model(model)["large"].tolist() == [2**40]
 
 
 @pytest.mark.usefixtures("no_x64")
-def test_64_bit_tensors_in_other_resources(guide: Model, tmp_path: Path):
+def test_64_bit_tensors_in_other_resources(tmp_path: Path):
     value = guide_model()
-    for tensor in ("InputTensor", "OutputTensor"):
-        value["dispatchables"]["sum"]["desc"][tensor]["DataType"] = "INT64"
-    value["resources"] = {
-        name: {"initialValuesDataType": "UINT8", "initialValues": {"valueCount": 72, "value": 0}}
-        for name in ("input", "output")
-    }
+    for name in ("InputTensor", "OutputTensor"):
+        value["dispatchables"]["sum"]["desc"][name]["DataType"] = "INT64"
+    value["resources"] = dict.fromkeys(("input", "output"), filled(72, 0, "UINT8"))
     message = "Dispatchable 'sum': DML_OPERATOR_REDUCE: expected InputTensor to have at most 32"
     with pytest.raises(DmlError, match=message):
         run_model(loaded(tmp_path, value))
@@ -258,21 +247,17 @@ def test_64_bit_tensors_in_other_resources(guide: Model, tmp_path: Path):
 
 @pytest.mark.parametrize("kind", ["npy", "raw"])
 def test_values_come_from_files_on_the_command_line(kind: str, tmp_path: Path):
-    path, own = tmp_path / "m.json", tmp_path / f"x.{kind}"
-    path.write_text(json.dumps(guide_model()))
+    path, own = model_file(guide_model(), tmp_path), tmp_path / f"x.{kind}"
     values = np.full((3, 3), 2, np.float32)
     if kind == "npy":
         np.save(own, values)
     else:
         values.tofile(own)
-    folder = ["--output_path", str(tmp_path)]
-    done = CliRunner().invoke(cli, ["run", str(path), "--input", f"input={own}", *folder])
-    assert done.exit_code == 0, done.output
-    assert "6, 6, 6" in done.output
+    words = ["run", path, "--output_path", tmp_path, "--input"]
+    assert "6, 6, 6" in command(*words, f"input={own}").output
     for given, message in (
         (f"inputs={own}", "expected --input to name one of the model's resources"),
         (f"output={own}", "hold 3 elements of float32"),
         (f"input={tmp_path / 'none.npy'}", "none.npy"),
     ):
-        done = CliRunner().invoke(cli, ["run", str(path), "--input", given, *folder])
-        assert done.exit_code == 1 and message in done.stderr
+        assert message in command(*words, given, status=1).stderr

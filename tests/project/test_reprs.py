@@ -1,7 +1,8 @@
 """What is shown of each public object: on one line, and what can be, as one would type it."""
 
+# ruff: noqa: F403, F405  (as one writes it in a notebook)
+
 import inspect
-import json
 import pickle
 import pydoc
 import re
@@ -15,38 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from guide_model import guide_model
-from onnx import parser
+from build import parse
+from dispatch_models import guide_model, model_file
 
 import dml_jax
-from dml_jax import *  # noqa: F403
-from dml_jax import (
-    OPERATORS,
-    AxisDirection,
-    Buffer,
-    BufferBinding,
-    ConstantNode,
-    DepthSpaceOrder,
-    DepthToSpace1,
-    DmlError,
-    ElementWiseClip,
-    Fault,
-    FeatureLevel,
-    Graph,
-    GraphBuilder,
-    InputEdge,
-    IntermediateEdge,
-    Operator,
-    OperatorNode,
-    OutputEdge,
-    Reduce,
-    ReduceFunction,
-    ScaleBias,
-    Split,
-    TensorDataType,
-    TensorDesc,
-    TensorFlags,
-)
+from dml_jax import *
 from dml_jax.enums import Enumeration
 from dml_jax.facts import catalogue, unknown_operator
 
@@ -173,11 +147,6 @@ def test_levels_by_the_name_that_they_show():
     assert dir(dml_jax) == sorted([*dml_jax.__all__, "__version__"])
 
 
-def named(name: str) -> Any:
-    """Return what type checkers know nothing of."""
-    return getattr(dml_jax, name)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -186,29 +155,30 @@ def named(name: str) -> Any:
             "DML_OPERATOR_SPLIT: expected OutputTensors to be given to Split(...)",
         ),
         (
-            lambda x: named("Reduce").infer(
-                function="SUM", input_tensor=x, output_tensor=x, axes=[1]
-            ),
+            lambda x: PLAIN.Reduce.infer(function="SUM", input_tensor=x, output_tensor=x, axes=[1]),
             "DML_OPERATOR_REDUCE: expected output_tensor to be left out: Reduce.infer makes it",
         ),
         (
-            lambda x: named("Reduce").infer(functoin="SUM", input_tensor=x, axes=[1]),
+            lambda x: PLAIN.Reduce.infer(functoin="SUM", input_tensor=x, axes=[1]),
             "expected functoin to be a field of DML_OPERATOR_REDUCE (did you mean 'function'?)",
         ),
         (
-            lambda x: named("Reduce").infer("SUM", x, [1]),
+            lambda x: PLAIN.Reduce.infer("SUM", x, [1]),
             "Reduce.infer takes fields by name: function, input_tensor, axes",
         ),
         (
-            lambda x: dml_jax.join(jnp.zeros((2, 3), np.float32), 0),  # pyright: ignore
+            lambda x: PLAIN.join(jnp.zeros((2, 3), np.float32), 0),
             "DML_OPERATOR_JOIN: expected InputTensors to be a list of arrays, got float32[2,3]",
         ),
-        (lambda x: dml_jax.Buffer.of(x, "cpu"), "a buffer's device to be a jax.Device, got 'cpu'"),
+        (lambda x: PLAIN.Buffer.of(x, "cpu"), "a buffer's device to be a jax.Device, got 'cpu'"),
     ],
 )
 def test_what_is_said_of_what_is_inferred(call: Callable[[TensorDesc], object], message: str):
     with pytest.raises((DmlError, TypeError), match=re.escape(message)):
         call(TensorDesc("FLOAT32", [2, 3]))
+
+
+PLAIN: Any = dml_jax  # for calls that a type checker refuses
 
 
 def test_types_of_calls():
@@ -251,9 +221,8 @@ def test_what_a_declaration_is_made_of():
 def test_a_part_of_a_tensor_is_replaced(change: str):
     tensor = TensorDesc("FLOAT32", [2, 4])
     assert getattr(tensor, change)(sizes=[3, 4]) == TensorDesc("FLOAT32", [3, 4])
-    assert getattr(DESC, change)(flags="NONE") == TensorDesc(
-        "FLOAT32", [2, 3], [4, 1], "NONE", 64, 256
-    )
+    plain = TensorDesc("FLOAT32", [2, 3], [4, 1], "NONE", 64, 256)
+    assert getattr(DESC, change)(flags="NONE") == plain
     with pytest.raises(DmlError, match=r"Sizes\[0\] to be in"):
         tensor.replace(sizes=[0])
 
@@ -306,31 +275,30 @@ def test_operators_in_another_case_are_suggested_first():
         assert f"(did you mean '{name}'?)" in str(fault)
 
 
-NETWORK = """
-    <ir_version: 10, opset_import: ["": 18]>
-    layer (float[1, 2] x) => (float[1, 2] y) <float[2, 2] w = {1, 2, 3, -4}> { y = MatMul(x, w) }
-"""
+NETWORK = "layer (float[1, 2] x) => (float[1, 2] y) <float[2, 2] w = {1, 2, 3, -4}> "
+
+
+NETWORK += "{ y = MatMul(x, w) }"
+
+
+def cells(html: str) -> list[str | None]:
+    return [cell.text for cell in ElementTree.fromstring(html).iter("td")]
 
 
 def test_notebooks_show_tables():
     shown = TensorDesc("FLOAT32", [2, 3], strides=[6, 1])._repr_html_()
-    cells = [c.text for c in ElementTree.fromstring(shown).iter("td")]
-    assert cells == ["type", "FLOAT32", "sizes", "[2, 3]", "strides", "[6, 1]", "bytes", "36"]
-    network = dml_jax.load_onnx(parser.parse_model(NETWORK))
-    cells = [c.text for c in ElementTree.fromstring(network._repr_html_()).iter("td")]
-    assert cells == ["input", "x", "FLOAT", "[1, 2]", "output", "y", "FLOAT", "[1, 2]"]
+    expected = ["type", "FLOAT32", "sizes", "[2, 3]", "strides", "[6, 1]", "bytes", "36"]
+    assert cells(shown) == expected
+    network = dml_jax.load_onnx(parse(NETWORK))
+    expected = ["input", "x", "FLOAT", "[1, 2]", "output", "y", "FLOAT", "[1, 2]"]
+    assert cells(network._repr_html_()) == expected
 
 
 def test_notebooks_show_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "model.json"
-    path.write_text(json.dumps(guide_model()))
-    for shown, words in (
-        (_graph()._repr_svg_(), "CLIP"),
-        (dml_jax.load_model(path)._repr_svg_(), "sum"),
-    ):
+    model = dml_jax.load_model(model_file(guide_model(), tmp_path))
+    for shown, words in ((_graph()._repr_svg_(), "CLIP"), (model._repr_svg_(), "sum")):
         assert shown
-        root = ElementTree.fromstring(shown)
-        assert root.tag.endswith("svg")
+        assert ElementTree.fromstring(shown).tag.endswith("svg")
         assert words in shown
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert _graph()._repr_svg_() is None

@@ -5,21 +5,18 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from build import command
-from click.testing import CliRunner
-from guide_model import guide_model
-from onnx import TensorProto, parser
+from build import command, model_of, parse, saved
+from dispatch_models import buffer, guide_model, model_file
+from onnx import TensorProto
 from PIL import Image
 from processes import linux
 
 import dml_jax
 from dml_jax import DmlError
-from dml_jax.cli import cli
 from dml_jax.dxdispatch.resources import values_of_file
 from dml_jax.enums import TensorDataType
 from dml_jax.genai.folder import Folder
@@ -42,8 +39,8 @@ def test_each_limit_names_its_test():
 
 
 def test_a_model_writes_where_it_says_when_it_runs_and_only_then(tmp_path: Path):
-    target, path = tmp_path / "elsewhere.npy", tmp_path / "m.json"
-    path.write_text(json.dumps(guide_model(str(target))))
+    target = tmp_path / "elsewhere.npy"
+    path = model_file(guide_model(str(target)), tmp_path)
     for word in ("check", "show"):
         command(word, path)
     dml_jax.run_model(dml_jax.load_model(path))
@@ -66,22 +63,32 @@ def test_a_model_writes_in_the_output_folder_alone(
     Path("x.npy").symlink_to(outside)
     model = guide_model(target.format(outside=outside))
     model["commands"].insert(0, {**model["commands"][-1], "targetPath": "first.npy"})
-    Path("m.json").write_text(json.dumps(model))
-    done = command("run", "m.json", status=1)
-    assert "targetPath to lie in the folder" in done.output and "--output_path" in done.output
+    path = model_file(model, Path())
+    said = command("run", path, status=1).output
+    assert "targetPath to lie in the folder" in said and "--output_path" in said
     with pytest.raises(DmlError, match="output_folder= of run_model"):
-        dml_jax.run_model("m.json", output_folder=current)
+        dml_jax.run_model(path, output_folder=current)
     assert not outside.exists() and not Path("first.npy").exists()
     if target == "{outside}":  # the folder that the user names may be this one
-        dml_jax.run_model("m.json", output_folder=tmp_path)
+        dml_jax.run_model(path, output_folder=tmp_path)
         assert outside.exists()
 
 
 def test_check_does_not_run_a_program(tmp_path: Path):
     program, trace = tmp_path / "p.py", tmp_path / "ran"
     program.write_text(f"import pydirectml as dml\nopen({str(trace)!r}, 'w').close()\n")
-    CliRunner().invoke(cli, ["check", str(program)])
+    command("check", program)
     assert not trace.exists()
+
+
+def network_of(folder: Path, location: str) -> Path:
+    """Write a network whose weight lies in a file; return its path."""
+    model = parse("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }")
+    weight = model.graph.initializer[0]
+    weight.ClearField("float_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    return saved(model, folder)
 
 
 @pytest.mark.parametrize("location", ["../w.bin", "in/../../w.bin", "{outside}", "link.bin"])
@@ -90,23 +97,11 @@ def test_no_external_data_lies_outside_of_the_folder(location: str, tmp_path: Pa
     (folder / "in").mkdir(parents=True)
     np.zeros(2, np.float32).tofile(outside)
     (folder / "link.bin").symlink_to(outside)
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 18]>
-        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
-    )
-    weight = model.graph.initializer[0]
-    weight.ClearField("float_data")
-    weight.data_location = TensorProto.EXTERNAL
-    weight.external_data.append(
-        onnx.StringStringEntryProto(key="location", value=location.format(outside=outside))
-    )
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(DmlError, match="the initializer 'w'"):
-        dml_jax.load_onnx(folder / "m.onnx")
+        dml_jax.load_onnx(network_of(folder, location.format(outside=outside)))
     np.zeros(2, np.float32).tofile(folder / "in" / "w.bin")
-    weight.external_data[0].value = "in/w.bin"
-    (folder / "m.onnx").write_bytes(model.SerializeToString())
-    assert dml_jax.load_onnx(folder / "m.onnx")({"x": np.ones(2, np.float32)})["y"].shape == (2,)
+    network = dml_jax.load_onnx(network_of(folder, "in/w.bin"))
+    assert network({"x": np.ones(2, np.float32)})["y"].shape == (2,)
 
 
 @pytest.mark.parametrize("location", ["../n.onnx", "{outside}", "link.onnx"])
@@ -131,17 +126,8 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path):
     constant = {"DataType": "FLOAT32", "Sizes": [2], "SourcePath": "w.npy"}
     with pytest.raises(DmlError, match="a folder, a pipe or a device"):
         dml_jax.Graph.from_json({"Nodes": [{"Array": constant}]}, tmp_path)
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 18]>
-        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
-    )
-    weight = model.graph.initializer[0]
-    weight.ClearField("float_data")
-    weight.data_location = TensorProto.EXTERNAL
-    weight.external_data.add(key="location", value="w.npy")
-    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(DmlError, match="the initializer 'w'"):
-        dml_jax.load_onnx(tmp_path / "m.onnx")
+        dml_jax.load_onnx(network_of(tmp_path, "w.npy"))
 
 
 def test_a_folder_may_have_its_files_in_a_cache(tmp_path: Path):
@@ -192,9 +178,9 @@ def test_a_picture_within_a_network_starts_no_program(is_within: bool, ghostscri
     if is_within:
         own = "y = If (c) <then_branch = a () => (uint8[?,?,3] p) {p = ImageDecoder (x)}, "
         own += "else_branch = b () => (uint8[?,?,3] q) {q = ImageDecoder (x)}>"
-    text = f"""<ir_version: 9, opset_import: ["": 20]>
-    g (bool c) => (uint8[?,?,3] y) <uint8[{len(POSTSCRIPT)}] x = {{{numbers}}}> {{ {own} }}"""
-    data = parser.parse_model(text).SerializeToString()
+    text = f"""g (bool c) => (uint8[?,?,3] y)
+    <uint8[{len(POSTSCRIPT)}] x = {{{numbers}}}> {{ {own} }}"""
+    data = parse(text, opset=20).SerializeToString()
     with pytest.raises((DmlError, OnnxRuntimeError), match=r"ImageDecoder\): neither JAX"):
         InferenceSession(data).run(None, {"c": np.array(True)})
     assert not ghostscript.exists()
@@ -202,17 +188,13 @@ def test_a_picture_within_a_network_starts_no_program(is_within: bool, ghostscri
 
 @pytest.mark.parametrize("change", ["name", "number"])
 def test_long_names_and_numbers_stand_in_programs(change: str, tmp_path: Path):
-    model: dict[str, Any] = guide_model("a.npy")
-    names = [*model["resources"]]
+    model = guide_model("a.npy")
+    values = {"valueCount": 4, "valueStart": -(2**128), "valueDelta": 1}
+    model["resources"] |= {"more": buffer(values, "FLOAT64")} if change == "number" else {}
+    path = model_file(model, tmp_path)
     if change == "name":
-        text = json.dumps(model).replace(f'"{names[0]}"', f'"{"x" * 300}"')
-    else:
-        values = {"valueCount": 4, "valueStart": -(2**128), "valueDelta": 1}
-        own = {"initialValuesDataType": "FLOAT64", "initialValues": values}
-        text = json.dumps({**model, "resources": {**model["resources"], "more": own}})
-    (tmp_path / "m.json").write_text(text)
-    done = command("show", tmp_path / "m.json", "--python")
-    assert ast.parse(done.stdout)
+        path.write_text(path.read_text().replace('"input"', f'"{"x" * 300}"'))
+    assert ast.parse(command("show", path, "--python").stdout)
 
 
 CODE = 'a"\'\\n"""\\\n\r\u2028boom()\n</text><script>boom()</script>'
@@ -220,21 +202,18 @@ CODE = 'a"\'\\n"""\\\n\r\u2028boom()\n</text><script>boom()</script>'
 
 def test_names_are_no_code(tmp_path: Path):
     """Neither in the program that `show --python` prints, nor in what a notebook shows."""
-    value = onnx.helper.make_tensor_value_info
     nodes = [onnx.helper.make_node("Relu", [CODE], [f"{CODE}y"], CODE)]
-    ends = [value(CODE, TensorProto.FLOAT, [2])], [value(f"{CODE}y", TensorProto.FLOAT, None)]
-    graph = onnx.helper.make_graph(nodes, CODE, *ends, doc_string=CODE)
-    opsets = [onnx.helper.make_opsetid("", 18)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    network = dml_jax.load_onnx(model)
+    model = model_of(nodes, {CODE: (np.float32, [2])}, [f"{CODE}y"])
+    model.graph.name = model.graph.doc_string = CODE
+    path = saved(model, tmp_path)
+    network = dml_jax.load_onnx(path)
     for text in (network._repr_html_(), network.graph._repr_svg_()):
         assert text and "<script" not in text
     network.graph.save(tmp_path / "g.json")
-    (tmp_path / "n.onnx").write_bytes(model.SerializeToString())
-    for name in ("g.json", "n.onnx"):
-        done = CliRunner().invoke(cli, ["show", str(tmp_path / name), "--python"])
-        assert done.exit_code == 0 and "boom" in done.stdout, done.output
-        named = [n.id for n in ast.walk(ast.parse(done.stdout)) if isinstance(n, ast.Name)]
+    for shown in (tmp_path / "g.json", path):
+        program = command("show", shown, "--python").stdout
+        assert "boom" in program
+        named = [n.id for n in ast.walk(ast.parse(program)) if isinstance(n, ast.Name)]
         assert "boom" not in named
 
 

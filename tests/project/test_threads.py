@@ -1,35 +1,29 @@
 """The first use of each part of the package by eight threads at once, in a fresh process."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from guide_model import guide_model
+from dispatch_models import guide_model, model_file, tensor
+from processes import python
 
 PROGRAM = """
-import threading
 import numpy as np
 import dml_jax as D
 {before}
-a, made, errors, barrier = np.ones((4, 4), np.float32), [], [], threading.Barrier(8)
-def work():
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+a, barrier = np.ones((4, 4), np.float32), Barrier(8)
+def work(_):
     barrier.wait()
-    try:
-        made.append({use})
-    except BaseException as error:
-        errors.append(repr(error))
-threads = [threading.Thread(target=work) for _ in range(8)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-assert not errors, errors
+    return {use}
+with ThreadPoolExecutor(8) as pool:
+    made = [*pool.map(work, range(8))]
 expected = {expected}
 assert all(one == expected for one in made), made
 """
 
 DESC = 'D.TensorDesc("FLOAT32", [4])'
-JSON = {"DataType": "FLOAT32", "Sizes": [4]}
+JSON = tensor([4])
 IDENTITY = {"InputTensor": JSON, "OutputTensor": JSON}
 NETWORK = """
 from onnx import parser
@@ -75,9 +69,8 @@ USES = {  # what is before it, the use, and what each thread gets
 
 @pytest.mark.parametrize("name", USES)
 def test_first_use_by_eight_threads(name: str, tmp_path: Path):
-    (tmp_path / "model.json").write_text(json.dumps(guide_model()))
+    model_file(guide_model(), tmp_path)
     before, use, expected = USES[name]
     program = PROGRAM.format(before=before, use=use, expected=expected)
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = python("-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -10,13 +10,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import onnx
 import pytest
-from click.testing import CliRunner
+from build import command, saved
+from dispatch_models import Json, buffer, dispatch, model_file, model_of, show, tensor, write
 
 import dml_jax as dml
 from dml_jax import Graph, GraphBuilder, OperatorNode, Tile, load_model, run_model
-from dml_jax.cli import cli
 from dml_jax.graph import OutputEdge
 from dml_jax.show.source import program
 
@@ -31,9 +30,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def printed(*words: Any) -> str:
-    result = CliRunner().invoke(cli, ["show", *map(str, words), "--python"])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return command("show", *words, "--python").stdout
 
 
 def ran(text: str) -> dict[str, Any]:
@@ -79,62 +76,47 @@ def test_parts_of_buffers_and_all_kinds_of_values(capsys: pytest.CaptureFixture[
     np.save("two.npy", np.array([[7, -8]], np.int8))
     np.arange(4, dtype=np.float32).tofile("raw.bin")
 
-    def tensor(kind: str, count: int) -> dict[str, Any]:
-        return {"DataType": kind, "Sizes": [1, 1, 1, count]}
-
-    def identity(kind: str, count: int) -> dict[str, Any]:
-        desc = dict.fromkeys(("InputTensor", "OutputTensor"), tensor(kind, count))
+    def identity(kind: str, count: int) -> Json:
+        desc = dict.fromkeys(("InputTensor", "OutputTensor"), tensor([1, 1, 1, count], kind))
         return {"type": "DML_OPERATOR_ELEMENT_WISE_IDENTITY", "desc": desc}
 
-    def numbers(kind: str, values: Any, **more: Any) -> dict[str, Any]:
-        return {"initialValuesDataType": kind, "initialValues": values, **more}
-
-    def dispatch(name: str, **bindings: Any) -> dict[str, Any]:
-        return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+    def part(name: str, offset: int) -> Json:
+        return {"name": name, "elementOffset": offset}
 
     sequence = {"valueCount": 5, "valueStart": 250, "valueDelta": 3}
     mixed = [{"type": "FLOAT32", "value": 2.5}, {"type": "INT8", "value": -3}]
-    model = {
-        "resources": {
-            "class": numbers("INT16", [1, -2, 3], sizeInBytes=56, initialValuesOffsetInBytes=16),
-            "steps": numbers("UINT8", sequence),
-            "raw": numbers("FLOAT32", {"sourcePath": "raw.bin"}),
-            "two": {"initialValues": {"sourcePath": "two.npy"}},
-            "mixed": {"initialValues": mixed},
-            "nothing": numbers("FLOAT32", ["nan", "-inf", -0.0, 1e-3]),
-            "later": numbers("FLOAT32", "deferred"),
-            "wide": numbers("INT64", [2**40] * 20),
+    padding = {"sizeInBytes": 56, "initialValuesOffsetInBytes": 16}
+    copy = dispatch("copy", InputTensor="raw", OutputTensor="later")
+    model = model_of(
+        {
+            "class": buffer([1, -2, 3], "INT16", **padding),
+            "steps": buffer(sequence, "UINT8"),
+            "raw": buffer({"sourcePath": "raw.bin"}),
+            "two": buffer({"sourcePath": "two.npy"}, None),
+            "mixed": buffer(mixed, None),
+            "nothing": buffer(["nan", "-inf", -0.0, 1e-3]),
+            "later": buffer("deferred"),
+            "wide": buffer([2**40] * 20, "INT64"),
         },
-        "dispatchables": {
+        {
             "plus": {"type": "graph", "sourcePath": "graph.json"},
             "copy": identity("FLOAT32", 4),
             "first": identity("INT64", 1),
         },
-        "commands": [
-            dispatch(
-                "plus",
-                x={"name": "class", "elementOffset": 8},
-                y={"name": "class", "elementOffset": 16},
-            ),
-            dispatch("copy", InputTensor="raw", OutputTensor="later"),
-            dispatch("copy", InputTensor="later", OutputTensor="nothing"),
-            dispatch("copy", InputTensor="raw", OutputTensor="later"),
-            dispatch(
-                "first", InputTensor={"name": "wide", "elementOffset": 4}, OutputTensor="wide"
-            ),
-            {"type": "print", "resource": "steps"},
-            {"type": "print", "resource": "two"},
-            {"type": "writeFile", "resource": "class", "targetPath": "out/c.npy"},
-            {"type": "writeFile", "resource": "mixed", "targetPath": "out\\m.bin"},
-        ],
-    }
-    Path("model.json").write_text(json.dumps(model))
-    path = Path("model.json")
-    text = printed(path)
-    assert "class_1 = Buffer(padded(" in text
-    Path("renamed.json").write_text(json.dumps(model).replace('"class"', '"words"'))
-    assert_does_the_same(Path("renamed.json"), capsys)
-    assert path.exists()
+        dispatch("plus", x=part("class", 8), y=part("class", 16)),
+        copy,
+        dispatch("copy", InputTensor="later", OutputTensor="nothing"),
+        copy,
+        dispatch("first", InputTensor=part("wide", 4), OutputTensor="wide"),
+        show("steps"),
+        show("two"),
+        write("class", "out/c.npy"),
+        write("mixed", "out\\m.bin"),
+    )
+    path = model_file(model, Path())
+    assert "class_1 = Buffer(padded(" in printed(path)
+    path.write_text(path.read_text().replace('"class"', '"words"'))
+    assert_does_the_same(path, capsys)
 
 
 def test_what_graphs_have_beside_operators():
@@ -170,18 +152,12 @@ def test_nodes_in_any_order():
     """A node may stand before those that it reads; the program computes the same."""
     builder = GraphBuilder()
     x = builder.input_tensor("x", T("FLOAT32", [4]))
-    graph = builder.build(dml.exp(dml.negate(x)))
-    turned = Graph.from_json(
-        {
-            **graph.to_json(),
-            "Nodes": graph.to_json()["Nodes"][::-1],
-            "InputEdges": [{**graph.to_json()["InputEdges"][0], "ToNodeIndex": 1}],
-            "IntermediateEdges": [
-                {**graph.to_json()["IntermediateEdges"][0], "FromNodeIndex": 1, "ToNodeIndex": 0}
-            ],
-            "OutputEdges": [OutputEdge(0, 0, 0).to_json()],
-        }
-    )
+    value = builder.build(dml.exp(dml.negate(x))).to_json()
+    value["Nodes"].reverse()
+    value["InputEdges"][0]["ToNodeIndex"] = 1
+    value["IntermediateEdges"][0] |= {"FromNodeIndex": 1, "ToNodeIndex": 0}
+    value["OutputEdges"] = [OutputEdge(0, 0, 0).to_json()]
+    turned = Graph.from_json(value)
     assert isinstance(turned.nodes[0], OperatorNode)
     values = jnp.arange(4, dtype=jnp.float32)
     made = ran(program(turned))["graph"]
@@ -190,27 +166,20 @@ def test_nodes_in_any_order():
 
 
 def test_networks():
-    model = onnx.parser.parse_model("""
-        <ir_version: 10, opset_import: ["": 18]>
-        layer (float[batch, 2] x) => (float[batch, 2] y)
-        <float[2, 2] w = {1, 2, 3, -4}>
-        { z = MatMul(x, w)  y = Relu(z) }
-    """)
-    onnx.save(model, "n.onnx")
-    made = ran(printed("n.onnx", "-f", "batch:3"))["graph"]
-    assert made == dml.load_onnx("n.onnx", free_dimensions={"batch": 3}).graph
-    identity = onnx.parser.parse_model("""
-        <ir_version: 10, opset_import: ["": 18]> layer (float[2] x) => (float[2] y)
-        { y = Identity(x) }
-    """)
-    onnx.save(identity, "i.onnx")
-    assert ran(printed("i.onnx"))["graph"] == dml.load_onnx("i.onnx").graph
+    path = saved(
+        """layer (float[batch, 2] x) => (float[batch, 2] y) <float[2, 2] w = {1, 2, 3, -4}>
+        { z = MatMul(x, w)  y = Relu(z) }""",
+        Path(),
+    )
+    made = ran(printed(path, "-f", "batch:3"))["graph"]
+    assert made == dml.load_onnx(path, free_dimensions={"batch": 3}).graph
+    path = saved("layer (float[2] x) => (float[2] y) { y = Identity(x) }", Path())
+    assert ran(printed(path))["graph"] == dml.load_onnx(path).graph
 
 
 def test_as_json_and_with_a_picture():
     path = MODELS[0]
-    words = ["show", str(path), "--python", "--json"]
-    value = json.loads(CliRunner().invoke(cli, words).stdout)
+    value = json.loads(command("show", path, "--python", "--json").stdout)
     assert value == {"python": printed(path)}
     assert printed(path, "-o", "m.svg") == printed(path)
     assert Path("m.svg").exists()
