@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+from build import saved
 from click.testing import CliRunner
 from fuzz import fuzz_networks, graphs, models, parts
 from fuzz.mutations import mutated
-from onnx import parser
+
+from dml_jax import GraphBuilder, TensorDesc, add, clip, join
+from dml_jax.cli import cli
+from dml_jax.dxdispatch.reading import parse_json
 
 ON_NETWORKS = (
     *(("check",), ("check", "--fallback", "--json"), ("show",), ("show", "--python", "--fallback")),
@@ -26,19 +30,13 @@ ON_JSON = (
     *(("check",), ("check", "--json"), ("show",), ("show", "--python"), ("show", "--json")),
     *(("show", "-o", "x.svg"), ("run", "--output_path", ".")),
 )
-WEIGHTED = """<ir_version: 8, opset_import: ["": 18]>
-g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}, int64[3] b = {0, 1, 2}> {
-    f = Cast <to = 1> (b)
-    m = MatMul (x, w)
-    s = ReduceSum <keepdims = 0> (f)
-    y = Mul (m, s)
-}"""
+WEIGHTED = """g (float[2,2] x) => (float[2,2] y)
+<float[2,2] w = {1, 2, 3, 4}, int64[3] b = {0, 1, 2}>
+{ f = Cast <to = 1> (b)  m = MatMul (x, w)  s = ReduceSum <keepdims = 0> (f)  y = Mul (m, s) }"""
 
 
 def constants() -> dict[str, Any]:
     """Return a graph of constants, in its file and beside it, of several types."""
-    from dml_jax import GraphBuilder, TensorDesc, join
-
     builder = GraphBuilder()
     image = builder.input_tensor("image", TensorDesc("FLOAT32", [1, 3]))
     first = builder.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
@@ -52,8 +50,6 @@ def constants() -> dict[str, Any]:
 
 def chain() -> dict[str, Any]:
     """Return a graph of equal sizes, of which any edge may make a circle."""
-    from dml_jax import GraphBuilder, TensorDesc, add, clip
-
     builder = GraphBuilder()
     image = builder.input_tensor("image", TensorDesc("FLOAT32", [1, 3]))
     first = clip(image, 0, 1)
@@ -61,13 +57,17 @@ def chain() -> dict[str, Any]:
     return builder.build({"joined": add(second, first), "left": second}).to_json()
 
 
+def of_files() -> dict[str, bytes]:
+    """Return a model and graphs of files beside them, as often as others are mutated."""
+    made = {"constants": constants(), "chain": chain(), "networks": models.model_of_networks()}
+    return {f"{n}-{k}": json.dumps(value).encode() for n, value in made.items() for k in range(9)}
+
+
 def seeds() -> dict[str, bytes]:
     """Return networks, models and graphs, each with a letter before it."""
     made = {f"N-{n}": b"N" + data for n, data in (graphs.seeds() | fuzz_networks.models()).items()}
     named = {n: json.dumps(model).encode() for n, model in models.rich_models().items()}
-    named |= {f"constants-{k}": json.dumps(constants()).encode() for k in range(9)}
-    named |= {f"chain-{k}": json.dumps(chain()).encode() for k in range(9)}
-    named |= {"networks": json.dumps(models.model_of_networks()).encode()}
+    named |= of_files()
     share = len(made) // len(named) + 1  # as often as networks
     return made | {f"J-{n}-{k}": b"J" + data for n, data in named.items() for k in range(share)}
 
@@ -83,33 +83,20 @@ def mutated_file(data: bytes, rng: random.Random) -> bytes:
 
 def parsed(data: bytes) -> Any:
     """Return what the first parser makes of a file."""
-    from dml_jax.dxdispatch.reading import parse_json
-
     return onnx.ModelProto.FromString(data[1:]) if data[:1] == b"N" else parse_json(data[1:])
 
 
 def invoke(folder: Path, *words: str) -> None:
     """Run a command in a folder; raise what it does not report."""
-    from dml_jax.cli import cli
-
     given = [str(folder / word) if "." in word else word for word in words]
-    done = CliRunner().invoke(cli, given)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
+    done = CliRunner().invoke(cli, given, catch_exceptions=False)
     assert done.exit_code in (0, 1), done.output
     assert done.exit_code == 0 or done.output
 
 
 def check_command(data: bytes, folder: Path) -> None:
     """Let a command take a file."""
-    from serialized_graphs import dense
-
-    if not (folder / "k.npy").exists():
-        np.save(folder / "k.npy", np.ones((1, 3), np.float32))
-        (folder / "w.bin").write_bytes(bytes(48))
-        (folder / "g.bin").write_bytes(dense())
-        network = parser.parse_model(models.CONCAT).SerializeToString()
-        (folder / "n.onnx").write_bytes(network)
+    models.write_files(folder)
     is_network = data[:1] == b"N"
     name, table = ("f.onnx", ON_NETWORKS) if is_network else ("f.json", ON_JSON)
     (folder / name).write_bytes(data[1:])
@@ -135,6 +122,5 @@ def weights() -> dict[str, bytes]:
 def check_weights(data: bytes, folder: Path) -> None:
     """Let `dml-jax save` put weights into a network."""
     (folder / "x.npz").write_bytes(data)
-    if not (folder / "n.onnx").exists():
-        (folder / "n.onnx").write_bytes(parser.parse_model(WEIGHTED).SerializeToString())
+    saved(WEIGHTED, folder)
     invoke(folder, "save", "n.onnx", "--weights", "x.npz", "-o", "o.onnx")

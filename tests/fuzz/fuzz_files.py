@@ -48,9 +48,9 @@ from fuzz import commands, folders, fuzz_models, fuzz_networks, graphs, models, 
 from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated  # noqa: E402
 from png import png  # noqa: E402
-from serialized_graphs import dense  # noqa: E402
 
 from dml_jax import DmlError  # noqa: E402
+from dml_jax.dxdispatch.reading import parse_json  # noqa: E402
 
 SECONDS_MAX, BYTES_MAX, SAMPLE = 10, 2 << 30, 1500
 GROWTH_MAX = 1024  # MB that one file may add to the peak of memory
@@ -98,31 +98,19 @@ def mutated_array(data: bytes, rng: random.Random) -> bytes:
     length = int.from_bytes(data[8 : 8 + size], "little")
     text = data[8 + size : 8 + size + length].decode("latin1")
     number = str(rng.choice([0, 1, 2, *[n for n in NUMBERS if isinstance(n, int)]]))
-    types_ = [
-        "<f4",
-        ">i2",
-        "|O",
-        "<U9999999",
-        "V8",
-        "<f16",
-        "<M8[ns]",
-        "<c16",
-        "|S0",
-        "x",
-        "V2",
-        "|b1",
+    kinds = [
+        *("<f4", ">i2", "|O", "<U9999999", "V8", "<f16", "<M8[ns]", "<c16"),
+        *("|S0", "x", "V2", "|b1"),
+    ]
+    changes = [
+        ("(2, 3)", f"({number}, {rng.choice(['3', number])})"),
+        ("(2, 3)", f"({', '.join(['1'] * rng.choice([1, 40, 70]))},)"),
+        ("False", "True"),
+        ("'descr': ", f"'descr': {rng.choice(kinds)!r}, 'x': "),
+        ("'shape'", "'shape': (), 'y'"),
     ]
     for _ in range(rng.choice([1, 1, 2])):
-        old, new = rng.choice(
-            [
-                ("(2, 3)", f"({number}, {rng.choice(['3', number])})"),
-                ("(2, 3)", f"({', '.join(['1'] * rng.choice([1, 40, 70]))},)"),
-                ("False", "True"),
-                ("'descr': ", f"'descr': {rng.choice(types_)!r}, 'x': "),
-                ("'shape'", "'shape': (), 'y'"),
-            ]
-        )
-        text = text.replace(old, new)
+        text = text.replace(*rng.choice(changes))
     head = text.encode("latin1")
     return data[:8] + len(head).to_bytes(size, "little") + head + data[8 + size + length :]
 
@@ -264,28 +252,20 @@ def check_language_model(data: bytes, folder: Path) -> None:
     config = Config(folder)
     read = config.folder
     assert [read.type, read.context_length, read.vocab_size, read.pad_token_id, read.caches]
-    tokenizer = None
-    for part in (
-        lambda: read.proto,
-        lambda: Tokenizer(config),
-    ):
-        try:
-            made = part()
-            tokenizer = made if isinstance(made, Tokenizer) else tokenizer
-        except DmlError as error:
-            assert str(error)
-    if tokenizer is not None:
-        tokens = tokenizer.encode("the quick brown fox")
-        stream = tokenizer.create_stream()
-        text = "".join(stream.decode(token) for token in tokens)
-        assert isinstance(tokenizer.decode(tokens) + text, str)
-        rows = tokenizer.encode_batch(["a", "", "hello you"])
-        assert len(tokenizer.decode_batch(rows)) == 3
-        assert isinstance(tokenizer.to_token_id("a"), int)
-        tokenizer.update_options(add_special_tokens="true", skip_special_tokens="false")
-        tokenizer.decode(tokenizer.encode("é \U0001f600"))
-        assert isinstance(tokenizer.bos_token_id, int)
-        tokenizer.apply_chat_template('[{"role": "user", "content": "hello"}]')
+    with contextlib.suppress(DmlError):
+        _ = read.proto
+    tokenizer = Tokenizer(config)
+    tokens = tokenizer.encode("the quick brown fox")
+    stream = tokenizer.create_stream()
+    text = "".join(stream.decode(token) for token in tokens)
+    assert isinstance(tokenizer.decode(tokens) + text, str)
+    rows = tokenizer.encode_batch(["a", "", "hello you"])
+    assert len(tokenizer.decode_batch(rows)) == 3
+    assert isinstance(tokenizer.to_token_id("a"), int)
+    tokenizer.update_options(add_special_tokens="true", skip_special_tokens="false")
+    tokenizer.decode(tokenizer.encode("é \U0001f600"))
+    assert isinstance(tokenizer.bos_token_id, int)
+    tokenizer.apply_chat_template('[{"role": "user", "content": "hello"}]')
 
 
 def _has_json(data: bytes) -> bool:
@@ -301,42 +281,17 @@ def _read_graph(data: bytes, folder: Path) -> None:
 def _read_model(data: bytes, folder: Path) -> None:
     (folder / "m.json").write_bytes(data)
     has_files = b"n.onnx" in data or b"g.bin" in data or b"k.npy" in data
-    if has_files and not (folder / "n.onnx").exists():
-        np.save(folder / "k.npy", np.ones((1, 3), np.float32))
-        (folder / "w.bin").write_bytes(bytes(48))
-        (folder / "g.bin").write_bytes(dense())
-        (folder / "n.onnx").write_bytes(onnx.parser.parse_model(models.CONCAT).SerializeToString())
+    if has_files:
+        models.write_files(folder)
     fuzz_models.check(folder / "m.json", folder if has_files else ROOT / "examples/models")
-
-
-def _of_networks() -> dict[str, bytes]:
-    """Return a model and a graph of files beside them, as often as these are mutated."""
-    data = json.dumps(models.model_of_networks()).encode()
-    found = {f"networks-{k}": data for k in range(9)}
-    for name, graph in (("constants", commands.constants()), ("chain", commands.chain())):
-        found |= {f"{name}-{k}": json.dumps(graph).encode() for k in range(9)}
-    return found
-
-
-def _json_of(data: bytes) -> Any:
-    from dml_jax.dxdispatch.reading import parse_json
-
-    return parse_json(data)
 
 
 def _model_of(data: bytes) -> Any:
     """Return the parts of a model, whose operators are not checked yet."""
-    model = _json_of(data)
+    model = parse_json(data)
     if "Nodes" in model:  # a graph
         return model["Nodes"]
     return [model[part] for part in ("resources", "dispatchables", "commands")]
-
-
-def _checked_model(data: bytes) -> Any:
-    """Return a model whose graph ONNX's own checker takes."""
-    model = onnx.ModelProto.FromString(data)
-    onnx.checker.check_model(model)
-    return model
 
 
 def _read_network(data: bytes, folder: Path) -> None:
@@ -356,6 +311,10 @@ def _picture_of(data: bytes) -> Any:
 Lines = dict[str, set[int]]
 CURRENT, STACK = ".current", ".stack"  # the file that is checked, and where a process died
 
+OF_MODELS = (
+    *("dxdispatch/model.py", "dxdispatch/parsing.py", "dxdispatch/commands.py"),
+    "dxdispatch/reading.py",
+)
 FORMATS = {
     "npy": Format(
         arrays,
@@ -382,45 +341,30 @@ FORMATS = {
         ("genai/folder.py", "genai/text.py"),
     ),
     "models": Format(
-        lambda: fuzz_models.seeds() | _of_networks(),
+        lambda: fuzz_models.seeds() | commands.of_files(),
         mutated,
-        _json_of,
+        parse_json,
         _read_model,
-        (
-            "dxdispatch/model.py",
-            "dxdispatch/parsing.py",
-            "dxdispatch/commands.py",
-            "dxdispatch/reading.py",
-            "dxdispatch/resources.py",
-            "graph/graph.py",
-        ),
+        (*OF_MODELS, "dxdispatch/resources.py", "graph/graph.py"),
     ),
     "parts": Format(
-        lambda: parts.seeds() | _of_networks(),
+        lambda: parts.seeds() | commands.of_files(),
         parts.rearranged,
         _model_of,
         _read_model,
         (
-            "dxdispatch/model.py",
-            "dxdispatch/parsing.py",
-            "dxdispatch/commands.py",
-            "dxdispatch/dispatchables.py",
-            "graph/wiring.py",
-            "description/descriptor.py",
-            "operator/base.py",
+            *(*OF_MODELS, "dxdispatch/dispatchables.py", "graph/wiring.py"),
+            *("description/descriptor.py", "operator/base.py"),
         ),
     ),
     "nodes": Format(
         graphs.seeds,
         graphs.mutated_graph,
-        _checked_model,
+        lambda data: onnx.checker.check_model(onnx.ModelProto.FromString(data)),
         _read_network,
         (
-            "onnx/files/model.py",
-            "onnx/translate/translation.py",
-            "onnx/nodes/node.py",
-            "onnx/nodes/schemas.py",
-            "onnxruntime/stage.py",
+            *("onnx/files/model.py", "onnx/translate/translation.py", "onnx/nodes/node.py"),
+            *("onnx/nodes/schemas.py", "onnxruntime/stage.py"),
         ),
     ),
     "networks": Format(
@@ -429,10 +373,8 @@ FORMATS = {
         onnx.ModelProto.FromString,
         lambda data, _: fuzz_networks.check_model(data, zlib.crc32(data) % 50 == 0),
         (
-            "onnx/files/model.py",
-            "onnx/translate/model_graph.py",
-            "onnx/translate/translation.py",
-            "onnx/translate/node_outputs.py",
+            *("onnx/files/model.py", "onnx/translate/model_graph.py"),
+            *("onnx/translate/translation.py", "onnx/translate/node_outputs.py"),
         ),
     ),
     "graphs": Format(
@@ -455,9 +397,7 @@ FORMATS = {
         folders.is_export,
         folders.check_export,
         (
-            "genai/optimum_folders.py",
-            "genai/folder.py",
-            "genai/decoder_networks.py",
+            *("genai/optimum_folders.py", "genai/folder.py", "genai/decoder_networks.py"),
             "genai/decoder_forms.py",
         ),
     ),
@@ -474,10 +414,8 @@ FORMATS = {
         onnx.ModelProto.FromString,
         folders.check_external,
         (
-            "onnx/files/external_data.py",
-            "onnx/files/lazy_initializers.py",
-            "onnx/files/saving.py",
-            "onnx/files/model.py",
+            *("onnx/files/external_data.py", "onnx/files/lazy_initializers.py"),
+            *("onnx/files/saving.py", "onnx/files/model.py"),
         ),
     ),
 }

@@ -7,7 +7,7 @@ change is has a function here; each takes the model, one of its graphs, and rand
 import copy
 import functools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -184,13 +184,9 @@ def _like(model: onnx.ModelProto, graph: Graph, rng: random.Random) -> None:
     fit = [s for s in _schemas() if s.min_input <= len(node.input) <= s.max_input]
     schema = rng.choice(fit)
     node.op_type, node.domain = schema.name, schema.domain
-    known = {a.name: a for a in node.attribute if a.name in schema.attributes}
+    known = {a.name: a for a in copy.deepcopy(node.attribute) if a.name in schema.attributes}
     del node.attribute[:]
-    node.attribute.extend(copy.deepcopy(list(known.values())))
-    for name, attribute in schema.attributes.items():
-        if name not in known and (attribute.required or rng.random() < 0.3):
-            made = _attribute(name, attribute.type.value, rng)
-            node.attribute.extend([made] if made is not None else [])
+    node.attribute.extend([*known.values(), *_attributes(schema, known, 0.3, rng)])
 
 
 @functools.cache
@@ -206,8 +202,8 @@ def _op_types() -> list[tuple[str, str]]:
     return [*(known | dict.fromkeys(OP_TYPES))]
 
 
-def _attribute(name: str, kind: int, rng: random.Random) -> AttributeProto | None:
-    """Return an attribute of a kind with any value; None for a kind that is made nowhere here."""
+def _attribute(name: str, kind: int, rng: random.Random) -> list[AttributeProto]:
+    """Return an attribute of a kind with any value; none for a kind that is made nowhere here."""
     numbers = [rng.choice([*INTS[:16], *SIZES]) for _ in range(rng.choice([0, 1, 2, 2, 4, 9]))]
     texts = [*TEXTS[:12], "SAME_UPPER", "VALID", "linear", "nearest", "cubic", "reflect", "DCR"]
     values: dict[int, Any] = {
@@ -220,44 +216,39 @@ def _attribute(name: str, kind: int, rng: random.Random) -> AttributeProto | Non
         AttributeProto.TENSOR: numpy_helper.from_array(np.zeros(rng.choice([0, 1, 3]), "i8")),
     }
     if kind not in values:
-        return None
-    made = AttributeProto(name=name, type=kind)  # type: ignore[arg-type]
-    value = values[kind]
-    if kind == AttributeProto.TENSOR:
-        made.t.CopyFrom(value)
-    elif kind == AttributeProto.STRING:
-        made.s = value.encode()
-    elif kind == AttributeProto.INT:
-        made.i = value
-    elif kind == AttributeProto.FLOAT:
-        made.f = value
-    else:
-        listed = {
-            AttributeProto.INTS: made.ints,
-            AttributeProto.FLOATS: made.floats,
-            AttributeProto.STRINGS: made.strings,
-        }[kind]
-        listed.extend([v.encode() if isinstance(v, str) else v for v in value])
-    return made
+        return []
+    return [helper.make_attribute(name, values[kind], attr_type=kind)]
+
+
+def _attributes(schema: Any, known: Collection[str], share: float, rng: random.Random) -> list[Any]:
+    """Return the attributes that an op type requires, and a share of the others."""
+    chosen = [
+        (name, attribute.type.value)
+        for name, attribute in schema.attributes.items()
+        if name not in known and (attribute.required or rng.random() < share)
+    ]
+    return [made for name, kind in chosen for made in _attribute(name, kind, rng)]
 
 
 def _change_attribute(model: onnx.ModelProto, graph: Graph, rng: random.Random) -> None:
     """Change the value of an attribute; its kind, at times."""
     node = rng.choice([n for n in graph.node if n.attribute])
-    place = rng.randrange(len(node.attribute))
-    old = node.attribute[place]
+    old = rng.choice(node.attribute)
     kind = rng.randrange(1, 12) if rng.random() < 0.1 else old.type
     if kind == AttributeProto.GRAPH:
         others = [g for g in graphs_of(model) if isinstance(g, onnx.GraphProto)]
-        other = copy.deepcopy(rng.choice(others))
-        old.g.CopyFrom(other)
-        return
-    if old.ints and rng.random() < 0.6:
+        old.g.CopyFrom(copy.deepcopy(rng.choice(others)))
+    elif old.ints and rng.random() < 0.6:
         old.ints[rng.randrange(len(old.ints))] = rng.choice([*INTS[:16], *SIZES])
-        return
-    made = _attribute(old.name, kind, rng)
-    if made is not None:
-        old.CopyFrom(made)
+    else:
+        for made in _attribute(old.name, kind, rng):
+            old.CopyFrom(made)
+
+
+def _replace_nodes(graph: Graph, nodes: list[Any]) -> None:
+    copies = copy.deepcopy(nodes)
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
 def _lend_attribute(model: onnx.ModelProto, graph: Graph, rng: random.Random) -> None:
@@ -361,29 +352,22 @@ def _add_node(model: onnx.ModelProto, graph: Graph, rng: random.Random) -> None:
     count = max(1, min(schema.max_input, schema.min_input + rng.choice([0, 0, 1])))
     inputs = [reader.input[place], *(rng.choice(names_of(model)) for _ in range(count - 1))]
     node = helper.make_node(schema.name, inputs, ["added"], domain=schema.domain)
-    for name, attribute in schema.attributes.items():
-        if attribute.required or rng.random() < 0.2:
-            made = _attribute(name, attribute.type.value, rng)
-            node.attribute.extend([made] if made is not None else [])
+    node.attribute.extend(_attributes(schema, (), 0.2, rng))
     reader.input[place] = "added"
-    nodes = [*copy.deepcopy(list(graph.node)), node]
-    rng.shuffle(nodes)
-    del graph.node[:]
-    graph.node.extend(nodes)
+    _replace_nodes(graph, rng.sample([*graph.node, node], len(graph.node) + 1))
 
 
 def _move_nodes(model: onnx.ModelProto, graph: Graph, rng: random.Random) -> None:
     """Leave a node out, double it, or bring the nodes into another order."""
-    nodes = copy.deepcopy(list(graph.node))
+    nodes = list(graph.node)
     match rng.randrange(3):
         case 0:
             del nodes[rng.randrange(len(nodes))]
         case 1:
-            nodes.append(copy.deepcopy(rng.choice(nodes)))
+            nodes.append(rng.choice(nodes))
         case _:
             rng.shuffle(nodes)
-    del graph.node[:]
-    graph.node.extend(nodes)
+    _replace_nodes(graph, nodes)
 
 
 def _wrap(model: onnx.ModelProto, graph: Graph, rng: random.Random) -> None:

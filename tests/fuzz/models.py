@@ -1,9 +1,13 @@
 """Models and graphs that together use every operator and every feature of the format."""
 
-from typing import Any
+from pathlib import Path
 
+import dispatch_models
 import numpy as np
+from build import saved
+from dispatch_models import Json, buffer, dispatch, filled, show, tensor, write
 from records import combinations, record_of
+from serialized_graphs import dense
 
 from dml_jax import (
     OPERATORS,
@@ -16,7 +20,6 @@ from dml_jax import (
     split,
 )
 
-Json = dict[str, Any]
 NAMES = (
     *("SPLIT", "TILE", "JOIN", "DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH"),
     *("SPACE_TO_DEPTH1", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_CLIP1", "ELEMENT_WISE_CLIP_GRAD"),
@@ -39,62 +42,50 @@ def model_of(operator: Operator) -> Json:
     for point in operator.bind_points():
         names = [f"{point.name}{index}" for index in range(len(point.tensors))]
         bindings[point.name] = names if point.is_array else names[0]
-        for name, tensor in zip(names, point.tensors, strict=True):
-            resources[name] = {
-                "initialValuesDataType": tensor.data_type.name,
-                "initialValues": {"valueCount": tensor.span, "valueStart": 0, "valueDelta": 1},
-            }
+        for name, own in zip(names, point.tensors, strict=True):
+            numbers = {"valueCount": own.span, "valueStart": 0, "valueDelta": 1}
+            resources[name] = buffer(numbers, own.data_type.name)
     described = operator.to_json()
-    written = [name for name in resources if name.startswith("Output")]
-    return {
-        "resources": resources,
-        "dispatchables": {"op": {"type": described["Type"], "desc": described["Desc"]}},
-        "commands": [
-            {"type": "dispatch", "dispatchable": "op", "bindings": bindings},
-            *({"type": "print", "resource": name} for name in written),
-        ],
-    }
+    return dispatch_models.model_of(
+        resources,
+        {"op": {"type": described["Type"], "desc": described["Desc"]}},
+        dispatch("op", **bindings),
+        *(show(name) for name in resources if name.startswith("Output")),
+    )
 
 
-CONCAT = """<ir_version: 8, opset_import: ["": 14]>
-g (float[N,2] x0, float[N,2] x1) => (float[?,?] y) { y = Concat <axis = 0> (x0, x1) }"""
+CONCAT = "g (float[N,2] x0, float[N,2] x1) => (float[?,?] y) { y = Concat <axis = 0> (x0, x1) }"
 EVERYTHING: Json = {
     "$schema": "./_schema.json",
     "resources": {
-        "list": {"initialValuesDataType": "FLOAT32", "initialValues": [-4, 1.5, "nan", "-inf", 9]},
-        "mixed": {
-            "initialValues": [
+        "list": buffer([-4, 1.5, "nan", "-inf", 9]),
+        "mixed": buffer(
+            [
                 {"name": "a", "type": "UINT8", "value": 7},
                 {"type": "FLOAT64", "value": "inf"},
                 {"type": "INT64", "value": -9223372036854775808},
-            ]
-        },
+            ],
+            None,
+        ),
         "constant": {
-            "initialValuesDataType": "FLOAT16",
-            "initialValues": {"valueCount": 8, "value": 65504},
+            **filled(8, 65504, "FLOAT16"),
             "initialValuesOffsetInBytes": 16,
             "sizeInBytes": 64,
         },
-        "sequence": {
-            "initialValuesDataType": "FLOAT32",
-            "initialValues": {"valueCount": 64, "valueStart": 1, "valueDelta": 0.25},
-        },
-        "picture": {
-            "initialValuesDataType": "UINT8",
-            "initialValues": {"sourcePath": "../images/astronaut.jpg"},
-            "resampleSize": [1, 3, 8, 8],
-            "resampleMode": "scale",
-        },
-        "out": {
-            "initialValuesDataType": "FLOAT32",
-            "initialValues": {"valueCount": 64, "value": 0},
-        },
+        "sequence": buffer({"valueCount": 64, "valueStart": 1, "valueDelta": 0.25}),
+        "picture": buffer(
+            {"sourcePath": "../images/astronaut.jpg"},
+            "UINT8",
+            resampleSize=[1, 3, 8, 8],
+            resampleMode="scale",
+        ),
+        "out": filled(64),
     },
     "dispatchables": {
         "flat": {
             "type": "ELEMENT_WISE_CLIP",
-            "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
-            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+            "InputTensor": tensor([4]),
+            "OutputTensor": tensor([4]),
             "ScaleBias": {"Scale": 2, "Bias": -0.5},
             "Min": "-inf",
             "Max": 3.5,
@@ -116,7 +107,7 @@ EVERYTHING: Json = {
                         "GuaranteedBaseOffsetAlignment": 16,
                     },
                 },
-                "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3, 4], "Strides": [12, 1, 3]},
+                "OutputTensor": tensor([2, 3, 4], Strides=[12, 1, 3]),
                 "RepeatsCount": 3,
                 "Repeats": [1, 1, 2],
             },
@@ -126,8 +117,8 @@ EVERYTHING: Json = {
         "exact": {
             "type": "ELEMENT_WISE_CLIP1",
             "desc": {
-                "InputTensor": {"DataType": "INT64", "Sizes": [2]},
-                "OutputTensor": {"DataType": "INT64", "Sizes": [2]},
+                "InputTensor": tensor([2], "INT64"),
+                "OutputTensor": tensor([2], "INT64"),
                 "MinMaxDataType": "INT64",
                 "Min": {"Int64": -9007199254740993},
                 "Max": 9007199254740993,
@@ -135,30 +126,25 @@ EVERYTHING: Json = {
         },
     },
     "commands": [
-        {"type": "dispatch", "dispatchable": "flat", "bindings": {}},
+        dispatch("flat"),
         {
-            "type": "dispatch",
-            "dispatchable": "strided",
-            "bindings": {"OutputTensor": {"name": "out", "elementCount": 32, "elementOffset": 4}},
+            **dispatch(
+                "strided", OutputTensor={"name": "out", "elementCount": 32, "elementOffset": 4}
+            ),
             "threadGroupCount": [1, 1, 1],
         },
         {
+            **dispatch(
+                "exact",
+                InputTensor={"name": "mixed", "elementSizeInBytes": 8, "format": "x"},
+                OutputTensor={"name": "constant", "elementSizeInBytes": 8, "elementOffset": 4},
+            ),
             "type": "Dispatch",
-            "dispatchable": "exact",
-            "bindings": {
-                "InputTensor": {"name": "mixed", "elementSizeInBytes": 8, "format": "x"},
-                "OutputTensor": {"name": "constant", "elementSizeInBytes": 8, "elementOffset": 4},
-            },
         },
-        {"type": "print", "resource": "out", "verbose": True},
-        {"type": "writeFile", "resource": "out", "targetPath": "out/a.npy", "dimensions": [8, 8]},
-        {
-            "type": "writeFile",
-            "resource": "picture",
-            "targetPath": "b.png",
-            "dimensions": [1, 3, 8, 8],
-        },
-        {"type": "writeFile", "resource": "mixed", "targetPath": "c"},
+        show("out", verbose=True),
+        write("out", "out/a.npy", dimensions=[8, 8]),
+        write("picture", "b.png", dimensions=[1, 3, 8, 8]),
+        write("mixed", "c"),
     ],
 }
 
@@ -173,25 +159,27 @@ def graph() -> Json:
 
 def model_of_networks() -> Json:
     """A model that dispatches a network, n.onnx, twice, and a serialized graph, g.bin."""
-    values = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4, 5, 6, 7, 8]}
+    values = buffer([1, 2, 3, 4, 5, 6, 7, 8])
+    network = {"type": "onnx", "sourcePath": "n.onnx"}
+    network |= {"freeDimensionNameOverrides": {"N": 1}, "graphOptimizationLevel": 1}
+    graph = {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}
     shaped = {"x0": {"name": "a", "shape": [3, 2]}, "x1": "a", "y": {"name": "c", "shape": [4, 2]}}
-    return {
-        "resources": {"a": values, "b": values, "c": {**values, "initialValues": "deferred"}},
-        "dispatchables": {
-            "net": {
-                "type": "onnx",
-                "sourcePath": "n.onnx",
-                "freeDimensionNameOverrides": {"N": 1},
-                "graphOptimizationLevel": 1,
-            },
-            "graph": {"type": "dmlSerializedGraph", "sourcePath": "g.bin"},
-        },
-        "commands": [
-            {"type": "dispatch", "dispatchable": "net", "bindings": shaped},
-            {"type": "dispatch", "dispatchable": "net", "bindings": {"x1": {"shape": [2, 2]}}},
-            {"type": "dispatch", "dispatchable": "graph", "bindings": {"x": "a", "y": "b"}},
-        ],
-    }
+    return dispatch_models.model_of(
+        {"a": values, "b": values, "c": buffer("deferred")},
+        {"net": network, "graph": graph},
+        dispatch("net", **shaped),
+        dispatch("net", x1={"shape": [2, 2]}),
+        dispatch("graph", x="a", y="b"),
+    )
+
+
+def write_files(folder: Path) -> None:
+    """Write what models and graphs name: a network, a graph, its weights, an array."""
+    if not (folder / "k.npy").exists():
+        saved(CONCAT, folder)
+        (folder / "g.bin").write_bytes(dense())
+        (folder / "w.bin").write_bytes(bytes(48))
+        np.save(folder / "k.npy", np.ones((1, 3), np.float32))
 
 
 def rich_models() -> dict[str, Json]:

@@ -19,18 +19,9 @@ NUMBERS = [
 ]
 TEXTS = [
     *("", "x", "nan", "inf", "-inf", "NaN", "\0", "é", "\U0001f600", "../..", "a" * 5000),
-    *(
-        "FLOAT32",
-        "FLOAT16",
-        "FLOAT64",
-        "UINT8",
-        "INT8",
-        "INT64",
-        "UINT4",
-        "UNKNOWN",
-        "OWNED_BY_DML",
-    ),
-    *("dispatch", "print", "writeFile", "graph", "hlsl", "SUM", "ARGMAX", "DML_OPERATOR_TILE"),
+    *("FLOAT32", "FLOAT16", "FLOAT64", "UINT8", "INT8", "INT64", "UINT4", "UNKNOWN"),
+    *("OWNED_BY_DML", "dispatch", "print", "writeFile", "graph", "hlsl", "SUM", "ARGMAX"),
+    "DML_OPERATOR_TILE",
 ]
 OTHERS = [None, True, False, [], {}, [[]], {"": ""}]
 

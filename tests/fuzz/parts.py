@@ -217,21 +217,19 @@ def _values(model: Json, rng: random.Random) -> None:
     """Give a resource other values: of another form, too few, too many, or out of range."""
     resource = rng.choice([*model["resources"].values()])
     count = rng.choice(SIZES)
+    paths = (
+        *("../images/astronaut_depth.npy", "x.npy", ".", "/dev/zero", "w.bin", "k.npy"),
+        *("x.gif", "C:\\k.npy", "n.onnx", "é.npy", "\ud800.npy"),
+    )
+    other = rng.choice([*model["resources"].values()])
     resource["initialValues"] = rng.choice(
         [
             [rng.choice(NUMBERS) for _ in range(rng.choice([0, 1, 4, 9]))],
             {"valueCount": count, "value": rng.choice(NUMBERS)},
             {"valueCount": count, "valueStart": 0, "valueDelta": rng.choice(NUMBERS)},
-            {
-                "sourcePath": rng.choice(
-                    [
-                        *("../images/astronaut_depth.npy", "x.npy", ".", "/dev/zero", "w.bin"),
-                        *("k.npy", "x.gif", "C:\\k.npy", "n.onnx", "é.npy", "\ud800.npy"),
-                    ]
-                )
-            },
+            {"sourcePath": rng.choice(paths)},
             "deferred",
-            copy.deepcopy(rng.choice([*model["resources"].values()]).get("initialValues")),
+            copy.deepcopy(other.get("initialValues")),
         ]
     )
 
@@ -239,18 +237,10 @@ def _values(model: Json, rng: random.Random) -> None:
 def _target(model: Json, rng: random.Random) -> None:
     """Write a resource to another file, or with other sizes."""
     command = rng.choice(model["commands"])
-    names = [
-        "a.npy",
-        "b.png",
-        "c.gif",
-        "../d.npy",
-        "e/",
-        "",
-        "f.bin",
-        "/etc/g.npy",
-        "h.jpg",
+    names = (
+        *("a.npy", "b.png", "c.gif", "../d.npy", "e/", "", "f.bin", "/etc/g.npy", "h.jpg"),
         "i.npz",
-    ]
+    )
     sizes = [rng.choice(SIZES) for _ in range(rng.choice([0, 1, 2, 4, 9]))]
     resource = command.get("resource", rng.choice([*model["resources"]]))
     command.clear()
@@ -275,16 +265,15 @@ def _edge(model: Json, rng: random.Random) -> None:
     found = [item[k] for item in _within(model) for k in keys if isinstance(item.get(k), list)]
     edges = rng.choice([edges for edges in found if edges])
     edge = rng.choice(edges)
+    names = ["image", "left", "joined", "nothing", "Output0", 0, 1, 9]
     match rng.randrange(5):
         case 0:
             edges.append(copy.deepcopy(edge))
         case 1:
             edges.remove(edge)
         case 2:
-            names = ["image", "left", "joined", "nothing", "Output0", 0, 1, 9]
-            edge[rng.choice([*edge, "CountName", "PaddedAxis", "GraphInputName"])] = rng.choice(
-                names
-            )
+            key = rng.choice([*edge, "CountName", "PaddedAxis", "GraphInputName"])
+            edge[key] = rng.choice(names)
         case _:
             numbers = [key for key, value in edge.items() if isinstance(value, int)]
             edge[rng.choice(numbers)] = rng.choice([0, 1, 2, 3, 9, -1, 2**31, 2**64])

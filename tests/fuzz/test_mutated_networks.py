@@ -2,8 +2,9 @@
 
 import contextlib
 import json
+import math
 import random
-import time
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
+from build import command, parse, refusal, saved
+from fuzz import folders
 from fuzz import fuzz_networks as fuzz
-from fuzz.models import CONCAT, model_of_networks
-from fuzz.test_mutated_models import GB, check, mutated, peak
-from onnx import TensorProto, helper, parser
-from processes import linux
-from serialized_graphs import dense
+from fuzz.fuzz_models import check
+from fuzz.models import model_of_networks, write_files
+from fuzz.mutations import mutated
+from onnx import TensorProto, helper
+from processes import GB, linux, within
 
 from dml_jax import DmlError, load_model, load_onnx
-from dml_jax.cli import cli
 from dml_jax.onnx import free_sizes
 from dml_jax.onnxruntime import InferenceSession
 from dml_jax.onnxruntime.errors import OnnxRuntimeError
@@ -32,27 +33,25 @@ FOUND = sorted((Path(__file__).parents[1] / "fuzz/found_networks").glob("*"))
 @linux
 @pytest.mark.parametrize("kind", ["networks", "graphs"])
 def test_mutated_files_are_taken_or_refused(kind: str, tmp_path: Path):
-    rng, slowest, before = random.Random(11), 0.0, peak()
     (tmp_path / "w.bin").write_bytes(bytes(48))
-    is_graph = kind == "graphs"
-    seeds = list((fuzz.graphs() if is_graph else fuzz.models()).values())
-    for _ in range(1000 if is_graph else 300):
-        data = rng.choice(seeds)
-        start = time.process_time()
-        if is_graph:
-            fuzz.check_graph(fuzz.mutated_bytes(data, rng), tmp_path)
-        else:
-            fuzz.check_model(fuzz.mutated_model(data, rng))
-        slowest = max(slowest, time.process_time() - start)
-    assert slowest < 1
-    assert peak() - before < GB // 2
+    seeds, mutate, check, count = {
+        "networks": (fuzz.models, fuzz.mutated_model, fuzz.check_model, 300),
+        "graphs": (
+            *(fuzz.graphs, fuzz.mutated_bytes, lambda data: fuzz.check_graph(data, tmp_path)),
+            1000,
+        ),
+    }[kind]
+    rng, texts = random.Random(11), [*seeds().values()]
+    with within(math.inf, GB // 2):
+        for _ in range(count):
+            data = mutate(rng.choice(texts), rng)
+            with within(1):
+                check(data)
 
 
 def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
     """Models of DxDispatch that dispatch a network twice, and a serialized graph."""
-    (tmp_path / "w.bin").write_bytes(bytes(48))
-    (tmp_path / "g.bin").write_bytes(dense())
-    (tmp_path / "n.onnx").write_bytes(parser.parse_model(CONCAT).SerializeToString())
+    write_files(tmp_path)
     model = model_of_networks()
     path, text, rng = tmp_path / "model.json", json.dumps(model).encode(), random.Random(3)
     path.write_bytes(text)
@@ -65,20 +64,15 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
 @pytest.mark.parametrize(("kind", "count"), [("external", 100), ("adapters", 100), ("exports", 6)])
 def test_mutated_folders_are_taken_or_refused(kind: str, count: int, tmp_path: Path):
     """External data, adapters in PEFT's files, and exports of decoders."""
-    from fuzz import folders
-
     seeds, mutate, check = {
         "external": (folders.externals, folders.mutated_external, folders.check_external),
         "adapters": (folders.adapters, folders.mutated_adapter, folders.check_adapter),
         "exports": (folders.exports, folders.mutated_export, folders.check_export),
     }[kind]
-    rng, texts, slowest = random.Random(5), [*seeds().values()], 0.0
+    rng, texts = random.Random(5), [*seeds().values()]
     for _ in range(count):
-        start = time.process_time()
-        with contextlib.suppress(DmlError):
+        with within(10), contextlib.suppress(DmlError):
             check(mutate(rng.choice(texts), rng), tmp_path)
-        slowest = max(slowest, time.process_time() - start)
-    assert slowest < 10
 
 
 @pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
@@ -91,18 +85,15 @@ def test_what_the_fuzzer_found(case: Path):
 
 def folded(body: str, initializers: str) -> bytes:
     """Return a network one of whose nodes is known at load, and huge."""
-    text = f"""<ir_version: 8, opset_import: ["": 18]>
-    g (float[2] x) => (float[2] y) <{initializers}>
-    {{ {body}  n = ReduceMax <keepdims = 0> (h)  f = Cast <to = 1> (n)  y = Mul (x, f) }}"""
-    return parser.parse_model(text).SerializeToString()
+    return parse(
+        f"""g (float[2] x) => (float[2] y) <{initializers}>
+        {{ {body}  n = ReduceMax <keepdims = 0> (h)  f = Cast <to = 1> (n)  y = Mul (x, f) }}"""
+    ).SerializeToString()
 
 
 def claiming(dims: list[int], data_type: int = TensorProto.FLOAT) -> bytes:
     """Return a network with an initializer that claims more elements than it has."""
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 18]>
-        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }"""
-    )
+    model = parse("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }")
     weight = model.graph.initializer[0]
     del weight.dims[:], weight.float_data[:]
     weight.dims.extend(dims)
@@ -112,9 +103,8 @@ def claiming(dims: list[int], data_type: int = TensorProto.FLOAT) -> bytes:
 
 def sparse(dims: list[int], places: int = TensorProto.INT64) -> bytes:
     """Return a network with a sparse initializer of two elements."""
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 18]>
-        g (float[2] x) => (float[2] y) { s = ReduceSum <keepdims = 0> (w)  y = Mul (x, s) }"""
+    model = parse(
+        "g (float[2] x) => (float[2] y) { s = ReduceSum <keepdims = 0> (w)  y = Mul (x, s) }"
     )
     values = helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])
     at = helper.make_tensor("", places, [2], [0, 1])
@@ -124,26 +114,21 @@ def sparse(dims: list[int], places: int = TensorProto.INT64) -> bytes:
 
 def nested(depth: int) -> bytes:
     """Return branches within branches."""
-    node = helper.make_node("Relu", ["x"], ["y"])
+    line = "y = Relu (x)"
     for _ in range(depth):
-        other = helper.make_node("Neg", ["x"], ["y"])
-        branches = {
-            name: helper.make_graph([n], "b", [], [onnx.ValueInfoProto(name="y")])
-            for name, n in (("then_branch", node), ("else_branch", other))
-        }
-        node = helper.make_node("If", ["x"], ["y"], **branches)
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])]
-    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
-    return helper.make_model(graph).SerializeToString()
+        line = f"""y = If (x) <then_branch = b () => (float y) {{ {line} }},
+            else_branch = c () => (float y) {{ y = Neg (x) }}>"""
+    return parse(f"g (float[2] x) => (float[2] y) {{ {line} }}").SerializeToString()
 
 
 def calling() -> bytes:
     """Return a function that calls itself twice."""
-    text = """<ir_version: 8, opset_import: ["": 18, "own": 1]>
-    g (float[2] x) => (float[2] y) { y = own.f (x) }
-    <domain: "own", opset_import: ["": 18, "own": 1]>
-    f (a) => (b) { c = own.f (a)  b = own.f (c) }"""
-    return parser.parse_model(text).SerializeToString()
+    return parse(
+        """<ir_version: 8, opset_import: ["": 18, "own": 1]>
+        g (float[2] x) => (float[2] y) { y = own.f (x) }
+        <domain: "own", opset_import: ["": 18, "own": 1]>
+        f (a) => (b) { c = own.f (a)  b = own.f (c) }"""
+    ).SerializeToString()
 
 
 def external(key: str, value: str) -> bytes:
@@ -151,23 +136,27 @@ def external(key: str, value: str) -> bytes:
     weight = model.graph.initializer[0]
     weight.ClearField("raw_data")
     weight.data_location = TensorProto.EXTERNAL
-    for entry in {"location": "w.bin", key: value}.items():
-        weight.external_data.add(key=entry[0], value=entry[1])
+    for name, text in {"location": "w.bin", key: value}.items():
+        weight.external_data.add(key=name, value=text)
     return model.SerializeToString()
 
 
+MANY, MOST = 2**20, 2**40
+
+
 HUGE: dict[str, Callable[[], bytes]] = {
-    "constant": lambda: folded("h = ConstantOfShape (s)", "int64[2] s = {1048576, 1048576}"),
+    "constant": lambda: folded("h = ConstantOfShape (s)", f"int64[2] s = {{{MANY}, {MANY}}}"),
     "range": lambda: folded(
-        "h = Range (a, b, c)", "int64 a = {0}, int64 b = {1099511627776}, int64 c = {1}"
+        "h = Range (a, b, c)", f"int64 a = {{0}}, int64 b = {{{MOST}}}, int64 c = {{1}}"
     ),
     "expand": lambda: folded(
-        "h = Expand (a, s)", "int64[1] a = {0}, int64[2] s = {1048576, 1048576}"
+        "h = Expand (a, s)", f"int64[1] a = {{0}}, int64[2] s = {{{MANY}, {MANY}}}"
     ),
-    "tile": lambda: folded("h = Tile (a, s)", "int64[1] a = {0}, int64[1] s = {1099511627776}"),
-    "pad": lambda: folded("h = Pad (a, s)", "int64[1] a = {0}, int64[2] s = {0, 1099511627776}"),
+    "tile": lambda: folded("h = Tile (a, s)", f"int64[1] a = {{0}}, int64[1] s = {{{MOST}}}"),
+    "pad": lambda: folded("h = Pad (a, s)", f"int64[1] a = {{0}}, int64[2] s = {{0, {MOST}}}"),
     "one-hot": lambda: folded(
-        "h = OneHot (a, d, v)", "int64[1] a = {0}, int64 d = {1099511627776}, int64[2] v = {0, 1}"
+        "h = OneHot (a, d, v)",
+        f"int64[1] a = {{0}}, int64 d = {{{MOST}}}, int64[2] v = {{0, 1}}",
     ),
     "sparse": lambda: sparse([1 << 40]),
     "sparse product": lambda: sparse([1 << 32, 1 << 32]),
@@ -195,21 +184,12 @@ HUGE: dict[str, Callable[[], bytes]] = {
 )
 def test_constants_of_many_steps_are_not_computed_at_load(line: str):
     """ONNX's code takes these one after the other: it would take minutes."""
-    model = parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["": 16]>
-        g (float[2] x) => (float y)
+    text = f"""g (float[2] x) => (float y)
         <float[1, 1, 2, 2] a = {{1, 2, 3, 4}}, int64[1] b = {{0}},
-         float[1, 4] boxes = {{0, 0, 1000000, 1000000}}> {{
-            p = {line}
-            s = Cast <to = 7> (p)
-            f = Reshape (s, b)
-            y = Expand (x, f)
-        }}"""
-    )
-    start = time.process_time()
-    with pytest.raises(DmlError, match=r"Node 'p' .* at most 1048576 steps"):
-        load_onnx(model)
-    assert time.process_time() - start < 10
+         float[1, 4] boxes = {{0, 0, 1000000, 1000000}}>
+        {{ p = {line}  s = Cast <to = 7> (p)  f = Reshape (s, b)  y = Expand (x, f) }}"""
+    with within(10):
+        assert re.search(r"Node 'p' .* at most 1048576 steps", refusal(parse(text, opset=16)))
 
 
 @linux
@@ -218,36 +198,26 @@ def test_what_claims_much_is_refused_soon(case: str, tmp_path: Path):
     path = tmp_path / "n.onnx"
     path.write_bytes(HUGE[case]())
     np.zeros(2, np.float32).tofile(tmp_path / "w.bin")
-    before, start = peak(), time.process_time()
-    with pytest.raises(DmlError) as error:
+    with within(2, GB // 4), pytest.raises(DmlError) as error:
         load_onnx(path, *free_sizes(path, {}))
-    assert time.process_time() - start < 2
-    assert peak() - before < GB // 4
     assert len(str(error.value)) < 2000
 
 
 def test_branches_within_branches_end_soon():
-    start = time.process_time()
-    with contextlib.suppress(DmlError):
-        load_onnx(nested(30))
-    assert time.process_time() - start < 5
+    data = nested(30)
+    with within(5), contextlib.suppress(DmlError):
+        load_onnx(data)
 
 
 @linux
 def test_a_network_that_does_not_fit_is_refused_before_memory_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    text = """<ir_version: 8, opset_import: ["": 18]>
-    g (float[N] x) => (float[N] y) { y = Relu (x) }"""
-    path = tmp_path / "n.onnx"
-    path.write_bytes(parser.parse_model(text).SerializeToString())
+    path = saved("g (float[N] x) => (float[N] y) { y = Relu (x) }", tmp_path)
     monkeypatch.setattr(free_memory, "host_bytes", lambda: GB)
-    before = peak()
-    done = CliRunner().invoke(cli, ["run", str(path), "-f", "N:400000000"])
-    assert done.exit_code == 1
-    (line,) = done.stderr.splitlines()
+    with within(math.inf, GB // 4):
+        (line,) = command("run", path, "-f", "N:400000000", status=1).stderr.splitlines()
     assert "n.onnx: x FLOAT32[400000000]" in line and "its size to fit" in line
-    assert peak() - before < GB // 4
 
 
 def test_numbers_of_any_kind_are_no_sizes():
@@ -257,63 +227,56 @@ def test_numbers_of_any_kind_are_no_sizes():
             load_onnx(data, shapes)
 
 
-def text_of(body: str, inputs: str = "float[2] x", outputs: str = "float[2] y") -> bytes:
-    """Return a model of a line of nodes."""
-    head = '<ir_version: 8, opset_import: ["": 18]>'
-    return parser.parse_model(
-        f"{head} g ({inputs}) => ({outputs}) {{ {body} }}"
-    ).SerializeToString()
-
-
-def changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
-    model = onnx.ModelProto.FromString(data)
+def changed(body: str, change: Callable[[Any], Any], inputs: str = "float[2] x", **weights: Any):
+    """Return the bytes of a model of a line of nodes, whose graph is changed."""
+    model = parse(f"g ({inputs}) => (float[2] y) {{ {body} }}", **weights)
     change(model.graph)
     return model.SerializeToString()
 
 
+def as_it_is(graph: Any) -> None:
+    """Change nothing."""
+
+
+TABLE = np.ones((3, 2), np.float32)
+
+
+NEGATIVE = onnx.TensorProto(name="w", data_type=1, dims=[-5], raw_data=bytes(8))
+
+
+TERMS = "+".join(["a"] * 5000)
+
+
 BROKEN: dict[str, Callable[[], bytes]] = {
     "a circle below a table": lambda: changed(
-        text_of("a = Relu(x) b = Identity(i) i = Identity(b) y = Gather(t, i)"),
-        lambda graph: graph.initializer.append(
-            onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "t")
-        ),
+        "a = Relu(x) b = Identity(i) i = Identity(b) y = Gather(t, i)", as_it_is, t=TABLE
     ),
     "a table without indices": lambda: changed(
-        text_of("y = Gather(x, x)"), lambda graph: graph.node[0].input.pop()
+        "y = Gather(x, x)", lambda graph: graph.node[0].input.pop()
     ),
     "an axis before the first": lambda: changed(
-        text_of("y = Gather <axis = -9> (t, i)", "int64[2] i"),
-        lambda graph: graph.initializer.append(
-            onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "t")
-        ),
+        "y = Gather <axis = -9> (t, i)", as_it_is, "int64[2] i", t=TABLE
     ),
     "a type that is none": lambda: changed(
-        text_of("y = Relu(x)"),
-        lambda graph: setattr(graph.input[0].type.tensor_type, "elem_type", 99),
+        "y = Relu(x)", lambda graph: setattr(graph.input[0].type.tensor_type, "elem_type", 99)
     ),
     "a branch without a condition": lambda: changed(
-        text_of("y = If (x) <then_branch = a () => (float p) {p = Neg(x)}>"),
+        "y = If (x) <then_branch = a () => (float p) {p = Neg(x)}>",
         lambda graph: graph.node[0].input.pop(),
     ),
     "a size of many terms": lambda: changed(
-        text_of("y = Relu(x)"),
-        lambda graph: setattr(
-            graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "+".join(["a"] * 5000)
-        ),
+        "y = Relu(x)",
+        lambda graph: setattr(graph.input[0].type.tensor_type.shape.dim[0], "dim_param", TERMS),
     ),
-    "two nodes of one output": lambda: text_of("a = Relu(x) a = Neg(x) y = Identity(a)"),
-    "an output of an input's name": lambda: text_of("x = Relu(x) y = Identity(x)"),
+    "two nodes of one output": lambda: changed("a = Relu(x) a = Neg(x) y = Identity(a)", as_it_is),
+    "an output of an input's name": lambda: changed("x = Relu(x) y = Identity(x)", as_it_is),
     "a negative size": lambda: changed(
-        text_of("y = Add(x, w)"),
-        lambda graph: graph.initializer.append(
-            onnx.TensorProto(name="w", data_type=1, dims=[-5], raw_data=bytes(8))
-        ),
+        "y = Add(x, w)", lambda graph: graph.initializer.append(NEGATIVE)
     ),
     "a range of steps of 0": lambda: changed(
-        text_of("r = Range(a, a, a) s = Cast <to = 1> (r) y = Concat <axis = 0> (x, s)"),
-        lambda graph: graph.initializer.append(
-            onnx.numpy_helper.from_array(np.zeros((), np.int64), "a")
-        ),
+        "r = Range(a, a, a) s = Cast <to = 1> (r) y = Concat <axis = 0> (x, s)",
+        as_it_is,
+        a=np.zeros((), np.int64),
     ),
     "a place that is no text": lambda: external("location", "w.bin?").replace(
         b"w.bin?", b"w.bin\xff"
@@ -331,19 +294,18 @@ def test_broken_graphs_are_refused_as_networks_and_as_sessions(case: str):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("a negative size", r"the sizes of 'w' to be 0 or more, got \[-5\]"),
+        ("a negative size", "the sizes of 'w' to be 0 or more, got [-5]"),
         ("a range of steps of 0", "delta to be other than 0, got 0"),
     ],
 )
 def test_what_numpy_would_take_is_refused(case: str, message: str):
-    with pytest.raises(DmlError, match=message):
-        load_onnx(onnx.ModelProto.FromString(BROKEN[case]()))
+    assert message in refusal(onnx.ModelProto.FromString(BROKEN[case]()))
 
 
 @pytest.mark.parametrize("case", [name for name in BROKEN if "output" in name])
 def test_a_name_is_given_once(case: str):
     """As in ONNX Runtime; which of two tensors a name stands for would be a guess."""
-    with pytest.raises(DmlError, match="the name of an output to be given once"):
-        load_onnx(BROKEN[case]())
-    with pytest.raises(OnnxRuntimeError, match="the name of an output to be given once"):
+    message = "the name of an output to be given once"
+    assert message in refusal(BROKEN[case]())
+    with pytest.raises(OnnxRuntimeError, match=message):
         InferenceSession(BROKEN[case]())
