@@ -1,4 +1,7 @@
-"""What a TPU's compiler makes of the operators, where libtpu is installed; no TPU is needed."""
+"""Forms for a TPU give the same, on this machine; its compiler takes them, if there is libtpu.
+
+No TPU is needed.
+"""
 
 import importlib.util
 import os
@@ -17,10 +20,29 @@ from jax.sharding import PartitionSpec as P
 from records import combinations, record_of
 
 import dml_jax
-from dml_jax import DepthSpaceOrder, ReduceFunction
+from dml_jax import DepthSpaceOrder, DepthToSpace1, ReduceFunction, SpaceToDepth1, TensorDesc
 from dml_jax.bench.cells import Cell, cells
 
 MOVING = ("REDUCE", "ARGMAX", "JOIN", "SPLIT", "TILE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1")
+
+
+def _for_tpu(*xs: Any, default: Any, tpu: Any) -> Any:
+    return tpu(*xs)
+
+
+@pytest.mark.parametrize("order", DepthSpaceOrder, ids=str)
+@pytest.mark.parametrize("cls", [DepthToSpace1, SpaceToDepth1])
+def test_moves_elements(cls: Any, order: DepthSpaceOrder):
+    op = cls.infer(
+        input_tensor=TensorDesc("FLOAT32", [2, 18, 6, 9]), block_size=3, order=str(order)
+    )
+    (x,) = record_of(cls).arrays(np.random.default_rng(3), op)
+    jax.clear_caches()
+    with mock.patch.object(jax.lax, "platform_dependent", _for_tpu):
+        result = jax.jit(lambda x: op.lower(x))(x)
+    jax.clear_caches()
+    (expected,) = record_of(cls).expected(op, [x])
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.fixture(scope="module")

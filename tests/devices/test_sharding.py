@@ -26,6 +26,8 @@ from dml_jax import GraphBuilder, ReduceFunction, TensorDesc, compile
 
 pytestmark = pytest.mark.usefixtures("soon")
 
+assert_equal = functools.partial(jax.tree.map, np.testing.assert_array_equal)
+
 SHAPE = (16, 24, 32)
 LAYOUTS = {
     "first": ((8,), P("a")),
@@ -34,6 +36,7 @@ LAYOUTS = {
     "one axis of both": ((2, 4), P(None, ("a", "b"))),
 }
 FUNCTIONS = [str(function) for function in ReduceFunction]
+SMOOTH = sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN"})
 TWO = {"LOG_SUM_EXP"}  # maximum, then sum
 KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
 
@@ -59,9 +62,19 @@ def values() -> np.ndarray:
     return x
 
 
+def on_mesh(
+    x: np.ndarray, spec: P, sizes: tuple[int, ...] = (8,), kind: AxisType = AxisType.Auto
+) -> jax.Array:
+    return jax.device_put(x, NamedSharding(mesh(sizes, kind), spec))
+
+
 def placed(layout: str) -> jax.Array:
     sizes, spec = LAYOUTS[layout]
-    return jax.device_put(values(), NamedSharding(mesh(sizes), spec))
+    return on_mesh(values(), spec, sizes)
+
+
+def normal(*sizes: int) -> np.ndarray:
+    return np.random.default_rng(3).normal(size=sizes).astype(np.float32)
 
 
 def reducer(function: str, axes: tuple[int, ...]) -> Callable[[jax.Array], jax.Array]:
@@ -90,12 +103,11 @@ def test_reductions(function: str, layout: str):
 def test_nan_crosses_devices(function: str):
     x = values()
     x[3, 5, 7] = x[11, 5, 7] = np.nan
-    y = jax.jit(reducer(function, (0,)))(jax.device_put(x, NamedSharding(mesh((8,)), P("a"))))
-    got = np.asarray(y)[0, 5, 7]
+    got = np.asarray(jax.jit(reducer(function, (0,)))(on_mesh(x, P("a"))))[0, 5, 7]
     assert got == 3 if function.startswith("ARG") else np.isnan(got)
 
 
-@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN"}))
+@pytest.mark.parametrize("function", SMOOTH)
 def test_gradients_and_vmap(function: str):
     x = placed("middle")
     f = reducer(function, (1,))
@@ -112,7 +124,7 @@ def test_gradients_and_vmap(function: str):
 
 
 @pytest.mark.parametrize("manual", [{"a"}, {"a", "b"}], ids=["some axes", "all axes"])
-@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN"}))
+@pytest.mark.parametrize("function", SMOOTH)
 def test_gradients_inside_shard_map(function: str, manual: set[str]):
     f, over = reducer(function, (1,)), mesh(LAYOUTS["two axes"][0])
     slope = jax.grad(lambda x: f(x).sum())
@@ -124,7 +136,7 @@ def test_gradients_inside_shard_map(function: str, manual: set[str]):
 
 
 @pytest.mark.parametrize("axes", [(1,), (2,), (1, 2)], ids=str)
-@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"ARGMAX", "ARGMIN"}))
+@pytest.mark.parametrize("function", SMOOTH)
 def test_derivatives_of_a_shard_map(function: str, axes: tuple[int, ...]):
     """Forms of rows are chosen by platform: there all have types that vary over the mesh."""
     f, x = reducer(function, axes), jnp.asarray(values())
@@ -138,69 +150,62 @@ def test_derivatives_of_a_shard_map(function: str, axes: tuple[int, ...]):
         np.testing.assert_allclose(result, other, rtol=2e-5)
 
 
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradient_of_a_product_with_zeros(layout: str):
+def test_gradient_of_a_product_with_zeros(layout: str, axes: tuple[int, ...]):
     x = values()
     x[3, 5], x[11, 5, 7], x[:, :, 9] = 0, 0, 1e-30  # one and two zeros; a product that underflows
-    spec = NamedSharding(mesh(LAYOUTS[layout][0]), LAYOUTS[layout][1])
-    for axes in [(0,), (1,), (0, 1)]:
-        slope = compiled_soon(
-            jax.grad(lambda x, axes=axes: dml_jax.reduce(x, "MULTIPLY", axes).sum())
-        )
-        wide = np.moveaxis(x.astype(np.float64), axes, range(len(axes)))
-        others = wide.reshape(-1, *wide.shape[len(axes) :])
-        others = np.stack([np.delete(others, i, 0).prod(0) for i in range(len(others))])
-        want = np.moveaxis(others.reshape(wide.shape), range(len(axes)), axes)
-        got = slope(jax.device_put(x, spec))
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-37)
+    slope = compiled_soon(jax.grad(lambda x: dml_jax.reduce(x, "MULTIPLY", axes).sum()))
+    wide = np.moveaxis(x.astype(np.float64), axes, range(len(axes)))
+    others = wide.reshape(-1, *wide.shape[len(axes) :])
+    others = np.stack([np.delete(others, i, 0).prod(0) for i in range(len(others))])
+    want = np.moveaxis(others.reshape(wide.shape), range(len(axes)), axes)
+    sizes, spec = LAYOUTS[layout]
+    np.testing.assert_allclose(slope(on_mesh(x, spec, sizes)), want, rtol=1e-4, atol=1e-37)
 
 
 @pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "ARGMIN", "MULTIPLY"])
 def test_explicit_meshes_and_shard_map(function: str):
     f, plain = reducer(function, (1,)), jnp.asarray(values())
-    explicit = mesh((8,), AxisType.Explicit)
-    with jax.set_mesh(explicit):
-        x = jax.device_put(values(), NamedSharding(explicit, P("a")))
+    x = on_mesh(values(), P("a"), kind=AxisType.Explicit)
+    with jax.set_mesh(mesh((8,), AxisType.Explicit)):
         y = jax.jit(f)(x)
         assert jax.typeof(y).sharding.spec == P("a", None, None)
         np.testing.assert_allclose(y, f(plain), rtol=2e-6)
-    auto, spec = LAYOUTS["two axes"]
+    auto = mesh(LAYOUTS["two axes"][0])
     # Manual over one axis of the mesh, XLA's over the other.
-    some = jax.shard_map(f, mesh=mesh(auto), in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
-    x = jax.device_put(values(), NamedSharding(mesh(auto), spec))
+    some = jax.shard_map(f, mesh=auto, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    x = placed("two axes")
     assert not collectives(some, x)
     np.testing.assert_allclose(jax.jit(some)(x), f(plain), rtol=2e-6)
 
 
+@pytest.mark.parametrize("axes", [(0,), (1,)], ids=str)
 @pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP", "L2"])
-def test_derivatives_on_explicit_meshes(function: str):
+def test_derivatives_on_explicit_meshes(function: str, axes: tuple[int, ...]):
     """The second ones too, along an axis that is sharded and along one that is not."""
-    explicit = mesh((8,), AxisType.Explicit)
-    for axes in [(0,), (1,)]:
-        f = reducer(function, axes)
+    f = reducer(function, axes)
 
-        def slopes(x: jax.Array, f: Any = f) -> jax.Array:
-            return jax.grad(lambda x: f(x).sum())(x)
+    def both(x: jax.Array) -> Any:
+        return jax.jvp(jax.grad(lambda x: f(x).sum()), (x,), (x,))
 
-        def both(x: jax.Array, slopes: Any = slopes) -> Any:
-            return jax.jvp(slopes, (x,), (x,))
-
-        expected = both(jnp.asarray(values()))
-        with jax.set_mesh(explicit):
-            x = jax.device_put(values(), NamedSharding(explicit, P("a")))
-            for got, want in zip(jax.jit(both)(x), expected, strict=True):
-                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    expected = both(jnp.asarray(values()))
+    with jax.set_mesh(mesh((8,), AxisType.Explicit)):
+        got = jax.jit(both)(on_mesh(values(), P("a"), kind=AxisType.Explicit))
+    for result, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(result, other, rtol=1e-5, atol=1e-6)
 
 
 def test_rows_that_devices_share_unevenly():
-    x = np.random.default_rng(2).normal(size=(8, 12)).astype(np.float32)
+    x = normal(8, 12)
 
     def f(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         y = jax.lax.with_sharding_constraint(x, NamedSharding(mesh((8,)), P("a")))[:6]
         return dml_jax.reduce(y, "MAX", [0]), dml_jax.argmin(y, [0])
 
-    for got, want in zip(jax.jit(f)(x), (x[:6].max(0), x[:6].argmin(0)), strict=True):
-        np.testing.assert_array_equal(got[0], want)
+    greatest, least = jax.jit(f)(x)
+    np.testing.assert_array_equal(greatest[0], x[:6].max(0))
+    np.testing.assert_array_equal(least[0], x[:6].argmin(0))
 
 
 IMAGES = (16, 16, 32, 64)
@@ -223,46 +228,37 @@ ELEMENTWISE: dict[str, tuple[Callable[[jax.Array], Any], list[P]]] = {
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise_dimensions_send_nothing(name: str):
     f, specs = ELEMENTWISE[name]
-    plain = np.random.default_rng(3).normal(size=IMAGES).astype(np.float32)
+    plain = normal(*IMAGES)
     for spec in specs:
-        x = jax.device_put(plain, NamedSharding(mesh((8,)), spec))
+        x = on_mesh(plain, spec)
         assert not collectives(f, x), spec
-        for got, want in zip(
-            jax.tree.leaves(jax.jit(f)(x)), jax.tree.leaves(f(jnp.asarray(plain))), strict=True
-        ):
-            np.testing.assert_array_equal(got, want)
+        assert_equal(jax.jit(f)(x), f(jnp.asarray(plain)))
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_a_sharded_batch_stays_where_it_is(name: str, kind: AxisType):
     """Eagerly and jitted, on meshes that XLA lays out and on those that types do."""
-    f, devices = ELEMENTWISE[name][0], mesh((8,), kind)
-    plain = np.random.default_rng(3).normal(size=IMAGES).astype(np.float32)
-    with jax.set_mesh(devices):
-        x = jax.device_put(plain, NamedSharding(devices, P("a")))
+    f, plain = ELEMENTWISE[name][0], normal(*IMAGES)
+    with jax.set_mesh(mesh((8,), kind)):
+        x = on_mesh(plain, P("a"), kind=kind)
         assert not collectives(f, x)
         for results in (f(x), jax.jit(f)(x)):
-            for got, want in zip(
-                jax.tree.leaves(results), jax.tree.leaves(f(jnp.asarray(plain))), strict=True
-            ):
+            assert_equal(results, f(jnp.asarray(plain)))
+            for got in jax.tree.leaves(results):
                 assert got.sharding.shard_shape(got.shape)[0] == IMAGES[0] // 8
-                np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("spec", [P(None, "a"), P(None, None, "a"), P(None, None, None, "a")])
 def test_one_device_of_an_explicit_mesh(spec: P):
     """Short rows of narrow elements, whose axes go as one elsewhere, are sharded over it."""
-    explicit = mesh((1,), AxisType.Explicit)
     x = np.random.default_rng(0).integers(0, 9, (64, 16, 7, 7)).astype(np.float16)
     total, tiled = reducer("SUM", (0,)), functools.partial(dml_jax.tile, repeats=(2, 1, 1, 1))
-    y = np.concatenate([x, x])
-    want = total(jnp.asarray(x)), 2 * x
-    with jax.set_mesh(explicit):
-        xs, ys = (jax.device_put(z, NamedSharding(explicit, spec)) for z in (x, y))
+    expected = total(jnp.asarray(x)), 2 * x
+    with jax.set_mesh(mesh((1,), AxisType.Explicit)):
+        xs, ys = (on_mesh(z, spec, (1,), AxisType.Explicit) for z in (x, np.concatenate([x, x])))
         got = jax.jit(lambda x, y: (total(x), jax.vjp(tiled, x)[1](y)[0]))(xs, ys)
-    for result, expected in zip(got, want, strict=True):
-        np.testing.assert_array_equal(result, expected)
+    assert_equal(got, expected)
 
 
 def test_graphs_and_compiled_operators():
@@ -270,19 +266,17 @@ def test_graphs_and_compiled_operators():
     image = builder.input_tensor("image", TensorDesc("FLOAT32", IMAGES))
     pixels = dml_jax.depth_to_space(dml_jax.clip(image, -1, 1), 2)
     graph = builder.build({"pixels": pixels, "best": dml_jax.argmax(pixels, [0])})
-    sharding = NamedSharding(mesh((8,)), P("a"))
-    compiled = compile(graph, in_shardings=sharding)
-    x = np.random.default_rng(4).normal(size=IMAGES).astype(np.float32)
-    pixels, best = compiled(jax.device_put(x, sharding))
+    x = on_mesh(normal(*IMAGES), P("a"))
+    compiled = compile(graph, in_shardings=x.sharding)
+    pixels, best = compiled(x)
     np.testing.assert_array_equal(best[0], np.asarray(pixels).argmax(0))
     assert not re.search(r"= \S+ all-gather", compiled.as_text())
     assert len(re.findall(r" all-reduce(?:-start)?\(", compiled.as_text())) == 1
 
 
 def test_exported_programs_of_eight_devices():
-    compiled = compile(
-        reducer("MAX", (0,)), jnp.asarray(values()), in_shardings=NamedSharding(mesh((8,)), P("a"))
-    )
+    x = on_mesh(values(), P("a"))
+    compiled = compile(reducer("MAX", (0,)), jnp.asarray(values()), in_shardings=x.sharding)
     assert jax.export.deserialize(bytearray(compiled.export())).nr_devices == 8
 
 
@@ -290,7 +284,7 @@ def test_a_program_of_several_devices_has_no_form_of_one():
     """Of many elements, in short rows, along an axis that is not the first."""
     x = np.random.default_rng(1).integers(0, 200, (24, 16, 40, 17)).astype(np.uint8)
     op = dml_jax.ElementWiseClip.infer(input_tensor=TensorDesc.of(x), min=50, max=150)
-    sharded = jax.device_put(x, NamedSharding(mesh((8,)), P(None, "a")))
+    sharded = on_mesh(x, P(None, "a"))
     assert collectives(op, sharded) == []
     result = op(sharded)
     assert result.sharding == sharded.sharding
