@@ -4,7 +4,6 @@ import importlib
 import inspect
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -15,6 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 import pytest
 from documented_facts import DOCUMENTED
 from language_folders import write_folder
+from processes import python
 from snippets import run_page
 
 from dml_jax import OPERATORS, FeatureLevel, Operator
@@ -164,8 +164,7 @@ class Links(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; strictly, so a broken page fails here."""
     target = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(target)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    built = python("-m", "mkdocs", "build", "--strict", "-d", target, cwd=ROOT)
     assert built.returncode == 0, built.stderr
     return target
 

@@ -7,7 +7,6 @@ Microsoft's five sample programs with fewer channels and smaller pictures.
 import inspect
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from documented_facts import FOLDER
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from processes import python
 
 import dml_jax.pydirectml as dml
 from dml_jax import OPERATORS, DmlError, FeatureLevel
@@ -72,11 +72,10 @@ def test_operator_types_are_the_operators_of_two_levels():
 
 
 def test_members_are_names_of_the_module_too():
-    later: Any = dml
-    assert later.NONE is dml.ExecutionFlags.NONE
-    assert later.FORWARD is dml.ConvolutionDirection.FORWARD
-    assert later.CONVOLUTION is dml.OperatorType.CONVOLUTION
-    assert later.FLOAT32 is dml.TensorDataType.FLOAT32
+    assert PLAIN.NONE is dml.ExecutionFlags.NONE
+    assert PLAIN.FORWARD is dml.ConvolutionDirection.FORWARD
+    assert PLAIN.CONVOLUTION is dml.OperatorType.CONVOLUTION
+    assert PLAIN.FLOAT32 is dml.TensorDataType.FLOAT32
     assert not hasattr(dml, "Both")
 
 
@@ -115,10 +114,9 @@ def convolved(x: Array, w: Array, b: Array | None = None, **o: Any) -> Array:
     steps, groups = o.get("strides", [1, 1]), o.get("group_count", 1)
     if o.get("direction") == "BACKWARD":
         made = np.zeros(o["output_sizes"])
-        for i in range(x.shape[2]):
-            for j in range(x.shape[3]):
-                at = np.s_[:, :, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3]
-                made[at] += np.einsum("nc,cohw->nohw", x[:, :, i, j], w)
+        for i, j in np.ndindex(x.shape[2:]):
+            at = np.s_[:, :, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3]
+            made[at] += np.einsum("nc,cohw->nohw", x[:, :, i, j], w)
     else:
         pads = zip(o.get("start_padding", [0, 0]), o.get("end_padding", [0, 0]), strict=True)
         seen = windows(np.pad(x, [(0, 0), (0, 0), *pads]), [*w.shape[2:]], steps)
@@ -268,15 +266,15 @@ B = np.array([[[[2, 5], [-3, 0.5]]]], np.float32)
 def test_operators_of_expressions():
     p = Program()
     a, b = p.input(A), p.input(B)
-    made = [a + b, a - b, a * b, a / b, a % b, -a]
-    made += [a + 2, a - 2, a * 2, a / 4, 2 + a, 2 - a, 2 * a, 3 / a, a + np.float32(0.5)]
-    made += [np.float32(2) * a]
     c = a
     c += b
     c *= 2
-    expected = [A + B, A - B, A * B, A / B, np.fmod(A, B), -A]
-    expected += [A + 2, A - 2, A * 2, A / 4, 2 + A, 2 - A, 2 * A, 3 / A, A + 0.5, 2 * A]
-    for result, right in zip(p.values(*made, c), [*expected, (A + B) * 2], strict=True):
+    pairs = [(a + b, A + B), (a - b, A - B), (a * b, A * B), (a / b, A / B), (-a, -A)]
+    pairs += [(a % b, np.fmod(A, B)), (a + 2, A + 2), (a - 2, A - 2), (a * 2, A * 2)]
+    pairs += [(a / 4, A / 4), (2 + a, 2 + A), (2 - a, 2 - A), (2 * a, 2 * A), (3 / a, 3 / A)]
+    pairs += [(a + np.float32(0.5), A + 0.5), (np.float32(2) * a, 2 * A), (c, (A + B) * 2)]
+    made, expected = zip(*pairs, strict=True)
+    for result, right in zip(p.values(*made), expected, strict=True):
         np.testing.assert_allclose(result, right, rtol=1e-6)
     x: Any = a
     for wrong in (lambda: x % 2, lambda: x < b, lambda: +x, lambda: x + "1"):
@@ -292,35 +290,24 @@ def test_functions_that_the_samples_lack():
     size = dml.Size2D(2, 3)
     size.height = 1
     pooled = dml.max_pooling(a, [2, 2], output_indices=True)
+    linear = dml.FusedActivation(dml.OperatorType.ACTIVATION_LINEAR, 2, 1)
+    turned = dml.MatrixTransform.TRANSPOSE
     neighbours = dml.local_response_normalization(a, True, 1, 0.5, 0.75, 2)
-    made = [
-        dml.up_sample_2d(a, size, dml.InterpolationMode.NEAREST_NEIGHBOR),
-        dml.activation_sigmoid(a),
-        dml.activation_tanh(a),
-        dml.average_pooling(a, [], [2, 2], [], [], False),
-        dml.subtract(a, b),
-        dml.divide(a, b),
-        dml.gemm(a, b, a, trans_b=dml.MatrixTransform.TRANSPOSE, alpha=2, beta=-1),
-        dml.add(a, b, dml.FusedActivation(dml.OperatorType.ACTIVATION_LINEAR, 2, 1)),
-        dml.slice(a, [0, 0, 0, 0], [1, 1, 2, 2], [1, 1, 1, -1]),
-        neighbours,
-        pooled.values,
-        pooled.indices,
+    pairs = [
+        (dml.up_sample_2d(a, size, dml.InterpolationMode.NEAREST_NEIGHBOR), A.repeat(2, 3)),
+        (dml.activation_sigmoid(a), 1 / (1 + np.exp(-A))),
+        (dml.activation_tanh(a), np.tanh(A)),
+        (dml.average_pooling(a, [], [2, 2], [], [], False), A.mean(keepdims=True)),
+        (dml.subtract(a, b), A - B),
+        (dml.divide(a, b), A / B),
+        (dml.gemm(a, b, a, trans_b=turned, alpha=2, beta=-1), 2 * A @ B.swapaxes(2, 3) - A),
+        (dml.add(a, b, linear), 2 * (A + B) + 1),
+        (dml.slice(a, [0, 0, 0, 0], [1, 1, 2, 2], [1, 1, 1, -1]), A[..., ::-1]),
+        (neighbours, A / (2 + 0.5 * A**2) ** 0.75),
+        (pooled.values, A.max(keepdims=True)),
+        (pooled.indices, np.full((1, 1, 1, 1), 3)),
     ]
-    expected = [
-        A.repeat(2, 3),
-        1 / (1 + np.exp(-A)),
-        np.tanh(A),
-        A.mean(keepdims=True),
-        A - B,
-        A / B,
-        2 * A @ B.swapaxes(2, 3) - A,
-        2 * (A + B) + 1,
-        A[..., ::-1],
-        A / (2 + 0.5 * A**2) ** 0.75,
-        A.max(keepdims=True),
-        np.full((1, 1, 1, 1), 3),
-    ]
+    made, expected = zip(*pairs, strict=True)
     for result, right in zip(p.values(*made), expected, strict=True):
         np.testing.assert_allclose(result, right, rtol=1e-5)
     with pytest.raises(DmlError, match="an empty one"):
@@ -405,15 +392,12 @@ def test_interleaved_channels():
 
 def test_tensor_descriptions():
     kind, flags = dml.TensorDataType.FLOAT32, dml.TensorFlags.OWNED_BY_DML
-    assert repr(dml.TensorDesc(kind, [1, 2])) == (
-        "dml.TensorDesc of type 1 and shape [1,2] with flags 0"
-    )
+    text = "dml.TensorDesc of type 1 and shape [1,2] with flags 0"
+    assert repr(dml.TensorDesc(kind, [1, 2])) == text
     policy = dml.TensorPolicy.interleaved_channel
     assert dml.TensorDesc(kind, [1, 3, 2, 2], policy).strides == [12, 1, 6, 3]
-    assert dml.TensorDesc(kind, flags, (1, 2), tensor_policy=dml.TensorPolicy.default).sizes == [
-        1,
-        2,
-    ]
+    plain = dml.TensorDesc(kind, flags, (1, 2), tensor_policy=dml.TensorPolicy.default)
+    assert plain.sizes == [1, 2]
     strided = dml.TensorDesc(kind, [1, 8, 28, 28], [8, 1, 0, 0])
     assert (strided.flags, strided.total_tensor_size_in_bytes) == (dml.TensorFlags.NONE, 32)
     assert dml.TensorDesc(kind, [1, 2], None).strides is None
@@ -423,9 +407,8 @@ def test_tensor_descriptions():
     for wrong in ((1, [1, 2]), (kind, 0, [1, 2]), (kind, "12"), (kind,)):
         with pytest.raises(TypeError, match=r"TensorDesc: no constructor takes \("):
             dml.TensorDesc(*wrong)
-    with pytest.raises(
-        RuntimeError, match=r"expected Sizes\[1\] to be in \[1, 4294967295\], got 0"
-    ):
+    rule = r"expected Sizes\[1\] to be in \[1, 4294967295\], got 0"
+    with pytest.raises(RuntimeError, match=rule):
         dml.TensorDesc(kind, [1, 0])
 
 
@@ -488,14 +471,8 @@ def test_errors_are_of_two_kinds():
     ("call", "text"),
     [
         (lambda x: PLAIN.add(x, 1), "add: argument 'b' must be Expression, not int"),
-        (
-            lambda x: PLAIN.activation_relu(),
-            "activation_relu: missing a required argument: 'input'",
-        ),
-        (
-            lambda x: PLAIN.join(x, 1),
-            "join: argument 'input' must be a list of Expression, not Exp",
-        ),
+        (lambda x: PLAIN.activation_relu(), "_relu: missing a required argument: 'input'"),
+        (lambda x: PLAIN.join(x, 1), "argument 'input' must be a list of Expression, not Exp"),
         (lambda x: PLAIN.gemm(x, x, trans_a=1), "'trans_a' must be MatrixTransform, not int"),
         (lambda x: PLAIN.gemm(x, x, alpha="1"), "'alpha' must be float, not str"),
         (lambda x: PLAIN.activation_linear(x, 1, 2, b=2), "got an unexpected keyword argument 'b'"),
@@ -514,41 +491,69 @@ def test_arguments_of_other_types(call: Callable[[Any], Any], text: str):
     assert text in str(refused.value)
 
 
-def test_what_cannot_be_computed():
-    p, other = Program(), Program()
-    x, y = p.input(A), p.input(B)
-    z = x * 2
-    model = p.builder.build(dml.ExecutionFlags.NONE, [z, None, dml.Expression()])
-    compute = p.device.compute
-    assert len(compute(model, p.bindings, [None, z, dml.Expression()])) == 1
-    assert len(compute(model, [p.bindings[0], None], [z])) == 1  # nothing reads y
-    with pytest.raises(RuntimeError, match=r"inputs\[0\] to be bound, got nothing"):
-        compute(model, [], [z])
-    with pytest.raises(RuntimeError, match=r"number of inputs to be at most 2, .* got 3"):
-        compute(model, [*p.bindings, p.bindings[0]], [z])
-    with pytest.raises(RuntimeError, match=r"outputs\[0\] to be an expression that the model"):
-        compute(model, p.bindings, [y])
-    with pytest.raises(RuntimeError, match="be computed by a node, got a graph input"):
-        p.builder.build(dml.ExecutionFlags.NONE, [x])
-    with pytest.raises(RuntimeError, match="OutputCount"):
-        p.builder.build(dml.ExecutionFlags.NONE, [])
-    with pytest.raises(RuntimeError, match="be of this builder"):
-        _ = x + other.input(A)
-    with pytest.raises(RuntimeError, match="an empty expression"):
-        dml.activation_relu(dml.Expression())
-    with pytest.raises(RuntimeError, match="input_tensors to have at least 1 expression"):
-        dml.join([], 0)
-    with pytest.raises(RuntimeError, match=r"data to hold 4 elements .*, got float32\[3\]"):
-        dml.Binding(x, np.ones(3, np.float32))
-    with pytest.raises(RuntimeError, match="data to hold numbers that UINT8 holds"):
-        Program("UINT8").input([256, 1])
-    wide = Program().input(np.ones((1, 1, 1, 5)))
-    with pytest.raises(RuntimeError, match=r"inputs\[0\] to be of graph input 0"):
-        compute(model, [dml.Binding(wide, np.ones(5))], [z])
-    with pytest.raises(RuntimeError, match="as input_index 0 has"):
-        dml.input_tensor(p.builder, 0, wide.get_output_desc())
-    with pytest.raises(RuntimeError, match="TotalTensorSizeInBytes"):
-        dml.reinterpret(x, dml.TensorDataType.FLOAT32, [1, 1, 1, 5], None)
+class Doubling(Program):
+    """A graph of inputs x and y that doubles x; `wide` is another graph's input of 5 elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.x, self.y = self.input(A), self.input(B)
+        self.z = self.x * 2
+        outputs = [self.z, None, dml.Expression()]
+        self.model = self.builder.build(dml.ExecutionFlags.NONE, outputs)
+        self.wide = Program().input(np.ones((1, 1, 1, 5)))
+
+    def compute(self, bindings: list[Any], outputs: list[Any]) -> list[dml.TensorData]:
+        return self.device.compute(self.model, bindings, outputs)
+
+    def build(self, *outputs: dml.Expression) -> dml.Model:
+        return self.builder.build(dml.ExecutionFlags.NONE, [*outputs])
+
+
+def test_nothing_stands_among_bindings_and_outputs():
+    p = Doubling()
+    assert len(p.compute(p.bindings, [None, p.z, dml.Expression()])) == 1
+    assert len(p.compute([p.bindings[0], None], [p.z])) == 1  # nothing reads y
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.compute([], [p.z]), r"inputs\[0\] to be bound, got nothing"),
+        (
+            lambda p: p.compute([*p.bindings, p.bindings[0]], [p.z]),
+            r"number of inputs to be at most 2, .* got 3",
+        ),
+        (
+            lambda p: p.compute(p.bindings, [p.y]),
+            r"outputs\[0\] to be an expression that the model",
+        ),
+        (
+            lambda p: p.compute([dml.Binding(p.wide, np.ones(5))], [p.z]),
+            r"inputs\[0\] to be of graph input 0",
+        ),
+        (lambda p: p.build(p.x), "be computed by a node, got a graph input"),
+        (lambda p: p.build(), "OutputCount"),
+        (lambda p: p.x + Program().input(A), "be of this builder"),
+        (lambda p: dml.activation_relu(dml.Expression()), "an empty expression"),
+        (lambda p: dml.join([], 0), "input_tensors to have at least 1 expression"),
+        (
+            lambda p: dml.Binding(p.x, np.ones(3, np.float32)),
+            r"data to hold 4 elements .*, got float32\[3\]",
+        ),
+        (lambda p: Program("UINT8").input([256, 1]), "data to hold numbers that UINT8 holds"),
+        (
+            lambda p: dml.input_tensor(p.builder, 0, p.wide.get_output_desc()),
+            "as input_index 0 has",
+        ),
+        (
+            lambda p: dml.reinterpret(p.x, dml.TensorDataType.FLOAT32, [1, 1, 1, 5], None),
+            "TotalTensorSizeInBytes",
+        ),
+    ],
+)
+def test_what_cannot_be_computed(call: Callable[[Doubling], Any], message: str):
+    with pytest.raises(RuntimeError, match=message):
+        call(Doubling())
 
 
 def test_inputs_in_another_order():
@@ -591,11 +596,12 @@ dml.activation_relu(x, 2)
 """
 
 
-def ran(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dml_jax.pydirectml", *arguments]
+def ran(folder: Path, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command of PyDirectML's programs; `text` is that of p.py."""
+    (folder / "p.py").write_text(f"import sys, pydirectml as dml\n{text}")
     path = str(Path(dml.__file__).parents[2])
     env = {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "PATH": ""}
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
+    return python("-m", "dml_jax.pydirectml", *words, cwd=folder, env=env)
 
 
 def test_a_program_runs_unmodified(tmp_path: Path):
@@ -625,8 +631,7 @@ def test_a_program_runs_unmodified(tmp_path: Path):
 def test_pictures_are_saved_where_there_is_no_screen(tmp_path: Path):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     text = "from PIL import Image\nfor k in (3, 5):\n    Image.new('RGB', (k, 2)).show()\n"
-    (tmp_path / "p.py").write_text(f"import pydirectml\n{text}")
-    done = ran(tmp_path, "--save-images", "out/shown", "p.py")
+    done = ran(tmp_path, "--save-images", "out/shown", "p.py", text=text)
     assert done.returncode == 0, done.stderr
     assert "Saved 'out/shown/2.png'." in done.stderr
     for k, size in ((1, (3, 2)), (2, (5, 2))):
@@ -644,28 +649,25 @@ def test_what_is_no_program(tmp_path: Path):
 
 def test_a_name_that_is_missing(tmp_path: Path):
     """Python suggests a name, and a function of dml_jax is named."""
-    (tmp_path / "p.py").write_text("import pydirectml as dml\ndml.gem(1)")
-    lines = ran(tmp_path, "p.py").stderr.splitlines()
+    lines = ran(tmp_path, "p.py", text="dml.gem(1)").stderr.splitlines()
     assert lines[-1].endswith("has no attribute 'gem'. Did you mean: 'gemm'?")
     assert [line.lstrip()[:4] for line in lines].count("File") == 1
     with pytest.raises(AttributeError, match=r"port the program to dml_jax\.reduce\)"):
-        dml.reduce  # noqa: B018  # pyright: ignore
+        _ = PLAIN.reduce
     with pytest.raises(AttributeError, match="gemm multiplies matrices"):
-        dml.matmul  # noqa: B018  # pyright: ignore
+        _ = PLAIN.matmul
 
 
 def test_the_excepthook_of_a_program(tmp_path: Path):
-    text = "import sys, pydirectml as dml\nsys.excepthook = lambda *a: print('hook', a[1])\n"
-    (tmp_path / "p.py").write_text(text + "dml.Device(1, 2, 3)")
-    done = ran(tmp_path, "p.py")
+    text = "sys.excepthook = lambda *a: print('hook', a[1])\ndml.Device(1, 2, 3)"
+    done = ran(tmp_path, "p.py", text=text)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout == "hook pydirectml.Device: too many positional arguments\n"
 
 
 def test_a_chain_of_errors_is_shown_whole(tmp_path: Path):
     text = "try:\n    dml.Device(1, 2, 3)\nexcept TypeError as e:\n    raise KeyError(2) from e\n"
-    (tmp_path / "p.py").write_text(f"import pydirectml as dml\n{text}")
-    lines = ran(tmp_path, "p.py").stderr.splitlines()
+    lines = ran(tmp_path, "p.py", text=text).stderr.splitlines()
     assert [line.lstrip() for line in lines if "File" in line] == [
         'File "p.py", line 3, in <module>',
         'File "p.py", line 5, in <module>',
