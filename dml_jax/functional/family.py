@@ -4,7 +4,7 @@ import ast
 import collections
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dml_jax import facts
@@ -43,7 +43,12 @@ class Family:
             parameters.append(_parameter("graph=None"))
         self.signature = inspect.Signature(parameters)
         self.defaults = {p.name: p.default for p in parameters}
-        self.tensors = {p.name for p in parameters if any(self._reads(p.name))}
+        self.tensors = {
+            p.name
+            for p in parameters
+            for op in self.operators
+            if (f := self.field_of(op, p.name)) and f.tensor and not f.tensor.output
+        }
         self.outputs = (
             collections.namedtuple(
                 f"{facts.class_name_of(name.upper())}Outputs", self.results, module=__package__
@@ -51,13 +56,6 @@ class Family:
             if self.results
             else None
         )
-
-    def _reads(self, argument: str) -> Iterator[Field]:
-        """Yield the tensor fields, of each version, that an argument gives."""
-        for operator in self.operators:
-            f = self.field_of(operator, argument)
-            if f is not None and f.tensor and not f.tensor.output:
-                yield f
 
     def key_of(self, argument: str) -> Callable[[Any], Any]:
         """Return what makes the key by which a call is kept, of the value of an argument."""

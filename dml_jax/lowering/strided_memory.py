@@ -168,12 +168,7 @@ def reinterpret(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
     if old > new:
         # Of two in a row, from int8 by way of float32 to uint16, XLA makes one that is none.
         buffer = lax.optimization_barrier(buffer)
-    return _view(buffer, dtype)
-
-
-def _view(buffer: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    ratio = dtype.itemsize // buffer.dtype.itemsize
-    parts = buffer.reshape(-1, ratio) if ratio > 1 else buffer
+    parts = buffer.reshape(-1, new // old) if new > old else buffer
     return lax.bitcast_convert_type(parts, dtype).reshape(-1)
 
 
@@ -199,15 +194,10 @@ def write_4_bits(
     """Return the UINT8 `buffer` with a 4-bit `tensor` at its start; other halves stay."""
     wide = jnp.int8 if tensor.dtype == jnp.int4 else jnp.uint8
     bits = lax.bitcast_convert_type(lax.convert_element_type(tensor, wide), jnp.uint8) & _LOW
-    return _pack(write(_unpack(buffer), bits, strides))
+    pairs = write(_unpack(buffer), bits, strides).reshape(-1, 2)
+    return pairs[:, 0] | pairs[:, 1] << _WIDTH
 
 
 def _unpack(buffer: jax.Array) -> jax.Array:
     """Return the halves of bytes: [n] -> [2 * n], in [0, 15]."""
     return jnp.stack([buffer & _LOW, buffer >> _WIDTH], axis=-1).reshape(-1)
-
-
-def _pack(halves: jax.Array) -> jax.Array:
-    """Return the bytes of halves in [0, 15]: [2 * n] -> [n]."""
-    pairs = halves.reshape(-1, 2)
-    return pairs[:, 0] | pairs[:, 1] << _WIDTH

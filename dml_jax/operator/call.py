@@ -121,7 +121,10 @@ class Bindable:
         try:
             return (_inlined if is_traced else _run)(self, *arrays, *constants)
         except (TypeError, ValueError, RuntimeError):
-            self._check_usable(arrays)
+            # An array may fit its tensor, and JAX not be able to use it.
+            paths = (path for path, _, _ in self.tensors(output=False))
+            found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
+            raise_if(fault for fault in found if fault)
             raise
 
     def _placed_constants(self, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -186,12 +189,6 @@ class Bindable:
         if not are_described(self._arguments, arrays):
             tensors = [(path, tensor) for path, _, tensor in self.tensors(output=False)]
             raise DmlError(array_faults(self.c_name, tensors, arrays))
-
-    def _check_usable(self, arrays: Sequence[Any]) -> None:
-        """Raise `DmlError` if an array fits its tensor but JAX cannot use it."""
-        paths = (path for path, _, _ in self.tensors(output=False))
-        found = map(unusable, itertools.repeat(self.c_name), paths, arrays)
-        raise_if(fault for fault in found if fault)
 
     @functools.cached_property
     def _widest(self) -> TensorDataType | None:

@@ -112,9 +112,8 @@ class _Said:
         for block in blocks[1:]:
             if block.startswith("Fields:"):
                 for names, text in _items(block):
-                    for name in names or known:
-                        if name in known:
-                            self.fields[name] = _parted(text)
+                    plain, *rest = map(_sentence, re.split(r"Choices?: ", text))
+                    self.fields |= {n: (plain, rest) for n in names or known if n in known}
             elif block.startswith(">>>"):
                 examples.append(block)
             else:
@@ -147,12 +146,6 @@ def _items(block: str) -> Iterator[tuple[list[str], str]]:
     for entry in re.split(r"\n(?=    \S)", "\n".join(["", *lines]))[1:]:
         names, _, text = entry.partition(": ")
         yield re.split(r",\s+", names.strip()), " ".join(text.split())
-
-
-def _parted(text: str) -> tuple[str, list[str]]:
-    """Return a field's text without its choices, and these."""
-    plain, *rest = map(_sentence, re.split(r"Choices?: ", text))
-    return plain, rest
 
 
 def _sentence(text: str) -> str:
