@@ -1,6 +1,7 @@
 """Check each kind of constraint record, and explain the faults."""
 
 import ast
+import functools
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from dml_jax.constraints.record_expressions import (
     parsed,
     places,
     root_of,
+    text_of,
 )
 from dml_jax.constraints.shapes import Shapes, in_order
 from dml_jax.enums import TensorDataType
@@ -221,17 +223,18 @@ def _is_path(node: ast.expr) -> bool:
 
 def indices_of(data: Any, view: View, unknown: Collection[str] = ()) -> Iterable[int]:
     """Return the values of the index of a record: those of the lists that it indexes."""
-    name = data.get("each")
-    if name is None:
+    if "each" not in data:
         return [0]
-    lengths = []
-    for text in (data["holds"], *data.get("let", {}).values()):
-        for node in ast.walk(parsed(text)):
-            if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == name:
-                sequence = ast.unparse(node.value)
-                if root_of(sequence) not in unknown:
-                    lengths.append(len(evaluate(sequence, view)))
-    return range(min(lengths))
+    texts = (data["holds"], *data.get("let", {}).values())
+    lists = (name for text in texts for name in _lists_by_index(text, data["each"]))
+    return range(min(len(evaluate(name, view)) for name in lists if root_of(name) not in unknown))
+
+
+@functools.cache
+def _lists_by_index(text: str, index: str) -> tuple[str, ...]:
+    """Return the lists whose elements an expression reads by an index."""
+    parts = (node for node in ast.walk(parsed(text)) if isinstance(node, ast.Subscript))
+    return tuple(text_of(part.value) for part in parts if text_of(part.slice) == index)
 
 
 def bind_names(data: Any, view: View, index: int) -> None:
@@ -275,8 +278,8 @@ def _explained(data: Any, view: View) -> tuple[Any, ...]:
     operator = _OPERATORS.get(type(tree.ops[0])) if is_compared else None
     if operator is None:
         return root_of(data["holds"]), f"make {data['holds']} true", _plain("false")
-    ((path, value),) = places(ast.unparse(tree.left), view)
-    limit = ast.unparse(tree.comparators[0])
+    ((path, value),) = places(text_of(tree.left), view)
+    limit = text_of(tree.comparators[0])
     number = evaluate(limit, view)
     origin = "" if limit == str(number) else f" ({limit})"
     counted = next((n for n in view.lists_of(path) if n in view.given), None)

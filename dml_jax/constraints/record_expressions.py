@@ -143,9 +143,15 @@ def evaluate(text: str | int, view: View) -> Any:
     return eval(_compiled(text), {"__builtins__": {}}, view)
 
 
+@functools.cache
+def text_of(node: ast.expr) -> str:
+    """Return the text of a part of what `parsed` returns."""
+    return ast.unparse(node)
+
+
 def value_of(node: ast.expr, view: View) -> Any:
     """Return the value of a part of an expression on the fields of `view`."""
-    return evaluate(ast.unparse(node), view)
+    return evaluate(text_of(node), view)
 
 
 @functools.cache

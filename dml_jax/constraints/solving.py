@@ -15,6 +15,7 @@ from dml_jax.constraints.record_expressions import (
     parsed,
     places,
     root_of,
+    text_of,
     value_of,
 )
 from dml_jax.constraints.shapes import Shapes, in_order
@@ -142,7 +143,7 @@ class _Sizes:
         tree = parsed(data["holds"])
         if not (isinstance(tree, ast.Compare) and isinstance(tree.ops[0], ast.Eq)):
             return
-        left = re.fullmatch(r"(\w+)\.Sizes\[(.*)\]", ast.unparse(tree.left))
+        left = re.fullmatch(r"(\w+)\.Sizes\[(.*)\]", text_of(tree.left))
         if left is None or left[1] not in self.found or ":" in left[2]:
             return
         try:

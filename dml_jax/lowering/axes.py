@@ -85,12 +85,6 @@ def batched_first(xs: Sequence[jax.Array], dims: Sequence[int | None]) -> list[j
     ]
 
 
-def ranks(axes: Sequence[int]) -> list[int]:
-    """Return, of distinct axes, the place of each among the sorted ones."""
-    places = {axis: place for place, axis in enumerate(sorted(axes))}
-    return [places[axis] for axis in axes]
-
-
 def runs_of(shape: Sequence[int], axes: Axes) -> list[tuple[int, bool]]:
     """Merge neighbouring axes that are all reduced, or all kept.
 

@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.lowering.axes import ranks
-
 Sizes = tuple[int, ...]
 
 # Steps that the search for two elements of one address may take; layouts that need more (none seen
@@ -137,7 +135,9 @@ def write(buffer: jax.Array, tensor: jax.Array, strides: Sizes | None) -> jax.Ar
         return buffer.at[addresses].set(tensor, mode="promise_in_bounds", unique_indices=True)
     # Spread the elements to where they belong, then select them by address: one fused pass that
     # reads the tensor and the buffer once and writes the buffer once.
-    x = lax.transpose(tensor.reshape([sizes[d] for d in sorted(order)]), ranks(order))[..., None]
+    moving = sorted(order)
+    x = lax.transpose(tensor.reshape([sizes[d] for d in moving]), [*map(moving.index, order)])
+    x = x[..., None]
     address = lax.iota(jnp.uint32, buffer.shape[0])
     inside = jnp.ones(buffer.shape, bool)
     for d in order:
