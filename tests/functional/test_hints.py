@@ -116,22 +116,15 @@ REDUCE = {
 
 
 def model_of(path: Path, dispatchable: dict[str, Any]) -> Path:
+    def filled(count: int) -> dict[str, Any]:
+        values = {"valueCount": count, "value": 1}
+        return {"initialValuesDataType": "FLOAT32", "initialValues": values}
+
+    bindings = {"InputTensor": "in", "OutputTensor": "out"}
     value = {
-        "resources": {
-            name: {
-                "initialValuesDataType": "FLOAT32",
-                "initialValues": {"valueCount": count, "value": 1},
-            }
-            for name, count in (("in", 4), ("out", 2))
-        },
+        "resources": {"in": filled(4), "out": filled(2)},
         "dispatchables": {"sum": dispatchable},
-        "commands": [
-            {
-                "type": "dispatch",
-                "dispatchable": "sum",
-                "bindings": {"InputTensor": "in", "OutputTensor": "out"},
-            }
-        ],
+        "commands": [{"type": "dispatch", "dispatchable": "sum", "bindings": bindings}],
     }
     path.write_text(json.dumps(value))
     return path

@@ -12,10 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from forms import compiled_soon
-from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 from nightly import sample
-from several_devices import SEVERAL
 
 import dml_jax
 from dml_jax import DepthToSpace1, ElementWiseClip, Reduce, ReduceFunction, Split, TensorDesc, Tile
@@ -119,21 +116,6 @@ def test_what_asks_for_name_and_arguments(make: Callable[..., Callable[..., jax.
     assert jax.named_call(function)(x).tolist() == [0, 1, 1]
     assert jax.jit(function, donate_argnums=0)(x).tolist() == [0, 1, 1]
     assert x.is_deleted()
-
-
-@pytest.mark.parametrize("function", ["SUM", "MAX", "LOG_SUM_EXP"])
-def test_shard_map(function: str):
-    """The descriptor says what one device holds."""
-    mesh = Mesh(np.array(SEVERAL[:8]), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
-    local = described(Reduce, [1, 8, 16, 16], function=function, axes=[2, 3])
-    whole = described(Reduce, [8, 8, 16, 16], function=function, axes=[2, 3])
-    x = jnp.asarray(np.random.default_rng(0).standard_normal((8, 8, 16, 16)), jnp.float32)
-    mapped = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
-    # Sums may be added up in another order, so they differ by rounding.
-    np.testing.assert_allclose(mapped(x), whole(x), rtol=1e-6, atol=1e-4)
-
-    gradient = jax.grad(lambda x: mapped(x).sum())(x)
-    np.testing.assert_allclose(gradient, jax.grad(lambda x: whole(x).sum())(x), rtol=1e-6)
 
 
 def test_split_returns_a_tuple_of_arrays():

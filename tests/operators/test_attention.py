@@ -61,15 +61,6 @@ def test_as_pytorch():
     np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
 
 
-def test_caches_grow():
-    made = attend(**PAST)
-    k = np.concatenate([PAST["past_key"], heads(K)], 2)
-    v = np.concatenate([PAST["past_value"], heads(V)], 2)
-    np.testing.assert_array_equal(made.present_key, k)
-    np.testing.assert_array_equal(made.present_value, v)
-    np.testing.assert_allclose(made.output, peer(k, v), rtol=1e-4, atol=1e-5)
-
-
 def test_present_tensors_keep_the_past():
     lengths = np.zeros(2, np.int32)
     with pytest.raises(DmlError, match=r"OutputPresentKeyTensor.* be at least 9 .*got 8"):
