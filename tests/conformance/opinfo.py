@@ -362,10 +362,6 @@ def scatter(x: Array, dim: int, index: Array, src: Any, reduce: str | None = Non
     return dml.scatter_elements(x, index, src, axis)
 
 
-def gathered(x: Array, dim: int, index: Array) -> Array:
-    return dml.gather_elements(x, index, dim)
-
-
 def along(x: Array, index: Array, dim: int | None = None) -> Array:
     if dim is None:
         return dml.gather_elements(x.reshape(-1), index.reshape(-1), 0)
@@ -446,10 +442,6 @@ def one_hot(indices: Array, num_classes: int = -1) -> Array:
 def softplus(x: Array, beta: float = 1, threshold: float = 20) -> Array:
     soft = dml.activation_softplus(x, steepness=beta)
     return dml.if_(dml.greater_than(x, threshold / beta), x, soft)
-
-
-def hard_tanh(x: Array, min_val: float = -1, max_val: float = 1) -> Array:
-    return dml.clip(x, min_val, max_val)
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
@@ -541,7 +533,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nn.functional.softshrink": shrink(1),
     "nn.functional.hardsigmoid": by_fields("activation_hard_sigmoid", 1 / 6, 0.5),
     "nn.functional.hardswish": by_fields("activation_hard_swish", 1 / 6, 0.5),
-    "nn.functional.hardtanh": hard_tanh,
+    "nn.functional.hardtanh": lambda x, min_val=-1, max_val=1: dml.clip(x, min_val, max_val),
     "nn.functional.leaky_relu": lambda x, negative_slope=0.01: dml.activation_leaky_relu(
         x, negative_slope
     ),
@@ -618,7 +610,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nn.functional.unfold": unfold,
     "nn.functional.pixel_shuffle": pixels("depth_to_space"),
     "nn.functional.pixel_unshuffle": pixels("space_to_depth"),
-    "gather": gathered,
+    "gather": lambda x, dim, index: dml.gather_elements(x, index, dim),
     "take_along_dim": along,
     "index_select": index_select,
     "scatter": scatter,

@@ -84,10 +84,6 @@ def _clamp(input: Array, minValue: Any = "NaN", maxValue: Any = "NaN") -> Array:
     return dml_jax.clip(input, min=low, max=high)
 
 
-def _expand(input: Array, newShape: Sequence[int]) -> Array:
-    return dml_jax.identity(jnp.broadcast_to(input, newShape or [1]))
-
-
 def _reduce(
     function: str,
     input: Array,
@@ -111,10 +107,6 @@ def _split(input: Array, splits: int | Sequence[int], axis: int = 0) -> tuple[Ar
     if isinstance(splits, int):
         splits = [input.shape[axis] // splits] * splits
     return dml_jax.split(input, axis, splits)
-
-
-def _transpose(input: Array, permutation: Sequence[int] | None = None) -> Array:
-    return dml_jax.identity(jnp.transpose(input, permutation))
 
 
 def _placed(x: Array | None, like: Array, axes: Sequence[int]) -> Array | None:
@@ -239,14 +231,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clamp": _clamp,
     "cast": lambda input, type: dml_jax.cast(input, type.upper()),
     "concat": lambda inputs, axis: dml_jax.join(inputs, axis),
-    "expand": _expand,
+    "expand": lambda input, newShape: dml_jax.identity(jnp.broadcast_to(input, newShape or [1])),
     "gather": lambda input, indices, axis=0: dml_jax.gather(input, indices, axis),
     "matmul": product,
     "reshape": lambda input, newShape: dml_jax.identity(input.reshape(newShape or [1])),
     "slice": _slice,
     "softmax": lambda input, axis: dml_jax.activation_softmax(input, axes=[axis]),
     "split": _split,
-    "transpose": _transpose,
+    "transpose": lambda input, permutation=None: dml_jax.identity(input.transpose(permutation)),
     "batchNormalization": _batch_normalization,
     "instanceNormalization": _instance_normalization,
     "layerNormalization": _layer_normalization,

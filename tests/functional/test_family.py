@@ -228,11 +228,8 @@ def test_other_names_and_axes_are_told_what_they_are(fields: dict[str, Any], fau
     }
     with pytest.raises(DmlError) as error:
         dml_jax.Reduce(**{**tensors, "axes": [3], **fields})
-    assert [f[: len(g)] for f, g in zip(_expected(error.value), faults, strict=True)] == faults
-
-
-def _expected(error: DmlError) -> list[str]:
-    return [str(fault).partition("expected ")[2] for fault in error.faults]
+    said = [str(fault).partition("expected ")[2] for fault in error.value.faults]
+    assert [f[: len(g)] for f, g in zip(said, faults, strict=True)] == faults
 
 
 def test_the_nearest_name_may_be_a_part():

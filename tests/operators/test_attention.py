@@ -62,16 +62,9 @@ def test_as_pytorch():
 
 
 def test_present_tensors_keep_the_past():
-    lengths = np.zeros(2, np.int32)
+    lengths, sizes = np.zeros(2, np.int32), [None, (B, N, 8, D), (B, N, 8, E)]
     with pytest.raises(DmlError, match=r"OutputPresentKeyTensor.* be at least 9 .*got 8"):
-        attend(**PAST, past_sequence_lengths=lengths, output_sizes=_present(8))
-
-
-def _present(size: int) -> Any:
-    return {
-        "output_present_key_tensor": (B, N, size, D),
-        "output_present_value_tensor": (B, N, size, E),
-    }
+        attend(**PAST, past_sequence_lengths=lengths, output_sizes=sizes)
 
 
 def test_a_query_without_keys():

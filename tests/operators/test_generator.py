@@ -13,7 +13,6 @@ from dml_jax import DmlError, TensorDesc
 from dml_jax.operator import operator_from_json
 from dml_jax.operators import (
     DiagonalMatrix,
-    DiagonalMatrix1,
     FillValueConstant,
     FillValueSequence,
     RandomGenerator,
@@ -119,12 +118,3 @@ def test_operators_without_inputs_are_parts_of_programs():
     assert jax.vmap(program)(x).tolist() == [14, 32]
     assert jax.grad(program)(x[0]).tolist() == [1, 2, 3]
     assert dml_jax.compile(count)().tolist() == [1, 2, 3]
-    keep = DiagonalMatrix1.infer(
-        input_tensor=TensorDesc("FLOAT32", [2, 3]),
-        value_data_type="FLOAT32",
-        value=9,
-        diagonal_fill_begin=0,
-        diagonal_fill_end=1,
-    )
-    assert keep(x).tolist() == [[9, 1, 2], [3, 9, 5]]
-    assert jax.grad(lambda x: keep(x).sum())(x).tolist() == [[0, 1, 1], [1, 0, 1]]
