@@ -97,12 +97,7 @@ class Division:
     note: str = ""
 
     def files(self, proto: onnx.ModelProto, files: Folder) -> Made:
-        """Return the files of the model of the first device.
-
-        Args:
-            proto: the whole model.
-            files: its files.
-        """
+        """Return the files of the first device's model, of the whole model `proto` and `files`."""
         tensors = {t.name: t for t in proto.graph.initializer}
         arrays = {
             name: lambda t=tensors[whole], cut=cut: cut.part(files.array(t), 0)
@@ -112,13 +107,7 @@ class Division:
 
 
 def divided(proto: onnx.ModelProto, files: Folder, count: int, axis: str) -> Division:
-    """Return a decoder's model, divided among devices.
-
-    Args:
-        proto: the model.
-        files: where its external data are.
-        count: the number of devices.
-        axis: the name of the mesh's axis of devices.
+    """Return a decoder's model with its `files`, divided among `count` devices along `axis`.
 
     Raises `DmlError` for a model without attentions of keys and values that are kept, and where
     nothing can be divided.
@@ -253,12 +242,6 @@ class _Maker:
         }
         return _Part(names, {"N": _length(pieces)})
 
-    def _blocks(self, k: int) -> tuple[int, ...]:
-        """Return the sizes of a quantized matrix, (columns, blocks, bytes of a block)."""
-        given = attributes_of(self._walk.nodes[k])
-        block, bits = given["block_size"], given.get("bits", 4)
-        return given["N"], -(-given["K"] // block), block * bits // 8
-
     def _each(self, k: int, place: int) -> int:
         """Return how many elements of an input a column of a quantized matrix has."""
         name = self._walk.nodes[k].input[place]
@@ -270,8 +253,9 @@ class _Maker:
         node, pieces = self._walk.nodes[k], self._pieces(block, COLUMNS)
         if node.op_type == "MatMul":
             return _Part({1: self._cut(node.input[1], Cut(0, pieces, self._walk.matrix(k)))})
-        given, shape = attributes_of(node), self._blocks(k)
+        given = attributes_of(node)
         size, bits = given["block_size"], given.get("bits", 4)
+        shape = given["N"], -(-given["K"] // size), size * bits // 8  # the bytes of a block last
         if any(end % size for (piece,) in pieces for end in (piece.start, piece.stop)):
             raise _Undivided(f"blocks of {size} quantized numbers in {block.width} columns")
         if self._walk.has(k, 4):

@@ -22,8 +22,8 @@ from dml_jax.runtime.plan import Arrays, keys_of
 from dml_jax.runtime.weight_store import WeightStore
 
 
-class DecoderNetwork(Protocol):
-    """The pure functions that networks of one device and of several have, and what they take."""
+class LocalNetwork(Protocol):
+    """The network of one device, which computes with shapes in place of weights too."""
 
     @property
     def inputs(self) -> Mapping[str, Type]: ...
@@ -44,10 +44,6 @@ class DecoderNetwork(Protocol):
 
     def report(self) -> str: ...
 
-
-class LocalNetwork(DecoderNetwork, Protocol):
-    """The network of one device, which computes with shapes in place of weights too."""
-
     @property
     def executable(self) -> Executable: ...
 
@@ -55,16 +51,16 @@ class LocalNetwork(DecoderNetwork, Protocol):
 
 
 class ShardedNetwork:
-    """A decoder's network, divide among the devices of a mesh by `Network.shard`.
+    """A decoder's network, divided among the devices of a mesh by `Network.shard`.
 
     It has the functions of a `Network`: a call, `apply`, `prepared` and `apply_prepared`. Each is
-    one program for all devices. Arrays have the sizes of all devices together: caches are divide
+    one program for all devices. Arrays have the sizes of all devices together: caches are divided
     by their heads, weights by the columns or rows that a device multiplies; all else is the same on
     all devices.
 
     Args:
         local: the network of one device.
-        division: how the graph is divide.
+        division: how the graph is divided.
         mesh: the devices.
         axis: the name of the mesh's axis that they are along.
         read: returns a weight of the whole network, by its name.
@@ -75,7 +71,7 @@ class ShardedNetwork:
         outputs: the names of the outputs.
         mesh: the devices.
         weights: the weights by name, on the devices.
-        note: what is not divide, and why, in one line; "" where all is.
+        note: what is not divided, and why, in one line; "" where all is.
     """
 
     def __init__(
@@ -108,10 +104,6 @@ class ShardedNetwork:
         }
         store.named = {**self.weights, **known}
 
-    def placed(self, weights: Arrays) -> dict[str, jax.Array]:
-        """Return weights on the devices, of those of the whole network by name."""
-        return {name: self._place(name, weights.__getitem__) for name in self.weights}
-
     def _place(self, name: str, read: Callable[[str], Any]) -> jax.Array:
         whole, cut = self._division.cuts.get(name, (name, None))
         array = np.asarray(read(whole))
@@ -129,7 +121,7 @@ class ShardedNetwork:
         return jax.make_array_from_callback(tuple(sizes), sharding, part)
 
     def _spec(self, name: str) -> P:
-        """Return along which axis a weight, an input or an output is divide."""
+        """Return along which axis a weight, an input or an output is divided."""
         if name in self._division.caches:
             return P(None, self._axis)
         _, cut = self._division.cuts.get(name, (name, None))
@@ -230,7 +222,7 @@ class ShardedNetwork:
         return {name: results[name] for name in self.outputs}
 
     def report(self) -> str:
-        """Return what each device computes, and what is not divide."""
+        """Return what each device computes, and what is not divided."""
         lines = [f"{self.mesh.shape[self._axis]} devices, each with", self._local.report()]
         return "\n".join([*lines, self.note] if self.note else lines)
 
@@ -249,9 +241,8 @@ def axis_of(mesh: Any, axis: str | None) -> str:
     axis = names[0] if axis is None and len(names) == 1 else axis
     if axis not in names:
         rule = f"name one of the mesh's axes ({', '.join(names)})"
-        raise DmlError(
-            [Fault("shard", "axis", rule, Unquoted("nothing") if axis is None else axis)]
-        )
+        shown = Unquoted("nothing") if axis is None else axis
+        raise DmlError([Fault("shard", "axis", rule, shown)])
     return axis
 
 
@@ -267,14 +258,8 @@ def sharded(
 ) -> ShardedNetwork:
     """Return the network of a decoder's model, as `Network.shard` does.
 
-    Args:
-        load: returns the network of a model with options.
-        model: a path, the bytes of a file, or an onnx.ModelProto.
-        options: the options of the whole network.
-        mesh: the devices.
-        axis: the axis of the mesh that the network is divide along.
-        weights: the weights of the whole network by name; those of the file by default.
-        store: the arrays that other networks of the model have on the devices, by name.
+    `load` returns the network of a model with options. The `weights` of the whole network are those
+    of the file by default; `store` has the arrays of the model's other networks.
     """
     axis = axis_of(mesh, axis)
     proto, files = models.parsed(model)

@@ -21,7 +21,7 @@ OPSET, IR_VERSION = 21, 10
 FOLDED_MAX = 1 << 16  # bytes: what constants give is an initializer up to this size
 Shape = tuple[int, ...]
 
-_INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_NARROW, _UNSIGNED = ("int8", "int16", "uint8", "uint16"), ("uint32", "uint64")
 _WIDER = {  # a type that holds all elements of another one
     **dict.fromkeys(("bfloat16", "float16"), "float32"),
     **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "int4", "uint4"), "int32"),
@@ -30,17 +30,14 @@ _WIDER = {  # a type that holds all elements of another one
 _NOT = {  # the types that ONNX Runtime's CPU lacks, of those that ONNX lists
     **dict.fromkeys(("Max", "Min", "Clip", "Pad"), ("int16", "uint16")),
     "Where": ("int8", "int16", "uint16", "uint32", "uint64", "bool", "float16"),
-    **dict.fromkeys(("Relu", "Conv"), _INTS),
-    **dict.fromkeys(
-        ("ReduceSum", "ReduceProd", "ReduceMean", "CumSum", "Pow"),
-        ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
-    ),
-    **dict.fromkeys(
-        ("ReduceMax", "ReduceMin", "ArgMax", "ArgMin"), ("int16", "uint16", "uint32", "uint64")
-    ),
-    "MatMul": ("int8", "int16", "uint8", "uint16"),
-    "TopK": ("uint16", "uint32", "uint64"),
-    "Neg": ("uint8", "uint16", "uint32", "uint64"),
+    **dict.fromkeys(("Relu", "Conv"), ("int32", "int64", *_NARROW, *_UNSIGNED)),
+    **dict.fromkeys(("ReduceSum", "ReduceProd", "ReduceMean"), (*_NARROW, *_UNSIGNED)),
+    **dict.fromkeys(("CumSum", "Pow"), (*_NARROW, *_UNSIGNED)),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), ("int16", "uint16", *_UNSIGNED)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), ("int16", "uint16", *_UNSIGNED)),
+    "MatMul": _NARROW,
+    "TopK": ("uint16", *_UNSIGNED),
+    "Neg": ("uint8", "uint16", *_UNSIGNED),
     **dict.fromkeys(("Celu", "ScatterElements"), ("float16",)),
 }
 _IN_BFLOAT16 = ("Cast", "Reshape", "Transpose", "Slice", "Concat", "Expand", "Gather", "Identity")
@@ -107,12 +104,10 @@ class Writer:
     def constant(self, array: Any, dtype: Any = None, name: str = "") -> Value:
         """Return an initializer: one for all equal arrays that have no name."""
         array = np.asarray(array) if dtype is None else np.asarray(array, dtype)
-        key = name or (array.dtype.name, array.shape, np.ascontiguousarray(array).tobytes())
-        known = self._top._initializers
+        packed, known = np.ascontiguousarray(array), self._top._initializers
+        key = name or (array.dtype.name, array.shape, packed.tobytes())
         if key not in known:
-            known[key] = numpy_helper.from_array(
-                np.ascontiguousarray(array), self.name(name or "c")
-            )
+            known[key] = numpy_helper.from_array(packed, self.name(name or "c"))
             known[key].dims[:] = array.shape
         return Value(known[key].name, array.dtype, array.shape, array)
 
@@ -132,15 +127,7 @@ class Writer:
         shape: Sequence[int] | None = None,
         **attributes: Any,
     ) -> Value:
-        """Add a node of one output.
-
-        Args:
-            op_type: the op type, of ONNX's own domain.
-            inputs: the inputs: values, and None for one that is left out.
-            dtype: the type of the output; by default that of the first input.
-            shape: its shape; by default that to which the inputs broadcast.
-            attributes: the attributes.
-        """
+        """Add a node of one output; None stands for an input that is left out."""
         (made,) = self.several(op_type, *inputs, results=[(dtype, shape)], **attributes)
         return made
 
@@ -168,10 +155,8 @@ class Writer:
             return [self.cast(x, d) for x, (d, _) in zip(made, outs, strict=True)]
         names = [self.name() for _ in outs]
         kept = {k: v for k, v in attributes.items() if v is not None}
-        node = helper.make_node(
-            op_type, ["" if x is None else str(x) for x in inputs], names, **kept
-        )
-        self.nodes.append(node)
+        read = ["" if x is None else str(x) for x in inputs]
+        self.nodes.append(helper.make_node(op_type, read, names, **kept))
         return [Value(n, d, s) for n, (d, s) in zip(names, outs, strict=True)]
 
     def needs(self, opset: int) -> None:
@@ -196,9 +181,8 @@ class Writer:
             return x
         if x.array is not None and x.array.nbytes <= FOLDED_MAX:
             return self.constant(x.array.reshape(shape))
-        return self(
-            "Reshape", x, self.indices(shape), shape=shape, allowzero=int(0 in shape) or None
-        )
+        zeros = int(0 in shape) or None
+        return self("Reshape", x, self.indices(shape), shape=shape, allowzero=zeros)
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
         """Return `x` with its dimensions in another order."""
@@ -223,9 +207,8 @@ class Writer:
     ) -> Value:
         """Return a part of `x`, from starts to stops in steps that are not negative."""
         steps = steps or (1,) * x.rank
-        shape = tuple(
-            max(0, -(-(b - a) // s)) for a, b, s in zip(starts, stops, steps, strict=True)
-        )
+        rows = zip(starts, stops, steps, strict=True)
+        shape = tuple(max(0, -(-(b - a) // s)) for a, b, s in rows)
         axes = [
             k for k in range(x.rank) if (starts[k], shape[k]) != (0, x.shape[k]) or steps[k] != 1
         ]
@@ -327,14 +310,11 @@ class Writer:
         nodes = _fused_identities(needed(self.nodes, made), {*inputs})
         read = {name for node in nodes for name in read_by(node)}
         tensors = [t for t in self._initializers.values() if t.name in read]
-        graph = helper.make_graph(
-            nodes, "dml_jax", [_info(x) for x in inputs], [_info(x) for x in made], tensors
-        )
+        ins, outs = ([_info(x) for x in values] for values in (inputs, made))
+        graph = helper.make_graph(nodes, "dml_jax", ins, outs, tensors)
         opsets = [helper.make_opsetid("", self.opset)]
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="dml_jax"
-        )
-        model.producer_version = __version__
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        model.producer_name, model.producer_version = "dml_jax", __version__
         if self.opset > 23:
             model.ir_version = 11 + (self.opset > 24)
         checker.check_model(model)
@@ -358,9 +338,8 @@ def _runs(op_type: str, dtype: np.dtype) -> bool:
 
 
 def _info(x: Value) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(
-        str(x), helper.np_dtype_to_tensor_dtype(x.dtype), [int(n) for n in x.shape]
-    )
+    element = helper.np_dtype_to_tensor_dtype(x.dtype)
+    return helper.make_tensor_value_info(str(x), element, [int(n) for n in x.shape])
 
 
 def _fused_identities(nodes: list[onnx.NodeProto], inputs: set[str]) -> list[onnx.NodeProto]:

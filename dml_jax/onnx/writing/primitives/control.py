@@ -46,18 +46,14 @@ def branches(eqn: Equation) -> list[Value]:
 def _chosen(w: Writer, index: Value, programs: Any, operands: Any, types: Any) -> list[Value]:
     if len(programs) == 1:
         return write_closed_jaxpr(w, programs[0], operands)
-    is_last = (
-        index
-        if index.dtype == bool
-        else w.compare("GreaterOrEqual", index, w.like(len(programs) - 1, index))
-    )
+    is_last = index
+    if index.dtype != bool:
+        is_last = w.compare("GreaterOrEqual", index, w.like(len(programs) - 1, index))
     first, last = Writer(w), Writer(w)
-    made = {
-        "then_branch": last.graph("last", [], write_closed_jaxpr(last, programs[-1], operands)),
-        "else_branch": first.graph(
-            "first", [], _chosen(first, index, programs[:-1], operands, types)
-        ),
-    }
+    outputs = write_closed_jaxpr(last, programs[-1], operands)
+    others = _chosen(first, index, programs[:-1], operands, types)
+    made = {"then_branch": last.graph("last", [], outputs)}
+    made["else_branch"] = first.graph("first", [], others)
     return w.several("If", is_last, results=types, **made)
 
 

@@ -17,13 +17,8 @@ _CAPITALIZED = (
 )
 _SAME = {**{name: name.capitalize() for name in _CAPITALIZED}, "logistic": "Sigmoid"}
 _SAME["add_any"] = "Add"
-_COMPARED = {
-    "eq": "Equal",
-    "lt": "Less",
-    "le": "LessOrEqual",
-    "gt": "Greater",
-    "ge": "GreaterOrEqual",
-}
+_COMPARED = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater"}
+_COMPARED["ge"] = "GreaterOrEqual"
 
 
 @writes(*_SAME)

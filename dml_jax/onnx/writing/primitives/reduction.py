@@ -72,9 +72,8 @@ def _logarithm_of_sum(w: Writer, a: Value, b: Value) -> Value:
     most = w("Max", a, b)
     least = w("Min", a, b)
     rest = w("Log", w("Add", w("Exp", w("Sub", least, most)), w.like(1, a)))
-    return w.where(
-        w.compare("Equal", least, most), w("Add", most, w.like(np.log(2), a)), w("Add", most, rest)
-    )
+    double = w("Add", most, w.like(np.log(2), a))
+    return w.where(w.compare("Equal", least, most), double, w("Add", most, rest))
 
 
 _COMBINED: dict[str, tuple[_Pair, Callable[[np.dtype], Any]]] = {
@@ -140,9 +139,7 @@ def sorted_along(eqn: Equation) -> list[Value]:
         if x.dtype == jnp.bfloat16:
             ordered = w.cast(x, np.float32)
         _, places = w.top_k(ordered, x.shape[axis], axis, False)
-        values = [
-            w("GatherElements", value, places, shape=value.shape, axis=axis) for value in values
-        ]
+        values = [w("GatherElements", v, places, shape=v.shape, axis=axis) for v in values]
     return values
 
 
