@@ -11,11 +11,10 @@ from dml_jax.errors import Unquoted
 from dml_jax.genai.beam_search import Beams, likeliest_ways, reorder_sequences
 from dml_jax.genai.errors import absent, as_genai_errors, refusal
 from dml_jax.genai.model import Adapters, Model
-from dml_jax.genai.model_runner import ModelRunner
+from dml_jax.genai.model_runner import ModelRunner, TokensAhead
 from dml_jax.genai.named_tensors import as_tokens
 from dml_jax.genai.sampling import SearchOptions, TokenSampler, banned_tokens
 from dml_jax.genai.sequences import Sequences, without_padding
-from dml_jax.genai.tokens_ahead import TokensAhead
 from dml_jax.genai.unsupported import DRAFTS
 from dml_jax.system.processor import check_process
 
