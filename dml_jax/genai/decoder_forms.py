@@ -136,10 +136,6 @@ class Encoder:
         (encoded,) = zeros(1, states, np.float32)
         return {"encoded": encoded, "seen": jnp.ones(states[:2], np.int32)}
 
-    def inputs(self, cache: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the decoder's inputs that are results, of its cache."""
-        return {_STATES: cache["encoded"], _MASK: cache["seen"]}
-
     def __call__(self, source: np.ndarray, cache: Mapping[str, Any]) -> dict[str, Any]:
         """Return the results of a source, as a cache has them; `cache` is an empty one.
 
@@ -220,7 +216,8 @@ class RecomputingDecoder(Decoder):
             "position_ids": places,
             LAST: jnp.maximum(end - 1, 0).reshape(batch, 1, 1),
         }
-        arrays |= {} if self._encoder is None else self._encoder.inputs(cache)
+        if self.is_encoding:
+            arrays |= {_STATES: cache["encoded"], _MASK: cache["seen"]}
         kinds = [network.inputs[past] for past, _ in networks.folder.caches]
         empty = [jnp.zeros(kind.shape, kind.array_dtype) for kind in kinds]
         return _as_inputs(networks, network, arrays, empty)

@@ -136,11 +136,6 @@ class DecoderNetworks:
         """Return whether there is a network; the weights of another decoder may be there before."""
         return len(self._networks) > 0
 
-    @property
-    def derived_bytes(self) -> int:
-        """Return the bytes of the arrays that follow from weights, and were computed once."""
-        return sum(array.nbytes for array in self.store.derived.values())
-
     @functools.cached_property
     def input_sizes(self) -> Mapping[str, Sequence[int]]:
         """Return the sizes of the inputs that the file gives, by name; 0 for one that is free."""

@@ -111,7 +111,8 @@ class Model:
         weights = networks.weights or self.decoder.weights
         size = sum(w.nbytes for w in weights.values())
         lines = [f"{self.type}: {self.folder.layers} layers, {len(weights)} weights, {size} bytes"]
-        lines.append(f"computed from weights once: {networks.derived_bytes} bytes")
+        derived = sum(array.nbytes for array in networks.store.derived.values())
+        lines.append(f"computed from weights once: {derived} bytes")
         lines += [self.decoder.note] if self.decoder.note else []
         lines += [] if start is None else [start.programs.report()]
         return "\n".join(lines)
