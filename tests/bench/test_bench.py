@@ -838,6 +838,7 @@ def test_convolutions_of_channels_last_count_their_operations():
         ("--operator TILE,Join", 2, "(one each: --operator TILE --operator Join), got 'TILE,"),
         ("--operator jnp.sum", 2, "(such as REDUCE), got 'jnp.sum'"),
         ("--operator --seconds 1", 2, "got '--seconds'"),
+        ("--dtype float33", 2, "got 'float33'"),
         ("--mb 16GB", 2, "expected a number without a unit, such as 16, got '16GB'"),
         ("--mb 0", 2, "0.0 is not in the range"),
         ("--operator TILE --dtype UINT4", 2, "be a type that TILE accepts"),
