@@ -8,7 +8,7 @@ import functools
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -41,30 +41,21 @@ def _clip_grad(op: Any, xp: Any) -> Expression:
     return lambda x, g: xp.where((x > low) & (x < high), g, xp.zeros_like(g))
 
 
-def depth_to_space_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
-    """The shape, the transposition of it, and the shape of that."""
+def _depth_to_space(op: Any, xp: Any) -> Expression:
     (n, depth, h, w), b = op.inputs[0].sizes, op.block_size
     c = depth // b**2
+    shape, order = [n, c, b, b, h, w], [0, 1, 4, 2, 5, 3]
     if op.order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
-        return [n, b, b, c, h, w], [0, 3, 4, 1, 5, 2], [n, c, h * b, w * b]
-    return [n, c, b, b, h, w], [0, 1, 4, 2, 5, 3], [n, c, h * b, w * b]
+        shape, order = [n, b, b, c, h, w], [0, 3, 4, 1, 5, 2]
+    return lambda x: x.reshape(shape).transpose(order).reshape(n, c, h * b, w * b)
 
 
-def space_to_depth_steps(op: Any) -> tuple[list[int], list[int], list[int]]:
-    """The shape, the transposition of it, and the shape of that."""
+def _space_to_depth(op: Any, xp: Any) -> Expression:
     (n, c, height, width), b = op.inputs[0].sizes, op.block_size
     h, w = height // b, width // b
     is_depth_first = op.order == DepthSpaceOrder.DEPTH_COLUMN_ROW
     order = [0, 3, 5, 1, 2, 4] if is_depth_first else [0, 1, 3, 5, 2, 4]
-    return [n, c, h, b, w, b], order, [n, c * b * b, h, w]
-
-
-def _move_axes(steps: Callable[[Any], Any]) -> Any:
-    def of(op: Any, xp: Any) -> Expression:
-        shape, order, out = steps(op)
-        return lambda x: x.reshape(shape).transpose(order).reshape(out)
-
-    return of
+    return lambda x: x.reshape(n, c, h, b, w, b).transpose(order).reshape(n, c * b * b, h, w)
 
 
 def _split(op: Any, xp: Any) -> Expression:
@@ -74,37 +65,18 @@ def _split(op: Any, xp: Any) -> Expression:
     return lambda x: [piece.copy() for piece in xp.split(x, ends, op.axis)]  # not views of x
 
 
-def reduced_last(op: Any) -> tuple[list[int], list[int]]:
-    """The transposition that puts the reduced axes last, and the shape in which they are one."""
+def _arg(op: Any, xp: Any, largest: bool, last: bool = False) -> Expression:
+    find, tensor = xp.argmax if largest else xp.argmin, op.outputs[0]
     sizes, axes = op.inputs[0].sizes, sorted(op.axes)
     kept = [d for d in range(len(sizes)) if d not in axes]
-    return [*kept, *axes], [*(sizes[d] for d in kept), math.prod(sizes[d] for d in axes)]
-
-
-def reduced_block(op: Any) -> tuple[int, int, int] | None:
-    """[before, reduced, after], where the reduced axes are neighbours."""
-    sizes, axes = op.inputs[0].sizes, sorted(op.axes)
-    if axes != list(range(axes[0], axes[-1] + 1)):
-        return None
-    parts: Sequence[Sequence[int]] = (
-        sizes[: axes[0]],
-        sizes[axes[0] : axes[-1] + 1],
-        sizes[axes[-1] + 1 :],
-    )
-    before, reduced, after = map(math.prod, parts)
-    return before, reduced, after
-
-
-def _arg(op: Any, xp: Any, largest: bool, last: bool = False) -> Expression:
-    find = xp.argmax if largest else xp.argmin
-    tensor = op.outputs[0]
-    block, (order, shape) = reduced_block(op), reduced_last(op)
+    # The reduced axes become one: where they are if they are neighbours, else the last.
+    axis = axes[0] if axes[-1] - axes[0] < len(axes) else len(kept)
+    order = [*kept[:axis], *axes, *kept[axis:]]
+    shape = [sizes[d] for d in kept]
+    shape.insert(axis, math.prod(sizes[d] for d in axes))
 
     def call(x: Any) -> Any:
-        if block is not None:
-            x, axis = x.reshape(block), 1
-        else:
-            x, axis = x.transpose(order).reshape(shape), -1
+        x = x.transpose(order).reshape(shape)
         if last:
             found = x.shape[axis] - 1 - find(xp.flip(x, axis), axis=axis)
         else:
@@ -151,10 +123,10 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
     "ELEMENT_WISE_CLIP1": _clip,
     "ELEMENT_WISE_CLIP_GRAD": _clip_grad,
     "ELEMENT_WISE_CLIP_GRAD1": _clip_grad,
-    "DEPTH_TO_SPACE": _move_axes(depth_to_space_steps),
-    "DEPTH_TO_SPACE1": _move_axes(depth_to_space_steps),
-    "SPACE_TO_DEPTH": _move_axes(space_to_depth_steps),
-    "SPACE_TO_DEPTH1": _move_axes(space_to_depth_steps),
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "DEPTH_TO_SPACE1": _depth_to_space,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    "SPACE_TO_DEPTH1": _space_to_depth,
     "TILE": lambda op, xp: lambda x: xp.tile(x, op.repeats),
     "SPLIT": _split,
     "JOIN": lambda op, xp: lambda *xs: xp.concatenate(xs, axis=op.axis),
@@ -165,15 +137,8 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Expression]] = {
 NUMPY = frozenset(EXPRESSIONS)  # those of any module that is like NumPy
 
 
-def _of_families() -> None:
-    """Add the expressions of the modules beside this one, which are of jax.numpy only.
-
-    Theirs are functions of the operator and its arrays.
-    """
-    for module in pkgutil.iter_modules(__path__):
-        made = importlib.import_module(f"{__name__}.{module.name}").EXPRESSIONS
-        for name, make in made.items():
-            EXPRESSIONS.setdefault(name, lambda op, xp, make=make: functools.partial(make, op))
-
-
-_of_families()
+# Those of the modules beside this one are of jax.numpy only, and functions of the operator and its
+# arrays.
+for _module in pkgutil.iter_modules(__path__):
+    for _name, _make in importlib.import_module(f"{__name__}.{_module.name}").EXPRESSIONS.items():
+        EXPRESSIONS.setdefault(_name, lambda op, xp, make=_make: functools.partial(make, op))

@@ -1,11 +1,11 @@
-"""What a user of jax.numpy would write for normalizations."""
+"""Normalizations and softmax as a user of JAX writes them."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from dml_jax.bench.expressions.quantization import activate
+from dml_jax.bench.expressions.matrix import activate
 
 
 def _axes(x: Any) -> tuple[int, ...]:
@@ -54,13 +54,17 @@ def _local_response(op: Any, x: Any) -> Any:
     return x / (op.bias + op.alpha / op.local_size * squares) ** op.beta
 
 
-def _local_response_gradient(op: Any, x: Any, dy: Any) -> Any:
-    return jax.vjp(lambda x: _local_response(op, x), x)[1](dy)[0]
-
-
 def _lp(op: Any, x: Any) -> Any:
     norm = jnp.linalg.norm(x, op.p, op.axis, keepdims=True)
     return x / jnp.maximum(norm, op.epsilon)
+
+
+def _hardmax(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    axes = tuple(sorted(axis % x.ndim for axis in axes))
+    last = jnp.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
+    rows = last.reshape(*last.shape[: x.ndim - len(axes)], -1)
+    tops = jax.nn.one_hot(rows.argmax(-1), rows.shape[-1], dtype=x.dtype)
+    return jnp.moveaxis(tops.reshape(last.shape), range(x.ndim - len(axes), x.ndim), axes)
 
 
 EXPRESSIONS = {
@@ -72,6 +76,14 @@ EXPRESSIONS = {
     "MEAN_VARIANCE_NORMALIZATION1": _mean_variance,
     "MEAN_VARIANCE_NORMALIZATION2": _mean_variance,
     "LOCAL_RESPONSE_NORMALIZATION": _local_response,
-    "LOCAL_RESPONSE_NORMALIZATION_GRAD": _local_response_gradient,
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": lambda op, x, dy: jax.vjp(
+        lambda x: _local_response(op, x), x
+    )[1](dy)[0],
     "LP_NORMALIZATION": _lp,
+    "ACTIVATION_SOFTMAX": lambda op, x: jax.nn.softmax(x),
+    "ACTIVATION_SOFTMAX1": lambda op, x: jax.nn.softmax(x, op.axes),
+    "ACTIVATION_LOG_SOFTMAX": lambda op, x: jax.nn.log_softmax(x),
+    "ACTIVATION_LOG_SOFTMAX1": lambda op, x: jax.nn.log_softmax(x, op.axes),
+    "ACTIVATION_HARDMAX": lambda op, x: _hardmax(x, (-1,)),
+    "ACTIVATION_HARDMAX1": lambda op, x: _hardmax(x, op.axes),
 }

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.bench.expressions.quantization import along, given, quantize
+from dml_jax.bench.expressions.matrix import along, given, quantize
 
 
 def _windows(op: Any, xs: Any, initial: Any, combine: Any) -> Any:

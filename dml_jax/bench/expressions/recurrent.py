@@ -1,4 +1,4 @@
-"""What a user of JAX would write for recurrent networks of one forward pass, without biases."""
+"""Recurrent networks of one pass, and attention without masks, as a user of JAX writes them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,6 @@ from jax import lax
 
 
 def _scan(cell: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """Return the expression of a cell with `count` states."""
 
     def expression(op: Any, x: jax.Array, weight: jax.Array, recurrence: jax.Array) -> Any:
         w, r = weight[0, 0], recurrence[0, 0]
@@ -38,8 +37,18 @@ def _gru(part: Any, r: Any, h: Any) -> Any:
     return ((1 - z) * new + z * h,)
 
 
+def _attention(op: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    counts = (op.query_head_count, op.key_value_head_count, op.key_value_head_count)
+    q, k, v = (
+        x.reshape(*x.shape[:2], count, -1) for x, count in zip((q, k, v), counts, strict=True)
+    )
+    out = jax.nn.dot_product_attention(q, k, v, scale=op.scale)
+    return out.reshape(*out.shape[:2], -1)
+
+
 EXPRESSIONS = {
     "RNN": _scan(lambda part, r, h: (jnp.tanh(part + h @ r.T),), 1),
     "LSTM": _scan(_lstm, 2),
     "GRU": _scan(_gru, 1),
+    **dict.fromkeys(("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"), _attention),
 }
