@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -205,3 +206,16 @@ def _shown(field: fields.Field, value: Any) -> str:
     if value is None or isinstance(field.kind, fields.Choice):
         return str(value)
     return f"{field.name}={field.kind.shown(value)}".replace(", ", ",")
+
+
+def matching(cells: Sequence[Cell], words: str) -> list[Cell]:
+    """Return the cells whose names have `words`, written with or without signs of attributes."""
+    parts = map(re.escape, _plain(words).split(" "))
+    pattern = re.compile(r"(?<![A-Z_0-9])" + r"(?: \])? ".join(parts))
+    return [cell for cell in cells if pattern.search(_plain(cell.name))]
+
+
+def _plain(words: str) -> str:
+    """Return words with few signs of attributes: `SUM axes=[0]` is `SUM AXES 0 ]`."""
+    words = words.upper().replace("AXIS", "AXES").replace("]", " ] ")
+    return re.sub(r"[=\[, ]+", " ", words).strip()

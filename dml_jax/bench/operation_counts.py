@@ -19,26 +19,17 @@ from dml_jax.operator import Operator
 
 # Operations for each element of the first output, where they are not 1.
 _EACH = {
-    "ADAM_OPTIMIZER": 12,
-    "ELEMENT_WISE_DIFFERENCE_SQUARE": 2,
-    "ELEMENT_WISE_MEAN": 2,
-    "ELEMENT_WISE_IDENTITY": 0,
-    "ELEMENT_WISE_IF": 0,
-    "ACTIVATION_IDENTITY": 0,
-    "VALUE_SCALE_2D": 2,
-    "CAST": 0,
+    **dict.fromkeys(("ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_IF", "ACTIVATION_IDENTITY", "CAST"), 0),
+    **dict.fromkeys(("ELEMENT_WISE_DIFFERENCE_SQUARE", "ELEMENT_WISE_MEAN", "VALUE_SCALE_2D"), 2),
     "DYNAMIC_QUANTIZE_LINEAR": 4,
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 7,
+    "ADAM_OPTIMIZER": 12,
 }
 _OF_FAMILY = {
     "normalization": 6,  # subtract, divide, scale, shift, and a mean and a variance or gradients
     "softmax": 4,  # the largest, exp, the sum, a division
     "quantization": 2,
-    "scan": 1,
-    "element_wise": 1,
-    "arithmetic": 1,
-    "logic": 1,
-    "activation": 1,
+    **dict.fromkeys(("scan", "element_wise", "arithmetic", "logic", "activation"), 1),
 }
 # Primitives of JAX: those that read parts of a table, those that keep its elements, and those that
 # call a program, with its name.

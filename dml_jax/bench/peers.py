@@ -78,14 +78,12 @@ def _precision() -> str:
 
 
 def _jnp(device: Any, cell: Cell, inputs: Inputs) -> Found:
-    """Compute plain `jax.numpy` expressions in a `jax.jit`."""
     with jax.default_matmul_precision(_precision()):
         made = contender(made_of(cell.function, expression), inputs, device)
     return made, made.call(0)[0]
 
 
 def _like_numpy(library: str, device: Any, cell: Cell, inputs: Inputs) -> Found:
-    """Compute the expressions of NumPy or CuPy."""
     if isinstance(cell.function, Transformed):
         raise UnsupportedError(cell.name)
     xp = importlib.import_module(library)
@@ -176,7 +174,6 @@ def session_of(model: Any, optimized: bool = True, spins: bool = True) -> Any:
 
 
 def _onnxruntime(device: Any, cell: Cell, inputs: Inputs) -> Found:
-    """Compute networks by ONNX Runtime's CPU provider."""
     network = getattr(cell.function, "network", None)
     if network is None:
         raise UnsupportedError(cell.name)

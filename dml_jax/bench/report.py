@@ -104,11 +104,7 @@ def table_of(rows: Sequence[Row], verbose: bool = False) -> Table:
 
     columns: list[tuple[str, Any, Callable[[Row], str]]] = [
         ("Operator", True, _label),
-        (
-            "Largest tensor",
-            not counted,
-            lambda r: f"{r.data_type}[{','.join(map(str, r.sizes))}]",
-        ),  # the label of a network's has sizes
+        ("Largest tensor", not counted, _tensor),  # the label of a network's has sizes
         ("MiB", True, lambda r: shown(r.bytes / MIB)),
         ("FLOP/B", roofline and not peers, lambda r: shown(r.intensity)),
         ("Time", True, lambda r: f"{shown_time(r.time())} ±{r.noise:4.0%}"),
@@ -129,7 +125,6 @@ def table_of(rows: Sequence[Row], verbose: bool = False) -> Table:
 
 
 def _tensor(row: Row) -> str:
-    """Return the type and sizes of the largest tensor."""
     return f"{row.data_type}[{','.join(map(str, row.sizes))}]"
 
 

@@ -1,42 +1,217 @@
 """`dml-jax bench`: the limits of a device, and the share of them that operators reach."""
 
-import contextlib
-import json
+import itertools
 import math
-import shutil
-import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click import option
+from click.core import ParameterSource
 
-from dml_jax.cli.bench_options import BenchCommand, BenchOptions, bench_options, check_together
-from dml_jax.cli.model_files import load, load_network
-from dml_jax.cli.network_options import network_options
+from dml_jax.cli.model_files import network_options
 from dml_jax.cli.terminal import (
-    Failure,
-    find_device,
-    name_of,
-    new_folder,
+    INPUT,
+    Command,
+    Finite,
+    Target,
+    device_names,
+    operator_names,
     reporting,
     usage_errors,
 )
-from dml_jax.errors import DmlError, Fault, printable, raise_if
+from dml_jax.enums import PRECISIONS, TensorDataType
+from dml_jax.errors import nearest, refused
+from dml_jax.facts import PREFIX, catalogue, names_of_aliases
+from dml_jax.show.names import search
 
-if TYPE_CHECKING:
-    from dml_jax.bench.cells import Cell
-    from dml_jax.bench.measure import Bench
-    from dml_jax.bench.report import Table
-    from dml_jax.bench.rows import Results
+KINDS = (".json", ".csv", ".md", ".html", ".svg", ".png")
+_OF_CELLS = ("operators", "families", "mebibytes", "sizes", "gradient", "batch")
+_WITHOUT = {  # options, and those that would be ignored beside them
+    "limits": (*_OF_CELLS, "model", "network", "roofline", "peers", "precision"),
+    "model": (*_OF_CELLS, "types", "network"),
+    "network": (*_OF_CELLS, "types"),
+    "sizes": ("mebibytes",),
+    "profile": ("outputs", "json_file", "resume", "peers", "roofline", "devices", "narrow"),
+}
+_NEEDS = {"profile": ("network", "model"), "fail_above": ("compare",)}
+_COMPARING = ("compare", "fail_above", "outputs", "json_file")
 
-COLUMNS = 100  # of a table where the terminal has more
+
+def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    if parameter.name != "types":
+        return operator_names(ctx, parameter, incomplete)
+    names = [*(t.name for t in TensorDataType if t.element_size), "BFLOAT16"]
+    return [name for name in names if name.startswith(incomplete.upper())]
+
+
+def _known(ctx: click.Context, parameter: click.Parameter, values: Any) -> list[str]:
+    with usage_errors():
+        if parameter.name == "types":
+            return [_type(value) for value in values]
+        return list(map(_operator, values))
+
+
+def _type(word: str) -> str:
+    name = word.upper().removeprefix("DML_TENSOR_DATA_TYPE_")
+    known = [*(n for n in TensorDataType.__members__ if n != "UNKNOWN"), "BFLOAT16"]
+    if name not in known:
+        raise refused(f"be one of {', '.join(known)}{nearest(name, known)}", word)
+    return name
+
+
+def _operator(word: str) -> str:
+    """Return the operator of a name. Raises `DmlError` with those that a search finds."""
+    name = word.upper().removeprefix(PREFIX)
+    name = names_of_aliases().get(name, name)
+    if name in catalogue():
+        return name
+    named, others = search(word)
+    found = list(named or others)
+    hint = f" (such as {', '.join(found[:6])})" if found else nearest(word.upper(), catalogue())
+    if "," in word:
+        hint = f" (one each: {' '.join(f'--operator {name}' for name in word.split(','))})"
+    first, _, rest = word.partition(" ")
+    if first.upper() in catalogue():
+        hint = f" (--operator {first.upper()} --filter {rest!r})"
+    raise refused(f"be an operator{hint}", word)
+
+
+def _sizes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Read `8,64,256,256`, or `input=8,64,256,256,filter=...`."""
+    parts = re.split(r",(?=[A-Za-z_]+=)", value) if value else []
+    try:
+        pairs = (part.rpartition("=") for part in parts)
+        return {name: tuple(int(n) for n in sizes.split(",")) for name, _, sizes in pairs}
+    except ValueError:
+        text = f"{value!r} is not sizes, as 8,64,256,256 or input=8,64,256,256,filter=64,64,3,3."
+        raise click.BadParameter(text) from None
+
+
+def _percent(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float:
+    try:
+        percent = float((value or "0").rstrip("%"))
+    except ValueError:
+        percent = math.nan
+    if value is not None and not 0 < percent < 100:
+        raise click.BadParameter(f"{value!r} is not a percentage, as 5%.")
+    return percent / 100
+
+
+def _peers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    names = [name for name in value.split(",") if name]
+    if names:
+        from dml_jax.bench.peers import check_peer
+
+        with usage_errors():
+            for name in names:
+                check_peer(name)
+    return names
+
+
+def _precision(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        import jax
+
+        try:
+            with jax.default_matmul_precision(value):
+                pass
+        except ValueError:
+            names = ", ".join(("default", "high", "highest", *PRECISIONS))
+            raise click.BadParameter(f"{value!r} is not one of JAX's: {names}.") from None
+    return value
+
+
+_ELSEWHERE = {  # options of other tools, and what does it here
+    **dict.fromkeys(("--gpu", "--cuda"), "-a cuda"),
+    "--cpu": "-a cpu",
+    "--device": "-a NAME",
+    "--baseline": "--compare OLD.json NEW.json",
+    **dict.fromkeys(("--shape", "--shapes", "--size"), "--sizes 8,64,56,56"),
+    **dict.fromkeys(("--iterations", "--iters", "--repeat"), "--seconds, --repeat-until 5%"),
+    **{f"--{kind}": f"-o FILE.{kind}" for kind in ("csv", "html", "md", "svg")},
+}
+
+
+class BenchCommand(Command):
+    """Keeps the words of the command line; `--resume` puts those of the earlier run before them."""
+
+    elsewhere = Command.cures(_ELSEWHERE)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # A process of the bench has the words of both runs.
+        return self.parse_words(ctx, args) if "--child" in args else super().parse_args(ctx, args)
+
+    def parse_words(self, ctx: click.Context, args: list[str]) -> list[str]:
+        files = [word.removeprefix("--resume=") for word in args if word.startswith("--resume=")]
+        files += [after for word, after in itertools.pairwise(args) if word == "--resume"]
+        if files:
+            from dml_jax.bench.rows import Results
+
+            with reporting():
+                kept = Results.load(Path(files[-1])).options
+            args = [*kept.get("arguments", ()), *args]
+        ctx.meta["words"] = [*args]
+        return super().parse_words(ctx, args)
+
+
+DEVICE = ("-a", "--adapter", "--device", "adapter")
+JSON: dict[str, Any] = {"flag_value": "-", "is_flag": False, "metavar": "FILE"}
+NAMES: dict[str, Any] = {"multiple": True, "callback": _known, "shell_complete": _complete}
+MIB: dict[str, Any] = {"multiple": True, "type": Finite(1e-6, 16_000)}
+_KNOWN = sorted({facts["family"] for facts in catalogue().values()})
+FAMILIES: Any = {"multiple": True, "type": click.Choice(_KNOWN, case_sensitive=False)}
+FILE = click.Path(path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+TWO: Any = (FILE, FILE)
+_PEERS = "Other libraries beside: jnp, numpy, cupy, torch, torch.compile, onnxruntime."
+_PRECISION = "Precision of products, as jax.default_matmul_precision has it."
+_OUT = "Write .json (for --compare), .csv, .md, .html, .svg or .png; repeatable."
+_ROOF = "Also measure products; hold each cell against both limits. Default: all operators."
 
 
 @click.command(cls=BenchCommand)
-@bench_options
+@option("--operator", "operators", **NAMES, help="This operator, all variants; repeatable.")
+@option("--family", "families", metavar="FAMILY", help="All of a family.", **FAMILIES)
+@option("--filter", "words", default="", help="Only cells whose name has these words.")
+@option(
+    "--cells",
+    "named",
+    type=click.File(errors="replace"),
+    help="Only cells whose names are lines of a file.",
+)
+@option("--list", "listing", is_flag=True, help="Print the names of the cells.")
+@option("--dtype", "types", **NAMES, help="Default: FLOAT32, FLOAT16 and UINT8.")
+@option("--mb", "mebibytes", **MIB, help="MiB of the largest tensor. Default: 8 and 64.")
+@option("--sizes", callback=_sizes, help="Of the first input; or input=...,filter=...")
+@option("--gradient", is_flag=True, help="Measure the gradients of the operators.")
+@option("--vmap", "batch", type=click.IntRange(1), help="Map over so many elements.")
+@option("--model", type=INPUT, help="Measure the dispatchables of a DxDispatch model.")
+@option("--network", type=INPUT, help="Measure each operator of an ONNX network.")
+@option("--limits", is_flag=True, help="Measure the limits of the device alone.")
+@option("--roofline", is_flag=True, help=_ROOF)
+@option("--peers", default="", callback=_peers, help=_PEERS)
+@option("--precision", callback=_precision, help=_PRECISION)
+@option(*DEVICE, default="", shell_complete=device_names, help="Part of a device's name.")
+@option("--devices", type=click.IntRange(1), help="Shard arrays over so many devices.")
+@option("--quick", is_flag=True, help="One variant of each in FLOAT32: half a minute.")
+@option("--seconds", type=Finite(0.001), default=0.3, help="Seconds of samples a cell.")
+@option("--processes", type=click.IntRange(1), help="Default: 5 with -o x.json, else 1.")
+@option("--repeat-until", "narrow", callback=_percent, help="More processes until ± 5%.")
+@option("--budget", type=Finite(1), help="Seconds after which no cell begins.")
+@option("-o", "--output", "outputs", type=Target(KINDS, "the name"), multiple=True, help=_OUT)
+@option("--resume", type=FILE, help="Go on where the run of this .json stopped.")
+@option("--compare", type=TWO, metavar="OLD NEW", help="Compare two .json files.")
+@option(
+    "--fail-above",
+    type=Finite(1),
+    help="Status 1 if a cell failed, or is slower by this factor.",
+)
+@option("--profile", type=FOLDER, help="Write a trace of the model or network to this folder.")
+@option("-v", "--verbose", is_flag=True, help="Also time allocating calls; draw small cells.")
+@option("--json", "json_file", **JSON, help="Write JSON; alone, or to -, in place of tables.")
+@option("--child", is_flag=True, hidden=True)
 @network_options
 @click.pass_context
 def bench(ctx: click.Context, **asked: Any) -> None:
@@ -54,35 +229,31 @@ def bench(ctx: click.Context, **asked: Any) -> None:
     dml-jax bench --operator REDUCE -o new.json
     dml-jax bench --compare old.json new.json --fail-above 1.1
     """  # noqa: D301  (click reads \b as a control character)
-    check_together(ctx)
-    options = BenchOptions(**asked, line=_without_files(ctx.meta["words"]))
-    with reporting(not options.to_stdout):
-        from dml_jax.bench import output_files, runs
-        from dml_jax.bench.rows import environment
+    _check_together(ctx)
+    with reporting(asked["json_file"] == "-"):
+        from dml_jax.cli.bench_runs import BenchOptions, bench_cells
 
-        if options.compare is not None:
-            _compare(options)
-            return
-        for target in () if options.child else options.targets:
-            output_files.check_target(target)
-        is_here = options.child or options.listing or options.profile
-        if (options.process_count > 1 or options.resume) and not is_here:
-            _run(options, None)
-            return
-        device = find_device(options.adapter, "--adapter")
-        cells = _cells(device, options)
-        if options.listing:
-            click.echo("\n".join(cell.name for cell in cells))
-        elif options.child:
-            known = {**environment(device), "name": name_of(device)}
-            runs.child(_bench(device, options), cells, known, click.echo)
-        elif options.profile is not None:
-            _profile(cells, options.profile, device)
-        else:
-            _run(options, (_bench(device, options), cells))
+        bench_cells(BenchOptions(**asked, line=_without_files(ctx.meta["words"])))
 
 
-def _without_files(words: Sequence[str]) -> list[str]:
+def _check_together(ctx: click.Context) -> None:
+    """Raise a usage error for options of which one would be ignored."""
+    flags = {p.name or "": max(p.opts, key=len) for p in ctx.command.params}
+    typed = ParameterSource.COMMANDLINE
+    given = [name for name in flags if ctx.get_parameter_source(name) is typed]
+    wrong = {name: {*given} & {*_WITHOUT[name]} for name in given if name in _WITHOUT}
+    wrong |= {"compare": {*given} - {*_COMPARING}} if "compare" in given else {}
+    for name, others in wrong.items():
+        if others:
+            listed = " and ".join(flags[other] for other in given if other in others)
+            raise click.UsageError(f"{flags[name]} stands without {listed}.")
+    for name, wanted in _NEEDS.items():
+        if name in given and not {*wanted} & {*given}:
+            listed = " or ".join(flags[other] for other in wanted)
+            raise click.UsageError(f"{flags[name]} needs {listed}.")
+
+
+def _without_files(words: list[str]) -> list[str]:
     """Return the words of a command line without the files that it writes and reads."""
     others, skip = [], False
     for word in words:
@@ -93,223 +264,3 @@ def _without_files(words: Sequence[str]) -> list[str]:
         elif not word.startswith(("--output=", "--resume=")):
             others.append(word)
     return others
-
-
-def _bench(device: Any, options: BenchOptions) -> "Bench":
-    """Return what measures on a device, as the options say."""
-    from dml_jax.bench.measure import Bench
-    from dml_jax.bench.memory import WAYS
-
-    is_short = options.network or options.limits
-    with usage_errors():
-        return Bench(
-            device,
-            min(options.seconds, 0.1) if is_short else options.seconds,
-            WAYS if options.verbose else WAYS[:1],
-            options.roofline,
-            options.peers,
-            1 if options.limits else options.devices or 1,
-            options.precision,
-        )
-
-
-def _cells(device: Any, options: BenchOptions) -> "list[Cell]":
-    """Return the cells that the options ask for. Raises `DmlError` if there is none."""
-    from dml_jax.bench.cell_choice import choice_of, matching
-    from dml_jax.bench.limits import limits
-    from dml_jax.bench.network_cells import cells_of, cells_of_network
-
-    if options.model is not None:
-        found = load(options.model, options.options).dispatchables.items()
-        cells = [c for name, one in found for c in cells_of(one.operator, printable(name))]
-    elif options.network is not None:
-        network = load_network(options.network, replace(options.options, fallback=True))
-        cells = cells_of_network(network, str(options.network))
-    else:
-        with usage_errors():
-            if options.limits:
-                cells = limits(device, options.types, options.devices or 0)
-            else:
-                cells = choice_of(
-                    device,
-                    options.operators,
-                    options.families,
-                    options.types,
-                    options.mebibytes,
-                    quick=options.quick,
-                    roofline=options.roofline,
-                    sizes=options.sizes,
-                    gradient=options.gradient,
-                    batch=options.batch or 0,
-                ).cells()
-    cells = matching(cells, options.words)
-    fault = Fault("", "--filter", "be words of a cell's name (--list)", options.words)
-    if options.named is not None:
-        lines = {line.strip() for line in options.named}
-        cells = [cell for cell in cells if cell.name in lines]
-        rule = "have a line that is the name of a cell (--list)"
-        fault = Fault("", "--cells", rule, options.named.name)
-    if not cells:
-        with usage_errors():
-            raise DmlError([fault])
-    return cells
-
-
-def _run(options: BenchOptions, here: "tuple[Bench, list[Cell]] | None") -> None:
-    """Measure, in this process or in others; print and write what was measured."""
-    from dml_jax.bench import runs
-    from dml_jax.bench.rows import Results, environment
-
-    # A file of --resume that is missing is the first run of a script that always gives the option.
-    if options.resume is not None and options.resume.exists():
-        results = replace(Results.load(options.resume), interrupted=False)
-    else:
-        results = Results(options={"arguments": options.line})
-    tell = _Progress()
-    if here is not None:
-        run, cells = here
-        results.environment = {**environment(run.device), "name": name_of(run.device)}
-        rows = runs.here(run, cells, results, tell)
-    else:
-        command = [sys.executable, "-m", "dml_jax", "bench", *options.line, "--child"]
-        rows = runs.in_processes(command, results, options.process_count, options.narrow, tell)
-
-    def save() -> None:
-        with contextlib.suppress(DmlError):  # the end of the run says that no file can be written
-            for target in options.data_files if results.rows else ():
-                results.save(target)
-
-    try:
-        is_late = runs.take(rows, options.time_limit, save, lambda: tell.left > 0)
-        tell.end()
-        if is_late:
-            left = results.cells - results.complete - len(results.failed)
-            click.echo(f"Time is up; not complete: {left} of {results.cells} cells", err=True)
-    except runs.WrongUsageError as error:
-        raise click.UsageError(str(error)) from None
-    except KeyboardInterrupt:  # the report has what was measured until then
-        results.interrupted = True
-    finally:
-        tell.end()
-    _say(options, results)
-    if results.interrupted:
-        raise KeyboardInterrupt
-
-
-class _Progress:
-    """Shows on standard error which cell is measured, and the time that is left.
-
-    A terminal shows one line that changes; a file gets a line every five seconds.
-    """
-
-    def __init__(self) -> None:
-        self.live, self.begin = sys.stderr.isatty(), time.monotonic()
-        self.last, self.left = self.begin, 0
-
-    def __call__(self, done: int, total: int, name: str) -> None:
-        from dml_jax.bench.runs import time_left
-
-        self.left, moment = total - done - 1, time.monotonic()
-        if self.live or moment > self.last + 5:
-            words = f"[{done + 1}/{total}{time_left(self.begin, done, total)}] {name}"
-            self.last = moment
-            click.echo(f"\r\x1b[K{words[:79]}" if self.live else words, err=True, nl=not self.live)
-
-    def end(self) -> None:
-        if self.live:
-            click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _say(options: BenchOptions, results: "Results") -> None:
-    """Print the table, and write the files; an earlier file is worth more than an empty one."""
-    from dml_jax.bench import report
-
-    _say_failures(results.failed)
-    title = report.header(results, results.environment.get("name", "")).splitlines()
-    if not options.to_stdout:
-        click.echo(json.dumps(results.to_json(), indent=1))
-    elif results.rows:
-        rows = [*results.rows.values()]
-        click.echo("\n".join(title))
-        table = report.table_of(rows, options.verbose)
-        _print(table)
-        lines = [table.legend(), report.summary(rows), report.busy(rows)]
-        click.echo("\n".join(filter(None, [*lines, *report.differences(rows, options.peers)])))
-    if results.rows:
-        _write(options, results, title[0])
-    elif results.failed:
-        raise Failure("No cell was measured.")
-
-
-def _say_failures(failed: Mapping[str, str]) -> None:
-    for name, reason in [*failed.items()][:5]:
-        click.echo(f"Not measured: {name}: {reason}", err=True)
-    if len(failed) > 5:
-        click.echo(f"Not measured: {len(failed) - 5} more cells", err=True)
-
-
-def _write(options: BenchOptions, results: "Results", title: str) -> None:
-    """Write the files of a run. Raises `DmlError` with those that cannot be written."""
-    from dml_jax.bench import output_files
-
-    part, faults = results.part(), list[Fault]()
-    for target in options.targets:
-        new = new_folder(target)
-        try:
-            output_files.write(target, results, title, options.verbose)
-        except DmlError as error:  # the other files may lie elsewhere
-            faults += error.faults
-            continue
-        verb = "Drawn" if target.suffix.lower() in output_files.PICTURES else "Written"
-        click.echo(f"{verb} to '{target}'{part}{new}", err=not options.to_stdout)
-    raise_if(faults)
-
-
-def _compare(options: BenchOptions) -> None:
-    """Print the verdict of each cell; end with status 1 if one failed, or is slower by a factor."""
-    from dml_jax.bench import compare, output_files
-    from dml_jax.bench.rows import Results
-
-    for target in options.outputs:
-        if target.suffix.lower() not in (".json", ".md", ".csv"):
-            raise click.UsageError(f"--compare writes .json, .md or .csv, not '{target}'.")
-    before, after = map(Results.load, options.compare)
-    verdicts = compare.compare(before, after)
-    _say_failures({v.name: after.failed[v.name] for v in verdicts if v.verdict == "failed"})
-    if not options.to_stdout:
-        click.echo(output_files.comparison_as(".json", verdicts), nl=False)
-    else:
-        _print(compare.table_of(verdicts))
-        click.echo(compare.summary(verdicts))
-    for target in options.targets:
-        output_files.write_text(target, output_files.comparison_as(target.suffix, verdicts))
-    slower = (v.ratio or math.inf for v in verdicts if v.verdict in ("slower", "failed"))
-    if options.fail_above and any(ratio > options.fail_above for ratio in slower):
-        sys.exit(1)
-
-
-def _profile(cells: "list[Cell]", folder: Path, device: Any) -> None:
-    """Write a trace of the whole program, and the nodes of each kernel beside it."""
-    from dml_jax.bench.network_cells import profile
-    from dml_jax.bench.output_files import write_text
-    from dml_jax.graph import Graph
-
-    cell = next((c for c in cells if c.family == "program"), cells[0])
-    graph = getattr(cell.function, "graph", cell.function)
-    if not isinstance(graph, Graph):
-        raise click.UsageError("--profile needs --network, or a --model with a graph.")
-    found = profile(cell, graph, folder, device)
-    write_text(folder / "kernels.json", json.dumps(found, indent=1) + "\n")
-    out, kernels = len(found.get("", ())), [name for name in found if name]
-    count = sum(len(found[name]) for name in kernels)
-    click.echo(f"{count} nodes stand in {len(kernels)} kernels; XLA left out {out}.")
-    click.echo(f"Written to '{folder}': kernels.json, and a trace for Perfetto and xprof.")
-
-
-def _print(table: "Table") -> None:
-    from rich.console import Console
-
-    rich_table = table.rich()
-    width = min(shutil.get_terminal_size((COLUMNS, 0)).columns, COLUMNS)
-    width = max(width, rich_table.min_width)  # a column that is cut off is worse than a folded line
-    Console(width=width, markup=False, highlight=False).print(rich_table)

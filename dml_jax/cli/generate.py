@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dml_jax.cli.terminal import Command, json_option, reporting, say_json
+from dml_jax.system.files import read_npy, readable
 
 _FOLDER = click.Path(readable=False, path_type=Path)
 
@@ -90,21 +91,16 @@ def generate(
             click.echo(model.decoder.note, err=True)
         talk: Any = Talk(model, given)
         if features is not None:
-            _say(talk, talk.heard(_array(features)), stats, as_json)
+            rule = "be an array of NumPy's, .npy, that can be read"
+            with readable(f"the file '{features}'", rule):
+                array = read_npy(features)
+            _say(talk, talk.heard(array), stats, as_json)
         if prompt == "-":
             prompt = sys.stdin.read()
         if prompt is not None:
             _say(talk, talk.said(prompt, chat), stats, as_json)
         for line in _lines(as_json) if chat else ():
             _say(talk, talk.said(line, True), stats, as_json)
-
-
-def _array(path: Path) -> Any:
-    """Return the array in a file. Raises `DmlError` where it cannot be read."""
-    from dml_jax.system.files import read_npy, readable
-
-    with readable(f"the file '{path}'", "be an array of NumPy's, .npy, that can be read"):
-        return read_npy(path)
 
 
 def _lines(as_json: bool) -> Iterator[str]:
@@ -121,7 +117,6 @@ def _lines(as_json: bool) -> Iterator[str]:
 
 
 def _say(talk: Any, answer: Iterator[str], stats: bool, as_json: bool) -> None:
-    """Print an answer."""
     pieces = []
     is_open = False
     try:
@@ -137,8 +132,7 @@ def _say(talk: Any, answer: Iterator[str], stats: bool, as_json: bool) -> None:
         left_out = f"{talk.answer.left_out} messages are left out: the conversation is full"
         click.echo(f"{left_out} (max_length)", err=True)
     if as_json:
-        found = {"text": "".join(pieces), **(talk.answer.values() if stats else {})}
-        say_json(found)
+        say_json({"text": "".join(pieces), **(talk.answer.values() if stats else {})})
     elif stats:
         values = talk.answer.values()
         first = values["first_token_s"]

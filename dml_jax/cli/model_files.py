@@ -1,17 +1,118 @@
-"""Models, graphs and networks for the commands: read from a file or standard input."""
+"""Models, graphs and networks for the commands: their options, and how files and stdin are read."""
 
+import functools
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dml_jax.cli.terminal import STDIN, read_stdin
+import click
+
+from dml_jax.cli.terminal import STDIN
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, inside, raise_if
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
-from dml_jax.system.files import absolute, similar_file
+from dml_jax.system.files import absolute, parse_text, similar_file
 
 if TYPE_CHECKING:
     from dml_jax.onnx import Network
+
+
+def _size(text: str) -> int:
+    if not text.isdigit():
+        raise ValueError
+    return int(text)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(map(_size, text.split(",")))
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _numbers(text: str) -> Any:
+    return [*map(_number, text.split(","))] if "," in text else _number(text)
+
+
+def pairs_option(names: str, meaning: str, convert: Callable[[str], Any], text: str) -> Any:
+    """Return the option of `names` that takes names with values; `meaning` is how it looks."""
+    mark = "=" if "=" in meaning else ":"
+
+    def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
+        found = {}
+        for value in values:
+            name, _, word = value.rpartition(mark)
+            try:
+                if not name:
+                    raise ValueError
+                found[name] = convert(word)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} is not {meaning}.") from None
+        return found
+
+    metavar = meaning.partition(",")[0]
+    return click.option(
+        *names.split(), metavar=metavar, multiple=True, callback=callback, help=text
+    )
+
+
+_OPTIONS = (
+    click.option(
+        "--fallback",
+        is_flag=True,
+        help="Compute nodes that DirectML has no operator for with JAX functions.",
+    ),
+    pairs_option(
+        "-f --onnx_free_dim_name_override names",
+        "NAME:SIZE, as batch:8",
+        _size,
+        "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
+    ),
+    pairs_option(
+        "-F --onnx_free_dim_denotation_override denotations",
+        "NAME:SIZE, as batch:8",
+        _size,
+        "The same, for dimensions with this denotation, as DATA_BATCH. Repeatable.",
+    ),
+    pairs_option(
+        "-b --binding_shape shapes",
+        "NAME:SIZES, as x:2,3",
+        _shape,
+        "Sizes of an input of an ONNX network, as x:2,3. Repeatable.",
+    ),
+    pairs_option(
+        "--constant constants",
+        "NAME:NUMBERS, as rate:16000",
+        _numbers,
+        "Value that an input of an ONNX network always has, as rate:16000. Repeatable.",
+    ),
+    pairs_option(
+        "--bounds bounds",
+        "NAME=SIZE, as frames=4000",
+        _size,
+        "Largest size of what data decides in an ONNX network, as frames=4000. Repeatable.",
+    ),
+)
+
+
+def network_options(function: Any) -> Any:
+    """Add the options of networks; the command takes them as `options`, a `NetworkOptions`."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **given: Any) -> Any:
+        names = ("names", "denotations", "shapes", "constants", "fallback")
+        options = NetworkOptions(*map(given.pop, names), bounds=given.pop("bounds"))
+        return function(*arguments, options=options, **given)
+
+    for option in reversed(_OPTIONS):  # as decorators that stand in the order of the help
+        command = option(command)
+    return command
 
 
 def load(
@@ -26,15 +127,18 @@ def load(
     `DmlError` with all faults.
     """
     from dml_jax.dxdispatch.parsing import parse_model
-    from dml_jax.dxdispatch.reading import folder_of, read_json
+    from dml_jax.dxdispatch.reading import folder_of, parse_json, read_json
     from dml_jax.graph import Graph
 
-    if takes_graphs and path.is_dir():
-        raise DmlError([folder_fault(path)])
+    if takes_graphs:
+        _refuse_folder(path)
     if path.suffix.lower() == ".py":
         text = f"'{path}' is a program: python -m dml_jax.pydirectml {path}"
         raise DmlError([Fault("", "", Sentence(text), "")])
-    value = read_stdin() if path == STDIN else read_json(path)
+    if path == STDIN:
+        value = parse_text(sys.stdin.buffer.read(), "Model '-'", parse_json)
+    else:
+        value = read_json(path)
     if takes_graphs and isinstance(value, dict) and "Nodes" in value:
         with inside(f"Graph '{path}'"):
             return Graph.from_json(value, folder_of(path))
@@ -43,30 +147,25 @@ def load(
     return model if path == STDIN else replace(model, path=absolute(path))
 
 
-def folder_fault(path: Path) -> Fault:
-    """Return the fault of a folder where a file is wanted."""
-    return Fault("", "", Sentence(f"'{path}' is a folder: dml-jax check {path}"), "")
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        text = Sentence(f"'{path}' is a folder: dml-jax check {path}")
+        raise DmlError([Fault("", "", text, "")])
 
 
-def load_network(
-    path: Path, options: NetworkOptions, feature_level: FeatureLevel | None = None
-) -> "Network":
+def load_network(path: Path, options: NetworkOptions) -> "Network":
     """Return the network at `path`; free dimensions without a size have size 1.
 
-    Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
+    Raises `DmlError` with all faults.
     """
     from dml_jax.dxdispatch.network_files import NetworkFile
 
-    if path.is_dir():
-        raise DmlError([folder_fault(path)])
+    _refuse_folder(path)
     if not path.is_file():
         rule = f"be a file that can be read{similar_file(path)}"
         value = Unquoted("a device" if path.exists() else "no such file")
         raise DmlError([Fault("", f"the file '{path}'", rule, value)])
-    network = NetworkFile(path.absolute(), NetworkOptions(), options).load({})
-    if feature_level is not None:
-        network.validate(feature_level)
-    return network
+    return NetworkFile(path.absolute(), NetworkOptions(), options).load({})
 
 
 def is_network(path: Path) -> bool:
@@ -86,8 +185,9 @@ def load_file(
     Raises `DmlError` with all faults, also if `feature_level` does not accept all its operators.
     """
     if is_network(path):
-        return load_network(path, options, feature_level)
-    loaded = load(path, options, folder, takes_graphs)
+        loaded = load_network(path, options)
+    else:
+        loaded = load(path, options, folder, takes_graphs)
     if feature_level is not None:
         raise_if(loaded.refused_at(feature_level))
     return loaded

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dml_jax.cli.tables import console, show_cells
-from dml_jax.cli.terminal import Command, json_option, say_json
+from dml_jax.cli.terminal import Command, json_option, operator_names, say_json
 from dml_jax.errors import nearest
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
+from dml_jax.show.names import call_of, in_jax, names, plain, search
 
 if TYPE_CHECKING:
     from dml_jax.operator import Operator
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     _Found = Mapping[type[Operator], Sequence[str]]
 
 
-def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in catalogue() if name.startswith(incomplete.upper())]
-
-
 @click.command(cls=Command)
-@click.argument("name", required=False, shell_complete=_complete)
+@click.argument("name", required=False, shell_complete=operator_names)
 @json_option
 def operators(name: str | None, as_json: bool) -> None:
     """List the operators by family, or those that NAME finds, or describe one operator.
@@ -41,7 +37,6 @@ def operators(name: str | None, as_json: bool) -> None:
     dml-jax operators depth_to_space1 --json   the same for machines
     """  # noqa: D301
     from dml_jax.operator import OPERATORS
-    from dml_jax.show.names import in_jax, plain
 
     by_name = {plain(op.short_name): op for op in OPERATORS.values()}
     by_name |= {
@@ -89,7 +84,6 @@ def _matches(name: str | None) -> "tuple[_Found, _Found]":
     Without a name all operators are among the second.
     """
     from dml_jax.operator import OPERATORS
-    from dml_jax.show.names import plain, search
 
     if name is None:
         return {}, dict.fromkeys(OPERATORS.values(), ())
@@ -101,8 +95,6 @@ def _matches(name: str | None) -> "tuple[_Found, _Found]":
 
 def _hint(name: str) -> str:
     """Return the most similar name of an operator, here or elsewhere: ` (did you mean ...?)`."""
-    from dml_jax.show.names import names
-
     elsewhere = (n.rpartition(".")[2] for of in names().values() for ns in of.values() for n in ns)
     ours = nearest(name.upper().removeprefix(PREFIX), catalogue())
     return ours or nearest(name, dict.fromkeys(elsewhere))
@@ -116,8 +108,6 @@ def _value_of(op: "type[Operator]") -> dict[str, Any]:
 
 def names_of(op: "type[Operator]") -> dict[str, list[str]]:
     """Return the names of an operator elsewhere, by library."""
-    from dml_jax.show.names import names
-
     return {library: list(own) for library, own in names().get(op.short_name, {}).items() if own}
 
 
@@ -131,8 +121,8 @@ def _list(found: "Mapping[type[Operator], Sequence[str]]", with_calls: bool = Tr
 
     `with_calls` also shows the functions that make them.
     """
+    from dml_jax.cli.tables import show_cells
     from dml_jax.operator.documentation import Documentation
-    from dml_jax.show.names import call_of
 
     families: dict[str, list[type[Operator]]] = {}
     for op in sorted(found, key=lambda op: op.short_name):
@@ -156,8 +146,8 @@ def _describe(op: "type[Operator]") -> None:
     """Print the whole declaration of an operator, its support tables last."""
     from rich.text import Text
 
+    from dml_jax.cli.tables import console, show_cells
     from dml_jax.operator.documentation import Documentation, matrices, shown_ranks, takes
-    from dml_jax.show.names import call_of
 
     out = console()
     text = Documentation.of(op)

@@ -4,53 +4,31 @@ import ast
 import difflib
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dml_jax import pydirectml
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, suggested
 from dml_jax.facts import PREFIX
+from dml_jax.operator import OPERATORS
+from dml_jax.pydirectml import expressions
 
 _MODULES = ("pydirectml", "dml_jax.pydirectml")
 
 
-@dataclass
-class Program:
-    """What a program says of PyDirectML.
+def read_program(path: Path) -> tuple[list[Fault], FeatureLevel] | None:
+    """Return what a program does wrong, by line, and the first level that has all its operators.
 
-    Attributes:
-        operators: the operators of the functions that it calls, by name.
-        lines: names that `dml_jax.pydirectml` lacks, and calls that do not fit a function, with the
-            line of each.
-    """
-
-    operators: set[str] = field(default_factory=set)
-    lines: dict[Fault, int] = field(default_factory=dict)
-
-    @property
-    def faults(self) -> list[Fault]:
-        """Return the faults in the order of their lines."""
-        return sorted(self.lines, key=lambda fault: self.lines[fault])
-
-    @property
-    def feature_level(self) -> FeatureLevel:
-        """Return the first feature level that has all operators; a description may need more."""
-        from dml_jax.operator import OPERATORS
-
-        levels = (OPERATORS[f"{PREFIX}{name}"].support.introduced for name in self.operators)
-        return max(levels, default=min(FeatureLevel))
-
-
-def read_program(path: Path) -> Program | None:
-    """Return what a program says; None where it does not import PyDirectML.
+    Wrong are names that `dml_jax.pydirectml` lacks, and calls that do not fit a function. A
+    description may need a higher level. None where the program does not import PyDirectML.
 
     Raises `DmlError` if the file cannot be read, or is no Python.
     """
     tree = _parse_arguments(path)
     if tree is None:
         return None
-    program, modules, names = Program(), set[str](), dict[str, str]()
+    modules, names, lines = set[str](), dict[str, str](), dict[Fault, int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {
@@ -59,15 +37,19 @@ def read_program(path: Path) -> Program | None:
         elif isinstance(node, ast.ImportFrom) and node.module in _MODULES:
             for alias in node.names:
                 names[alias.asname or alias.name] = alias.name
-                _look_up(program, alias.name, node.lineno)
+                lines |= _look_up(alias.name, node.lineno)
     if not modules and not names:
         return None
+    lowest = min(FeatureLevel)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and (used := _path(node, modules, names)):
-            _look_up(program, used, node.lineno)
+            lines |= _look_up(used, node.lineno)
         elif isinstance(node, ast.Call) and (called := _path(node.func, modules, names)):
-            _call(program, called, node)
-    return program
+            lines |= _call(called, node)
+            if called in expressions.OPERATORS:
+                operator = OPERATORS[f"{PREFIX}{expressions.OPERATORS[called]}"]
+                lowest = max(lowest, operator.support.introduced)
+    return sorted(lines, key=lines.__getitem__), lowest
 
 
 def _parse_arguments(path: Path) -> ast.Module | None:
@@ -99,10 +81,8 @@ def _path(node: ast.expr, modules: set[str], names: dict[str, str]) -> str | Non
     return ".".join([names[node.id], *parts]) if node.id in names else None
 
 
-def _look_up(program: Program, path: str, line: int) -> None:
-    """Add a fault if PyDirectML's module here lacks a name of a path."""
-    from dml_jax import pydirectml
-
+def _look_up(path: str, line: int) -> dict[Fault, int]:
+    """Return a fault with its line if PyDirectML's module here lacks a name of a path."""
     known = [n for n, v in vars(pydirectml).items() if not inspect.ismodule(v)]
     value: Any = pydirectml
     parts = path.split(".")
@@ -112,12 +92,12 @@ def _look_up(program: Program, path: str, line: int) -> None:
             other = pydirectml.elsewhere(name) if index == 0 else ""
             hint = f" ({other})" if other else suggested(_meant(name, known))
             text = f"line {line}: dml_jax.pydirectml has no {missing!r}{hint}"
-            program.lines[Fault("", f"line {line}", Sentence(text), missing)] = line
-            return
+            return {Fault("", f"line {line}", Sentence(text), missing): line}
         value = getattr(value, name, None)
         if not inspect.isclass(value):
-            return  # only the running program knows the attributes of an instance
+            break  # only the running program knows the attributes of an instance
         known = dir(value)
+    return {}
 
 
 def _meant(name: str, known: Iterable[str]) -> str | None:
@@ -138,24 +118,16 @@ def _case(name: str) -> int:
     return 0 if name.islower() else 2 if name.isupper() else 1
 
 
-def _call(program: Program, path: str, node: ast.Call) -> None:
-    """Add the operator of a function that is called, and a fault if the arguments do not fit."""
-    from dml_jax import pydirectml
-    from dml_jax.pydirectml.expressions import OPERATORS
-
+def _call(path: str, node: ast.Call) -> dict[Fault, int]:
+    """Return a fault with its line if the arguments of a call do not fit its function."""
     function = getattr(pydirectml, path, None)
-    if not inspect.isfunction(function):
-        return
-    if path in OPERATORS:
-        program.operators.add(OPERATORS[path])
-    if any(isinstance(a, ast.Starred) for a in node.args) or any(
-        k.arg is None for k in node.keywords
-    ):
-        return
+    has_lists = any(isinstance(a, ast.Starred) for a in node.args)
+    if not inspect.isfunction(function) or has_lists or any(k.arg is None for k in node.keywords):
+        return {}
     try:
         inspect.signature(function).bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
     except TypeError as error:
         rule = f"fit {path}({', '.join(inspect.signature(function).parameters)})"
         text = Unquoted(str(error).removeprefix("got "))
-        fault = Fault("", f"the call in line {node.lineno}", rule, text)
-        program.lines[fault] = node.lineno
+        return {Fault("", f"the call in line {node.lineno}", rule, text): node.lineno}
+    return {}

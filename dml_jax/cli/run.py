@@ -1,20 +1,16 @@
 """`dml-jax run`: runs DxDispatch's JSON models, and ONNX networks."""
 
 import contextlib
-import statistics
-import sys
 import time
-from collections.abc import Iterable
 from dataclasses import fields, replace
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from dml_jax.cli.model_files import is_network, load_file
-from dml_jax.cli.network_options import input_options, network_options
-from dml_jax.cli.tables import show_largest, show_model, show_network, show_outputs
+from dml_jax.cli.model_files import is_network, load_file, network_options, pairs_option
 from dml_jax.cli.terminal import (
     INPUT,
     Command,
@@ -25,24 +21,15 @@ from dml_jax.cli.terminal import (
     json_option,
     level_option,
     name_of,
-    progress,
     reporting,
     say_json,
     working,
 )
 from dml_jax.dxdispatch.repetition import ONCE, Timing
 from dml_jax.enums import PRECISIONS
-from dml_jax.errors import printable
 from dml_jax.system.files import cache_folder
 
-if TYPE_CHECKING:
-    from dml_jax.dxdispatch.model import Model
-    from dml_jax.onnx import Network
-
 UINT_MAX = 2**32 - 1  # of DxDispatch's counts
-PRINT_MOST = 1000
-"""The number of elements of a printed resource that a terminal gets."""
-
 # Options of DxDispatch that concern Direct3D and PIX alone. Scripts that give them need no change.
 _FLAGS_OF_DIRECT3D = (
     *(("-d", "--debug"), ("--disable_custom_heaps",), ("--clear_shader_caches",)),
@@ -60,13 +47,9 @@ _WITHOUT_COUNTERPART = ("--enable_onnx_profiling", "-e", "-l", "-L", "-p", "-x")
 
 def _of_direct3d(function: Any) -> Any:
     """Add the options that concern Direct3D alone; each given one is named on standard error."""
-    for names, is_flag in (
-        *((names, True) for names in reversed(_FLAGS_OF_DIRECT3D)),
-        *((names, False) for names in reversed(_VALUES_OF_DIRECT3D)),
-    ):
-        function = click.option(
-            *names, is_flag=is_flag, expose_value=False, hidden=True, callback=_without_effect
-        )(function)
+    how: Any = {"expose_value": False, "hidden": True, "callback": _without_effect}
+    for names in (*_FLAGS_OF_DIRECT3D, *_VALUES_OF_DIRECT3D):
+        function = click.option(*names, is_flag=names in _FLAGS_OF_DIRECT3D, **how)(function)
     return function
 
 
@@ -105,6 +88,16 @@ def _timing(names: str, kind: click.ParamType, text: str) -> Any:
     return click.option(*words, type=kind, default=default, show_default=shown, help=text)
 
 
+def _channels_option(name: str, text: str) -> Any:
+    def numbers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+        try:
+            return None if value is None else tuple(map(float, value.split(",")))
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is not NUMBERS, as 0.485,0.456,0.406.") from None
+
+    return click.option(name, callback=numbers, metavar="NUMBERS", help=text)
+
+
 def _folder(name: str, text: str, exists: bool = False) -> Any:
     kind = click.Path(exists=exists, file_okay=False, path_type=Path)
     return click.option(name, type=kind, metavar="FOLDER", help=text)
@@ -126,7 +119,24 @@ def _folder(name: str, text: str, exists: bool = False) -> Any:
 @click.option("--hlo", is_flag=True, help="Print the optimised program of each dispatchable.")
 @level_option("--dml_feature_level")
 @network_options
-@input_options
+@pairs_option(
+    "--input inputs",
+    "NAME=FILE",
+    Path,
+    "File of an input of a network (others are random), or of a model's resource: .npy, a picture, "
+    "or raw bytes. Repeatable.",
+)
+@_channels_option("--mean", "What is subtracted from pictures in [0, 1], as 0.485,0.456,0.406.")
+@_channels_option(
+    "--std",
+    "What pictures in [0, 1] are divided by after --mean: one number, or one for each channel.",
+)
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A label for each number of an output, one a line: the five largest are listed.",
+)
 @click.option(
     "--no-cache",
     is_flag=True,
@@ -213,7 +223,7 @@ def run(**options: Any) -> None:
 
         # The precision is part of what is traced, so it is chosen before anything is loaded.
         entered.enter_context(chosen(asked.precision))
-        device = None if asked.check else find_device(asked.adapter, "--adapter")
+        device = None if asked.check else find_device(asked.adapter)
         if asked.precision == "tensorfloat32" and device and not has_tensorfloat32(device):
             click.echo(f"'{name_of(device)}' has no tensorfloat32: float32", err=True)
         start = time.perf_counter()
@@ -222,14 +232,20 @@ def run(**options: Any) -> None:
             loaded = load_file(path, asked.options, asked.feature_level, asked.input_path)
         asked.load_ms = 1e3 * (time.perf_counter() - start)
         if device is None:
+            from dml_jax.cli.tables import show_model, show_network
+
             (show_network if is_network(path) else show_model)(loaded, asked.as_json)
             return
         if not asked.as_json and not asked.hlo:
             click.echo(f"Running on '{name_of(device)}'")
+        # JSON stands alone on standard output.
+        asked.say = (lambda line: None) if asked.as_json else click.echo
+        from dml_jax.cli.model_runs import run_model, run_network
+
         if is_network(path):
-            report = _run_network(loaded, path.name, device, asked)
+            report = run_network(loaded, path.name, device, asked)
         else:
-            report = _run_model(loaded, device, asked)
+            report = run_model(loaded, device, asked)
         if asked.as_json:
             say_json({"device": name_of(device), **report})
 
@@ -247,125 +263,25 @@ def _path_of(asked: Any) -> Path:
     of_pictures = asked.mean or asked.std
     if (asked.labels or of_pictures or asked.options.bounds) and not is_network(path):
         raise click.UsageError("--bounds, --labels, --mean and --std are for ONNX networks.")
-    if of_pictures and not (
-        asked.check or asked.hlo or any(map(_is_picture, asked.inputs.values()))
-    ):
-        raise click.UsageError("--mean and --std are for pictures (--input NAME=FILE.png).")
+    if of_pictures and not (asked.check or asked.hlo):
+        from dml_jax.dxdispatch.pictures import IMAGE_TYPES
+
+        if not any(file.suffix.lower() in IMAGE_TYPES for file in asked.inputs.values()):
+            raise click.UsageError("--mean and --std are for pictures (--input NAME=FILE.png).")
     return path
-
-
-def _is_picture(file: Path) -> bool:
-    from dml_jax.dxdispatch.pictures import IMAGE_TYPES
-
-    return file.suffix.lower() in IMAGE_TYPES
-
-
-def _run_network(network: "Network", name: str, device: Any, asked: Any) -> dict[str, Any]:
-    """Run a network, `name` in the report, as the options `asked` say.
-
-    Returns what JSON reports of it. Nothing else is printed where JSON is asked for.
-    """
-    from dml_jax.dxdispatch.file_inputs import Pictures
-    from dml_jax.dxdispatch.network_runs import compile_network, largest_of, run_network
-
-    if asked.hlo:
-        text = compile_network(network, name, device).as_text()
-        return _programs([(f"Network '{printable(name)}'", name, text)], asked.as_json)
-    pictures, labels = Pictures(asked.mean, asked.std), None
-    if asked.labels is not None:
-        labels = asked.labels.read_text("utf-8", "replace").splitlines()
-    say = _silent if asked.as_json else click.echo
-    run = run_network(
-        network,
-        name,
-        device,
-        asked.timing,
-        files=asked.inputs,
-        pictures=pictures,
-        folder=asked.output_path,
-        say=say,
-        track=progress(asked.timing.milliseconds_to_run),
-        busy=working,
-    )
-    if not asked.as_json:
-        show_outputs(run.outputs)
-    has_largest = labels is not None or bool(pictures.said)
-    largest = largest_of(run.outputs, labels) if has_largest else {}
-    facts = network.programs and network.programs.facts()
-    if asked.as_json:
-        beside = {"pictures": pictures.said, "largest": largest} if has_largest else {}
-        return {"load_ms": asked.load_ms, **run.to_json(), **beside, "cache": facts}
-    show_largest(largest)
-    for output, path in run.files.items():
-        click.echo(printable(f"Output '{output}' written to '{path}'"))
-    if not run.files:
-        click.echo("(values: --output_path FOLDER)")
-    if facts:
-        click.echo(printable(f"Compiled {facts['said']} (--no-cache)"))
-    click.echo(
-        f"Load {asked.load_ms:.0f} ms, compile {run.compile_ms:.0f} ms, "
-        f"run {run.run_ms:.3f} ms (median of {len(run.samples_ms)})"
-    )
-    return {}
-
-
-def _silent(line: str) -> None:
-    """Print nothing: JSON stands alone on standard output."""
-
-
-def _run_model(model: "Model", device: Any, asked: Any) -> dict[str, Any]:
-    """Run a model as the options `asked` say; return what JSON reports of it."""
-    from dml_jax.dxdispatch.executor import Executor
-    from dml_jax.dxdispatch.run_model import initial_of_files
-
-    report: dict[str, Any] = {}
-
-    def record(kind: str, facts: dict[str, Any]) -> None:
-        if asked.as_json:
-            report.setdefault(kind, []).append(_plain(facts))
-
-    executor = Executor(
-        model,
-        device,
-        _silent if asked.as_json else click.echo,
-        asked.timing,
-        progress(asked.timing.milliseconds_to_run),
-        record,
-        asked.output_path or Path(),
-        print_most=PRINT_MOST if sys.stdout.isatty() and not asked.as_json else None,
-        print_commands=asked.print_commands,
-        initial=initial_of_files(model, asked.inputs),
-    )
-    if asked.hlo:
-        titled = ((f"Dispatchable '{printable(n)}'", n, text) for n, text in executor.hlo())
-        return _programs(titled, asked.as_json)
-    executor.run()
-    return report
-
-
-def _programs(programs: Iterable[tuple[str, str, str]], as_json: bool) -> dict[str, Any]:
-    """Print the (title, name, HLO) of programs; return what JSON reports of them."""
-    found = []
-    for title, name, text in programs:
-        found.append({"name": name, "hlo": text})
-        if not as_json:
-            click.echo(f"{title}:\n{text}")
-    return {"programs": found}
-
-
-def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a result in JSON's types, with the type of values and the median."""
-    if "values" in facts:
-        values = facts["values"]
-        return {**facts, "data_type": values.dtype.name.upper(), "values": values.tolist()}
-    if "samples_ms" in facts:
-        return {**facts, "median_ms": statistics.median_high(facts["samples_ms"])}
-    return facts
 
 
 def _show_machine(adapters: bool, dependencies: bool, as_json: bool) -> None:
     versions = _versions() if dependencies else {}
-    listed = [_facts_of(device) for device in devices()] if adapters else []
+    listed = [
+        {
+            "name": name_of(device),
+            "platform": device.platform,
+            "version": device.client.platform_version.split()[0],
+            "memory_bytes": (device.memory_stats() or {}).get("bytes_limit"),
+        }
+        for device in (devices() if adapters else ())
+    ]
     if as_json:
         say_json({"versions": versions, "devices": listed})
         return
@@ -379,18 +295,7 @@ def _show_machine(adapters: bool, dependencies: bool, as_json: bool) -> None:
         click.echo()
 
 
-def _facts_of(device: Any) -> dict[str, Any]:
-    return {
-        "name": name_of(device),
-        "platform": device.platform,
-        "version": device.client.platform_version.split()[0],
-        "memory_bytes": (device.memory_stats() or {}).get("bytes_limit"),
-    }
-
-
 def _versions() -> dict[str, str | None]:
-    from importlib import metadata
-
     versions: dict[str, str | None] = {}
     for package in ("dml-jax", "jax", "jaxlib", "numpy", "click", "rich", "python-rapidjson"):
         try:

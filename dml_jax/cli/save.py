@@ -49,7 +49,6 @@ def save(
 
 
 def _arrays(path: Path) -> dict[str, Any]:
-    """Return the arrays of a file. Raises `DmlError` where they cannot be read."""
     import zipfile
 
     import numpy as np

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.model_files import load_file
-from dml_jax.cli.network_options import network_options
-from dml_jax.cli.tables import as_values, rows_of, show_model, show_network, show_rows
+from dml_jax.cli.model_files import load_file, network_options
 from dml_jax.cli.terminal import (
     INPUT,
-    PICTURE,
     Command,
+    Target,
     json_option,
     new_folder,
     reporting,
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("file", type=INPUT)
-@click.option("-o", "--output", type=PICTURE, help="Draw it too, to a .svg or .png file.")
+@click.option("-o", "--output", type=Target(), help="Draw it too, to a .svg or .png file.")
 @click.option("--python", "as_python", is_flag=True, help="Print the Python program that makes it.")
 @network_options
 @json_option
@@ -48,13 +46,14 @@ def show(
     dml-jax show model.json --python > model.py
     """  # noqa: D301
     with reporting(as_json):
+        from dml_jax.cli.tables import as_values, rows_of, show_model, show_network, show_rows
         from dml_jax.dxdispatch.model import Model
         from dml_jax.graph import Graph
+        from dml_jax.show.diagrams import check_diagram, draw, graph_picture
+        from dml_jax.show.dxdispatch_models import model_picture
 
         new = "" if output is None else new_folder(output)
         if output is not None:
-            from dml_jax.show.diagrams import check_diagram
-
             check_diagram(output)
         loaded = load_file(file, options, takes_graphs=True)
         if as_python:
@@ -71,9 +70,6 @@ def show(
         else:
             show_network(loaded, as_json)
         if output is not None:
-            from dml_jax.show.diagrams import draw, graph_picture
-            from dml_jax.show.dxdispatch_models import model_picture
-
             if isinstance(loaded, Graph):
                 picture = graph_picture(loaded)
             elif isinstance(loaded, Model):

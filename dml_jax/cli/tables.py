@@ -8,30 +8,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
 
 from dml_jax.cli.terminal import say_json
+from dml_jax.description.tensor import TensorDesc
+from dml_jax.dxdispatch.model import Model
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import DmlError, printable
+from dml_jax.graph import ConstantNode, FunctionNode, Graph, OperatorNode
+from dml_jax.operator.call import Bindable
+from dml_jax.show.diagrams import kind_of
 
-if TYPE_CHECKING:
-    from dml_jax.description.tensor import TensorDesc
-    from dml_jax.dxdispatch.model import Model
-    from dml_jax.graph import FunctionNode, Graph
+if TYPE_CHECKING:  # the package onnx may lack
     from dml_jax.onnx import Network
-    from dml_jax.operator.call import Bindable
 
 _FIRST = 4  # values of an output that a table shows
 
 
-def console() -> Any:
+def console() -> Console:
     """Return a console: with the terminal's width and colours, or plain and wide for a pipe."""
-    from rich.console import Console
-
     wide = None if sys.stdout.isatty() else 160
     return Console(width=wide, markup=False, highlight=False)
 
 
-def level_of(item: "Bindable") -> FeatureLevel | None:
+def level_of(item: Bindable) -> FeatureLevel | None:
     """Return the lowest feature level of an operator; None of a node beyond DirectML."""
     try:
         return item.minimum_feature_level
@@ -39,25 +41,8 @@ def level_of(item: "Bindable") -> FeatureLevel | None:
         return None
 
 
-def show_table(
-    title: str, rows: "Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]]"
-) -> None:
-    """Print (name, kind, operator, tensor or function) of each row; `title` heads the names."""
-    from dml_jax.operator.call import Bindable
-
-    cells = [[title, "Operator", "Inputs", "Outputs", "Lowest level"]]
-    for name, kind, item in rows:
-        sides = ("\n".join(t.shown() for t in some) for some in _ends(item))
-        level = str(level_of(item) or "none") if isinstance(item, Bindable) else ""
-        cells.append([printable(name), printable(kind), *sides, level])
-    show_cells(*cells)
-
-
-def _ends(item: "Bindable | TensorDesc | FunctionNode") -> tuple[list[Any], list[Any]]:
+def _ends(item: Bindable | TensorDesc | FunctionNode) -> tuple[list[Any], list[Any]]:
     """Return the tensors that an operator or a function reads and writes; one is written."""
-    from dml_jax.description.tensor import TensorDesc
-    from dml_jax.operator.call import Bindable
-
     if isinstance(item, TensorDesc):
         return [], [item]
     if isinstance(item, Bindable):
@@ -72,9 +57,6 @@ def show_cells(head: Sequence[str], *rows: Sequence[str]) -> None:
 
     A table that is too wide for that becomes a block of lines for each row.
     """
-    from rich.cells import set_cell_size
-    from rich.text import Text
-
     out = console()
     columns = list(zip(head, *rows, strict=True))
     least = [max(_width(part) for cell in column for part in _parts(cell)) for column in columns]
@@ -101,8 +83,6 @@ def show_cells(head: Sequence[str], *rows: Sequence[str]) -> None:
 
 
 def _width(text: str) -> int:
-    from rich.cells import cell_len
-
     return cell_len(text.rstrip())
 
 
@@ -123,11 +103,8 @@ def _fold(cell: str, width: int) -> list[str]:
     return lines
 
 
-def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode") -> dict[str, Any]:
-    """Return a row of `show_table` for JSON."""
-    from dml_jax.description.tensor import TensorDesc
-    from dml_jax.operator.call import Bindable
-
+def as_values(name: str, kind: str, item: Bindable | TensorDesc | FunctionNode) -> dict[str, Any]:
+    """Return a row of `show_rows` for JSON."""
     inputs, outputs = (
         [t.to_json() if isinstance(t, TensorDesc) else t.shown() for t in some]
         for some in _ends(item)
@@ -136,46 +113,39 @@ def as_values(name: str, kind: str, item: "Bindable | TensorDesc | FunctionNode"
     if not isinstance(item, Bindable):
         return values
     level = level_of(item)
-    return values | {
-        "feature_level": level.suffix if level else None,
-        "refused": {
-            level.suffix: [str(fault) for fault in faults]
-            for level, faults in item.refusals.items()
-        },
-    }
-
-
-def _title(name: str) -> dict[str, Any]:
-    """Return for JSON the `name` that tells a model from others, if it has one."""
-    return {"model": name} if name else {}
+    refused = {level.suffix: [*map(str, faults)] for level, faults in item.refusals.items()}
+    return values | {"feature_level": level.suffix if level else None, "refused": refused}
 
 
 def show_rows(
-    kind: str, rows: Iterable[Any], as_json: bool, known: Mapping[str, Any] = {}, name: str = ""
+    title: str,
+    rows: Iterable[tuple[str, str, Bindable | TensorDesc | FunctionNode]],
+    as_json: bool,
+    known: Mapping[str, Any] = {},
 ) -> None:
-    """Print the rows of `show_table`; JSON has what is `known` beside them."""
+    """Print (name, kind, operator, tensor or function) of each row; `title` heads the names.
+
+    JSON has what is `known` beside them.
+    """
     if as_json:
-        listed = {f"{kind.lower()}s": [as_values(*row) for row in rows]}
-        say_json({**_title(name), **known, **listed})
+        say_json({**known, f"{title.lower()}s": [as_values(*row) for row in rows]})
         return
-    if name:
-        click.echo(f"{printable(name)}:")
-    show_table(kind, rows)
+    cells = []
+    for name, kind, item in rows:
+        sides = ("\n".join(t.shown() for t in some) for some in _ends(item))
+        level = str(level_of(item) or "none") if isinstance(item, Bindable) else ""
+        cells.append([printable(name), printable(kind), *sides, level])
+    show_cells([title, "Operator", "Inputs", "Outputs", "Lowest level"], *cells)
 
 
-def show_model(model: "Model", as_json: bool, name: str = "") -> None:
-    """Print the operators of `model`; `name` tells it from other models."""
-    from dml_jax.show.diagrams import kind_of
-
+def show_model(model: Model, as_json: bool, known: Mapping[str, Any] = {}) -> None:
+    """Print the operators of `model`; JSON has what is `known` beside them."""
     ops = ((key, d.operator) for key, d in model.dispatchables.items())
-    show_rows("Dispatchable", ((key, kind_of(op), op) for key, op in ops), as_json, name=name)
+    show_rows("Dispatchable", ((key, kind_of(op), op) for key, op in ops), as_json, known)
 
 
-def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
+def rows_of(graph: Graph) -> Iterator[tuple[str, str, Any]]:
     """Yield (name, kind, operator, tensor or function) of each node, those within nodes too."""
-    from dml_jax.graph import ConstantNode, OperatorNode
-    from dml_jax.show.diagrams import kind_of
-
     for index, node in graph.all_nodes:
         name = node.name or str(index)
         if isinstance(node, OperatorNode):
@@ -186,29 +156,27 @@ def rows_of(graph: "Graph") -> Iterator[tuple[str, str, Any]]:
             yield name, node.label, node
 
 
-def show_network(network: "Network", as_json: bool, name: str = "") -> None:
-    """Print the nodes of a network; `name` tells it from others."""
-    show_rows("Node", rows_of(network.graph), as_json, _summary(network), name)
+def show_network(network: "Network", as_json: bool) -> None:
+    """Print the nodes of a network."""
+    show_rows("Node", rows_of(network.graph), as_json, _summary(network))
     if not as_json:
         _say_summary(network)
 
 
-def check_network(network: "Network", as_json: bool, name: str = "") -> None:
-    """Print the operators of a network, its memory and its arithmetic."""
+def check_network(network: "Network", as_json: bool, known: Mapping[str, Any]) -> None:
+    """Print the operators of a network, its memory and its arithmetic; JSON has `known` beside."""
     from dml_jax.bench.operation_counts import bytes_by_kind, operations
 
     operators, flops = [*network.graph.operators], int(operations(network.graph))
     counts = collections.Counter(operator.short_name for operator in operators)
     levels: dict[str, FeatureLevel] = {}
     for operator in operators:
-        known = levels.setdefault(operator.short_name, min(FeatureLevel))
-        levels[operator.short_name] = max(known, level_of(operator) or known)
+        highest = levels.setdefault(operator.short_name, min(FeatureLevel))
+        levels[operator.short_name] = max(highest, level_of(operator) or highest)
     if as_json:
-        found = {**_title(name), **_summary(network), "operators": counts, "flops": flops}
+        found = {**known, **_summary(network), "operators": counts, "flops": flops}
         say_json({**found, "memory": dict(bytes_by_kind(network))})
         return
-    if name:
-        click.echo(f"{printable(name)}:")
     rows = [[key, str(count), str(levels[key])] for key, count in counts.most_common()]
     show_cells(["Operator", "Nodes", "Lowest level"], *rows)
     click.echo(network.describe())

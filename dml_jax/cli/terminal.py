@@ -7,16 +7,17 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dml_jax.dxdispatch.repetition import Track
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
-from dml_jax.show.figures import check_name
-from dml_jax.system.files import parse_text
+from dml_jax.facts import catalogue
+from dml_jax.show.figures import PICTURES, check_name
 
 if TYPE_CHECKING:
     from dml_jax.system.free_memory import Device
@@ -73,11 +74,18 @@ class Command(click.Command):
 def reporting(as_json: bool = False) -> Iterator[None]:
     """End the command at an error: with its lines on stderr, or with its faults as JSON.
 
-    JAX is imported, with 64-bit types.
+    JAX is imported, with DirectML's 64-bit types, and the root context's `obj` is called after
+    that. Help, completion and usage errors come before: they need no JAX.
     """
-    start()
     import jax
 
+    jax.config.update("jax_enable_x64", True)
+    # Pillow warns of pictures that the command line refuses, ONNX of keys that it does not read.
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
+    warnings.filterwarnings("ignore", "Ignoring unknown external data key")
+    ready = click.get_current_context().find_root().obj
+    if ready is not None:
+        ready()
     try:
         yield
     except DmlError as error:
@@ -91,22 +99,6 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         raise Failure(f"The device failed: {lines[0]}") from None
     except FloatingPointError as error:  # of jax_debug_nans and jax_debug_infs
         raise Failure(f"JAX stops at this number: {str(error).splitlines()[0]}") from None
-
-
-def start() -> None:
-    """Import JAX, with DirectML's 64-bit types; the root context's `obj` is called after that.
-
-    Help, completion and usage errors come before: they need no JAX.
-    """
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    # Pillow warns of pictures that the command line refuses, ONNX of keys that it does not read.
-    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
-    warnings.filterwarnings("ignore", "Ignoring unknown external data key")
-    ready = click.get_current_context().find_root().obj
-    if ready is not None:
-        ready()
 
 
 def faults_as_values(faults: Iterable[Fault]) -> list[dict[str, Any]]:
@@ -124,17 +116,18 @@ def faults_as_values(faults: Iterable[Fault]) -> list[dict[str, Any]]:
     ]
 
 
-class _Picture(click.Path):
-    """A file to draw to; its name says the kind of picture."""
+class Target(click.Path):
+    """A file to write; the end of its name says what. Messages call the name `field`."""
+
+    def __init__(self, kinds: Sequence[str] = PICTURES, field: str = "the picture's name") -> None:
+        super().__init__()
+        self.kinds, self.field = kinds, field
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         target = Path(value)
         with usage_errors():
-            check_name(target)
+            check_name(target, self.kinds, self.field)
         return target
-
-
-PICTURE = _Picture()
 
 
 class _Input(click.Path):
@@ -149,13 +142,6 @@ class _Input(click.Path):
 
 STDIN = Path("-")
 INPUT = _Input()
-
-
-def read_stdin() -> Any:
-    """Return the JSON value on standard input. Raises `DmlError` with its faults."""
-    from dml_jax.dxdispatch.reading import parse_json
-
-    return parse_text(sys.stdin.buffer.read(), "Model '-'", parse_json)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
@@ -260,8 +246,13 @@ def device_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
     return []
 
 
-def find_device(substring: str, option: str) -> "Device":
-    """Return the first device whose name contains `substring`, the value of `option`.
+def operator_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of an operator."""
+    return [name for name in catalogue() if name.startswith(incomplete.upper())]
+
+
+def find_device(substring: str) -> "Device":
+    """Return the first device whose name contains `substring`, the value of --adapter.
 
     Raises `DmlError` that names all devices.
     """
@@ -272,12 +263,10 @@ def find_device(substring: str, option: str) -> "Device":
     text = f"no device matches {substring!r}; this machine has: {', '.join(map(name_of, known))}."
     if all(device.platform == "cpu" for device in known):
         text += f" NVIDIA: {_CUDA}"
-    raise DmlError([Fault("", option, Sentence(text), substring)])
+    raise DmlError([Fault("", "--adapter", Sentence(text), substring)])
 
 
-def progress(
-    milliseconds_to_run: float | None = None,
-) -> Callable[[Iterable[int], str], Iterable[int]]:
+def progress(milliseconds_to_run: float | None) -> Track:
     """Return a function that shows a progress bar after a second, on a terminal's stderr."""
 
     def track(iterations: Iterable[int], name: str) -> Iterator[int]:

@@ -1,16 +1,12 @@
 """`dml-jax tune`: finds the fastest layout and kernels for a network on this machine."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from dml_jax.cli.model_files import load_network
-from dml_jax.cli.network_options import network_options
+from dml_jax.cli.model_files import load_network, network_options
 from dml_jax.cli.terminal import INPUT, Command, Finite, json_option, reporting, say_json
-
-if TYPE_CHECKING:
-    from dml_jax.onnx.options import NetworkOptions
+from dml_jax.onnx.options import NetworkOptions
 
 
 @click.command(cls=Command)
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
 @network_options
 @json_option
 def tune(
-    network: Path, seconds: float, forget: bool, options: "NetworkOptions", as_json: bool
+    network: Path, seconds: float, forget: bool, options: NetworkOptions, as_json: bool
 ) -> None:
     """Time layouts and kernels for NETWORK, an ONNX file, and keep the fastest.
 

@@ -1,6 +1,7 @@
 """Files of pictures: the names that they may have, and contents that every run repeats."""
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -11,10 +12,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def check_name(target: Path) -> None:
-    """Raise `DmlError` if `target` is no name of a picture."""
-    if target.suffix.lower() not in (".svg", ".png"):
-        raise DmlError([Fault("", "the picture's name", "end in .svg or .png", str(target))])
+PICTURES = (".svg", ".png")
+
+
+def check_name(target: Path, kinds: Sequence[str], field: str) -> None:
+    """Raise `DmlError` if `target`, of which messages call the name `field`, has another end."""
+    if target.suffix.lower() not in kinds:
+        rule = f"end in {', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise DmlError([Fault("", field, rule, str(target))])
 
 
 def check_picture(target: Path, *packages: str) -> None:
@@ -22,7 +27,7 @@ def check_picture(target: Path, *packages: str) -> None:
 
     `packages` are those that the picture needs beside matplotlib.
     """
-    check_name(target)
+    check_name(target, PICTURES, "the picture's name")
     for package in ("matplotlib", *packages):
         try:
             importlib.import_module(package)

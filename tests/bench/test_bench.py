@@ -34,10 +34,10 @@ from dml_jax.bench import (
     charts,
     compare,
     expressions,
-    html,
     limits,
     measure,
     memory,
+    output_files,
     peers,
     report,
     runs,
@@ -51,7 +51,7 @@ from dml_jax.bench.operation_counts import operations
 from dml_jax.bench.peers import difference
 from dml_jax.bench.rows import Results, Row
 from dml_jax.bench.timing import Contender, Mark, interleave, jax_contender
-from dml_jax.cli.bench import _print
+from dml_jax.cli.bench_runs import _print
 from dml_jax.dxdispatch.parsing import load_model
 from dml_jax.graph.parts import ArrayType
 from dml_jax.rewrite.channels_last import ChannelsLast
@@ -552,14 +552,14 @@ def test_a_process_that_ends_leaves_the_other_cells(tmp_path: Path):
 
 def test_progress_is_on_stderr(monkeypatch: pytest.MonkeyPatch):
     """Every five seconds where it is no terminal, with the time that is left."""
-    ticking(monkeypatch, 3, "cli.bench")
+    ticking(monkeypatch, 3, "cli.bench_runs")
     result = bench(*TILE, *QUICK, "--json")
     assert re.match(r"\[2/3, \d+ (min|s) left\] TILE repeats=\[4,1,1,1\] FLOAT32\[", result.stderr)
     assert len(json.loads(result.stdout)["cells"]) == 3
 
 
 def test_quick_ends_in_half_a_minute(monkeypatch: pytest.MonkeyPatch):
-    ticking(monkeypatch, 7, "cli.bench", "bench.runs")
+    ticking(monkeypatch, 7, "cli.bench_runs", "bench.runs")
     result = bench("--quick", *QUICK)
     assert re.search(r"Time is up; not complete: \d of \d cells", result.stderr)
     assert len([line for line in result.stdout.splitlines() if "FLOAT32[" in line]) >= 1
@@ -602,7 +602,7 @@ def test_a_browser_opens_the_page_without_an_error(tmp_path: Path):
     page, times = tmp_path / "x.html", ["2 s", "300 us", "40 ms"]
     works = {"operations": 1e6, "peak": 1e9}
     rows = {n: row(t, name=n, **works) for t, n in ((2.0, "a"), (3e-4, "b"), (0.04, "c"))}
-    page.write_text(html.page(Results(rows=rows), "x").replace("</body>", PROBE))
+    page.write_text(output_files.page(Results(rows=rows), "x").replace("</body>", PROBE))
     own = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'own'}"]
     command = [str(BROWSER), *own, "--enable-logging=stderr", "--virtual-time-budget=1000"]
     command += ["--dump-dom", page.as_uri()]
