@@ -19,17 +19,8 @@ from dml_jax.dxdispatch.dispatchables import (
 )
 from dml_jax.dxdispatch.model import Command, Dispatch, Print, WriteFile
 from dml_jax.dxdispatch.pictures import IMAGE_DATA_TYPES, IMAGE_TYPES
-from dml_jax.dxdispatch.reading import (
-    Reader,
-    boolean,
-    path_of,
-    string,
-)
-from dml_jax.dxdispatch.resources import (
-    NO_OTHER_TYPE,
-    OTHER_TYPES,
-    Resource,
-)
+from dml_jax.dxdispatch.reading import Reader, boolean, path_of, string
+from dml_jax.dxdispatch.resources import NO_OTHER_TYPE, OTHER_TYPES, Resource
 from dml_jax.enums import TensorFlags
 from dml_jax.errors import (
     NOTHING,
@@ -38,6 +29,7 @@ from dml_jax.errors import (
     Fault,
     Unquoted,
     collecting,
+    inside,
     moving,
     nearest,
     nearest_name,
@@ -186,15 +178,12 @@ def _parse_dispatch(value: Any, context: str, names: Names) -> Dispatch | None:
         dispatchable = names.dispatchables.get(name)
         shaped, tensors = None, None
         if dispatchable is not None and not fields.faults:
-            try:
+            with inside(context):
                 shaped = dispatchable.at(bindings)
-                tensors = _bind(shaped, bindings, names)
-            except DmlError as error:
-                outer = error if shaped is None else error.within(dispatchable.context)
-                raise outer.within(context) from None
+                with inside(dispatchable.context):
+                    tensors = _bind(shaped, bindings, names)
     if dispatchable is None:
-        faults = list(names.unknown(value.get("bindings"), context))
-        raise_if(faults)
+        raise_if(names.unknown(value.get("bindings"), context))
     if shaped is None or tensors is None:
         return None  # its definition has the fault
     return Dispatch(shaped, tensors)

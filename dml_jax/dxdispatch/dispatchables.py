@@ -28,10 +28,7 @@ from dml_jax.operator import operator_from_json
 from dml_jax.operator.call import Bindable
 
 _EXECUTION_FLAGS = (
-    "NONE",
-    "ALLOW_HALF_PRECISION_COMPUTATION",
-    "DISABLE_META_COMMANDS",
-    "DESCRIPTORS_VOLATILE",
+    *("NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"),
 )
 _OTHER_KINDS = {
     "hlsl": "HLSL shaders need Direct3D",
@@ -66,8 +63,6 @@ class Dispatchable:
     """A named operator, graph or network.
 
     Attributes:
-        name: the name in the model.
-        operator: the function.
         bindings: the bindings for dispatches that have none of their own.
         own: memory for tensors that are bound to nothing, by the tensor's name: of constants of a
             serialized graph, and of all inputs and outputs of a network.
@@ -187,7 +182,6 @@ def _constants(name: str, read: serialized.SerializedGraph) -> dict[str, Resourc
 def _parse_network(
     name: str, value: Mapping[str, Any], context: str, folder: Path, options: NetworkOptions
 ) -> NetworkDispatchable:
-    """Return the dispatchable of {"type": "onnx", "sourcePath"}."""
     path, names, denotations = Path(), {}, {}
     sizes = ("freeDimensionNameOverrides", "freeDimensionDenotationOverrides")
     known = ("type", "Type", "sourcePath", *sizes, *_COMMON, *_OF_ONNX_RUNTIME)

@@ -35,10 +35,7 @@ class Executor:
     """A model on a device: its resources in memory, its dispatches compiled.
 
     Args:
-        model: the model.
-        device: the device that runs it.
         say: a function of each part of the report, of one or several lines.
-        timing: options for repetition and statistics.
         track: wraps the iterations of a dispatch, for a progress bar.
         record: a function of (kind, facts) of each result, for machines.
         folder: the folder of the files that are written; no target may lie elsewhere.

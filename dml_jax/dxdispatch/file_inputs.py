@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dml_jax.dxdispatch.pictures import IMAGE_TYPES, pillow
-from dml_jax.dxdispatch.resources import (
-    UNKNOWN,
-    Values,
-    reading,
-    values_of_file,
-)
+from dml_jax.dxdispatch.resources import UNKNOWN, Values, reading, values_of_file
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, nearest, raise_if
 from dml_jax.operator.call import BindPoint
@@ -102,7 +97,6 @@ def read_inputs(
 
 
 def _read(network: "Network", point: BindPoint, path: Path, pictures: Pictures) -> np.ndarray:
-    """Return the input of a network in the file at `path`. Raises `DmlError`."""
     (tensor,), kind = point.tensors, path.suffix.lower()
     places, sizes = None, None
     if kind in IMAGE_TYPES:

@@ -69,11 +69,6 @@ class Flatbuffer:
         starts = enumerate(self.vector(place, "u4"))
         return [place + 4 + 4 * index + offset for index, offset in starts]
 
-    @property
-    def root(self) -> "Table":
-        """Return the first table."""
-        return Table(self, self.target(0))
-
 
 class Table:
     """The table at a byte: its fields by their number. A field that is left out is None."""
@@ -125,7 +120,7 @@ class Table:
         place = self.target(number)
         return [] if place is None else [Table(self.file, p) for p in self.file.targets(place)]
 
-    def vector(self, number: int, form: str) -> list[Any] | None:
-        """Return the elements of a vector; None where it is left out."""
+    def vector(self, number: int, form: str) -> list[Any]:
+        """Return the elements of a vector, none where it is left out."""
         place = self.target(number)
-        return None if place is None else self.file.vector(place, form)
+        return [] if place is None else self.file.vector(place, form)

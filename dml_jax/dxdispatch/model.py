@@ -5,19 +5,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dml_jax.dxdispatch.dispatchables import (
-    Dispatchable,
-)
+from dml_jax.dxdispatch.dispatchables import Dispatchable
 from dml_jax.dxdispatch.network_files import as_network
-from dml_jax.dxdispatch.resources import (
-    Resource,
-)
+from dml_jax.dxdispatch.resources import Resource
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import (
-    DmlError,
-    Fault,
-    Unquoted,
-)
+from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.memory.binding import TensorInMemory
 
 
@@ -104,12 +96,7 @@ class Model:
         return f"<Model of {len(self.resources)} resources and dispatchables {names}>"
 
     def _repr_svg_(self) -> str | None:
-        """Return the picture that `dml-jax show -o` draws, for notebooks; None without one."""
-        return self.drawn(self)
-
-    @staticmethod
-    def drawn(model: "Model") -> str | None:
-        """Return the picture of a model as SVG; None until `dispatch.diagrams` replaces this."""
+        """Return the picture for notebooks as SVG; None until `show.dxdispatch_models` replaces it."""
         return None
 
     def results_of(self, dispatch: Dispatch) -> dict[str, Result]:

@@ -22,17 +22,8 @@ from dml_jax.dxdispatch.dispatchables import (
 )
 from dml_jax.dxdispatch.model import Command, Dispatch, Model, WriteFile
 from dml_jax.dxdispatch.pictures import IMAGE_TYPES
-from dml_jax.dxdispatch.reading import (
-    Reader,
-    folder_of,
-    in_json,
-    read_json,
-)
-from dml_jax.dxdispatch.resources import (
-    DEFERRED,
-    Resource,
-    parse_resource,
-)
+from dml_jax.dxdispatch.reading import Reader, folder_of, in_json, read_json
+from dml_jax.dxdispatch.resources import DEFERRED, Resource, parse_resource
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import (
     FAULTS_MAX,

@@ -118,7 +118,6 @@ class Reader:
     As a context manager it raises all faults at its end, within the object's context.
 
     Args:
-        value: the object.
         known: the names that its fields may have.
         context: the place of the object in the model.
         beside: names of fields of the enclosing object; one of these in `value` is misplaced.

@@ -1,13 +1,14 @@
 """Repeats a dispatch and measures it, with DxDispatch's options."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from statistics import fmean, median_high
 from typing import Any
 
 from dml_jax.errors import printable
 
+_FIGURES: Any = {"average": fmean, "min": min, "median": median_high, "max": max}
 Track = Callable[[Iterable[int], str], Iterable[int]]
 
 
@@ -70,21 +71,13 @@ class Timing:
         title = f"Dispatch '{printable(name)}': {len(samples)} iteration{'s' * (len(samples) != 1)}"
         if self.verbosity == 0:
             hot = parts["Hot"]
-            median = statistics.median_high(hot)
+            median = median_high(hot)
             yield f"{title}, {median:.4f} ms{' median' * (len(hot) > 1)}"
             return
         yield title
         for part, times in parts.items():
             if times:
-                figures = ", ".join(
-                    f"{value:.4f} ms {what}"
-                    for what, value in (
-                        ("average", statistics.fmean(times)),
-                        ("min", min(times)),
-                        ("median", statistics.median_high(times)),
-                        ("max", max(times)),
-                    )
-                )
+                figures = ", ".join(f"{of(times):.4f} ms {what}" for what, of in _FIGURES.items())
                 yield f"Timings {f'({part})':<6} : {len(times)} samples, {figures}"
         if self.verbosity > 1:
             yield "The timings of each iteration:"

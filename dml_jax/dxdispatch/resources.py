@@ -16,15 +16,7 @@ from dml_jax.description.tensor import UINT_MAX, round_up
 from dml_jax.dxdispatch.pictures import IMAGE_TYPES, read_image, sizes_of_image
 from dml_jax.dxdispatch.reading import Reader, find_file, one_of, string
 from dml_jax.enums import TensorDataType
-from dml_jax.errors import (
-    NOTHING,
-    DmlError,
-    Fault,
-    Unquoted,
-    abbreviate,
-    moving,
-    refused,
-)
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, abbreviate, moving, refused
 from dml_jax.system.files import read_npy, readable
 
 UINT64_MAX = 2**64 - 1

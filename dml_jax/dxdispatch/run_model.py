@@ -117,9 +117,9 @@ def initial_of_files(model: Model, files: Mapping[str, Path]) -> dict[str, np.nd
                 hint = nearest(name, model.resources) or names
                 rule = f"name one of the model's resources{hint}"
                 raise DmlError([Fault("", "--input", rule, name)])
-            kind = UNKNOWN if path.suffix.lower() == ".npy" else resource.data_type
-            data = np.ascontiguousarray(values_of_file(str(path), path.absolute, kind).make())
             is_typed = path.suffix.lower() == ".npy"
+            kind = UNKNOWN if is_typed else resource.data_type
+            data = np.ascontiguousarray(values_of_file(str(path), path.absolute, kind).make())
             flat = data.reshape(-1).view(np.uint8)
             arrays[name] = data if is_typed else as_elements(flat, resource)
     raise_if(faults)

@@ -71,7 +71,8 @@ def parse(data: bytes, folder: Path) -> SerializedGraph:
 
     Raises `DmlError` with all faults.
     """
-    root = Flatbuffer(data, _WHAT).root
+    file = Flatbuffer(data, _WHAT)
+    root = Table(file, file.target(0))
     nodes = [_node(table) for table in root.tables(0)]
     constants = list(dict.fromkeys(n.constant for n in nodes if n.constant is not None))
     files, faults = {}, list[Fault]()
@@ -211,11 +212,10 @@ def _operator(table: Table, inputs: Sequence[str], outputs: Sequence[str]) -> Op
 
 
 def _tensor(table: Table) -> dict[str, Any]:
-    """Return a tensor as JSON has it."""
     return {
         "DataType": table.text(0, "a type"),
-        "Sizes": table.vector(1, "u4") or [],
-        "Strides": table.vector(2, "u4") or [],
+        "Sizes": table.vector(1, "u4"),
+        "Strides": table.vector(2, "u4"),
         "TotalTensorSizeInBytes": table.number(3, "u8"),
     }
 
@@ -245,7 +245,7 @@ def _attribute(table: Table, known: Field | None, depth: int) -> Any:
         (value,) = table.file.numbers(place, _NUMBERS[kind])
         return _member(element, value)
     if kind in _ARRAYS:
-        values = Table(table.file, place).vector(0, _ARRAYS[kind]) or []
+        values = Table(table.file, place).vector(0, _ARRAYS[kind])
         return [_member(element, value) for value in values]
     if kind in _STRUCTURES:
         *members, form = _STRUCTURES[kind]

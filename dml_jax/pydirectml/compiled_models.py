@@ -49,7 +49,40 @@ class Device:
             inputs: one binding for each graph input, in the order of their indices.
             outputs: expressions of which the model was built; None is left out.
         """
-        return model._compute(self, inputs, outputs)
+        count = max(model._indices.values(), default=-1) + 1
+        if len(inputs) > count:
+            rule = f"be at most {count}, the model's inputs"
+            raise refuse("Device.compute", "the number of inputs", rule, len(inputs))
+        bound = []
+        for name, desc in zip(model._graph.input_names or (), model._graph.inputs, strict=True):
+            index, where = int(name), ("Device.compute", f"inputs[{name}]")
+            binding = inputs[index] if index < len(inputs) else None
+            if binding is None:
+                got = Unquoted("nothing")
+                raise refuse(*where, "be bound", got)
+            # The index of the graph input that is bound; None for other expressions.
+            is_own = binding._source.builder is model._outputs[0].builder
+            other = model._indices.get(binding._source.source) if is_own else None
+            if other not in (None, index):
+                got = Unquoted(f"graph input {other}")
+                raise refuse(*where, f"be of graph input {index}", got)
+            bound_to, own = ((d.data_type, d.span, d.flags) for d in (binding._desc, desc))
+            # The elements of one tensor are not the memory of another.
+            if bound_to != own:
+                raise refuse(*where, f"be of graph input {index}, {desc!r}", binding._desc)
+            bound.append(binding._data)
+        places = [(o.source, o.desc) for o in model._outputs]
+        chosen = []
+        for index, output in enumerate(outputs):
+            if output is None or output._source is None:
+                continue
+            place = output._source.source, output._source.desc
+            if output._source.builder is not model._outputs[0].builder or place not in places:
+                rule = "be an expression that the model was built of"
+                raise refuse("Device.compute", f"outputs[{index}]", rule, place[1])
+            chosen.append(places.index(place))
+        results = model._program(self)(bound)
+        return [TensorData._of(results[i], model._outputs[i].desc) for i in chosen]
 
 
 class GraphBuilder:
@@ -72,7 +105,12 @@ class GraphBuilder:
     ) -> "Model":
         """Return the compiled model of these outputs; empty expressions are left out."""
         wanted = [o._source for o in outputs if o is not None and o._source is not None]
-        return Model._of(self, wanted)
+        made = object.__new__(Model)
+        made._graph = self._graph.build(wanted, only_read=True)
+        made._outputs, made._programs = wanted, {}
+        made._indices = {e.source: index for index, e in self._inputs.items()}
+        made._program(self._device)
+        return made
 
     def _input(self, index: int, desc: tensor.TensorDesc) -> graph.Expression:
         if index not in self._inputs:
@@ -135,62 +173,11 @@ class Model:
     def __init__(self) -> None:
         raise ArgumentError("Model", "no constructor (GraphBuilder.build makes it)")
 
-    @classmethod
-    def _of(cls, builder: GraphBuilder, outputs: list[graph.Expression]) -> "Model":
-        made = object.__new__(cls)
-        made._graph = builder._graph.build(outputs, only_read=True)
-        made._outputs, made._programs = outputs, {}
-        made._indices = {e.source: index for index, e in builder._inputs.items()}
-        made._program(builder._device)
-        return made
-
     def _program(self, device: Device) -> "_Program":
         found = self._programs.get(device._device)
         if found is None:
             found = self._programs[device._device] = _Program(self._graph, device._device)
         return found
-
-    def _compute(
-        self, device: Device, inputs: Sequence[Binding | None], outputs: Sequence[Any]
-    ) -> list[TensorData]:
-        count = max(self._indices.values(), default=-1) + 1
-        if len(inputs) > count:
-            rule = f"be at most {count}, the model's inputs"
-            raise refuse("Device.compute", "the number of inputs", rule, len(inputs))
-        bound = []
-        for name, desc in zip(self._graph.input_names or (), self._graph.inputs, strict=True):
-            index, where = int(name), ("Device.compute", f"inputs[{name}]")
-            binding = inputs[index] if index < len(inputs) else None
-            if binding is None:
-                got = Unquoted("nothing")
-                raise refuse(*where, "be bound", got)
-            other = self._index_of(binding)
-            if other not in (None, index):
-                got = Unquoted(f"graph input {other}")
-                raise refuse(*where, f"be of graph input {index}", got)
-            bound_to, own = ((d.data_type, d.span, d.flags) for d in (binding._desc, desc))
-            # The elements of one tensor are not the memory of another.
-            if bound_to != own:
-                raise refuse(*where, f"be of graph input {index}, {desc!r}", binding._desc)
-            bound.append(binding._data)
-        places = [(o.source, o.desc) for o in self._outputs]
-        chosen = []
-        for index, output in enumerate(outputs):
-            if output is None or output._source is None:
-                continue
-            place = output._source.source, output._source.desc
-            if output._source.builder is not self._outputs[0].builder or place not in places:
-                rule = "be an expression that the model was built of"
-                raise refuse("Device.compute", f"outputs[{index}]", rule, place[1])
-            chosen.append(places.index(place))
-        results = self._program(device)(bound)
-        return [TensorData._of(results[i], self._outputs[i].desc) for i in chosen]
-
-    def _index_of(self, binding: Binding) -> int | None:
-        """Return the index of the graph input that is bound; None for other expressions."""
-        bound = binding._source
-        is_own = bound.builder is self._outputs[0].builder
-        return self._indices.get(bound.source) if is_own else None
 
 
 class _Program:

@@ -177,7 +177,6 @@ def _apply(
 
 
 def _field_value(value: Any) -> Any:
-    """Return the value of a field as descriptors take it."""
     match value:
         case Member():
             return value.name

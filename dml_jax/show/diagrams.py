@@ -384,9 +384,4 @@ def _draw_lines(axes: Any, layout: Layout, left: float) -> None:
         axes.add_patch(arrow)
 
 
-def _repr_svg_(self: Graph) -> str | None:
-    """Return the picture of a graph as SVG, or None where a notebook shows text."""
-    return svg(graph_picture(self))
-
-
-Graph._repr_svg_ = _repr_svg_
+Graph._repr_svg_ = lambda graph: svg(graph_picture(graph))

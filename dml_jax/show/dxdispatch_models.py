@@ -56,17 +56,12 @@ def model_picture(model: Model) -> Picture:
     return picture
 
 
-def _drawn(model: Model) -> str | None:
-    """Return the picture of a model as SVG, or None where a notebook shows text."""
-    return svg(model_picture(model))
-
-
-Model.drawn = staticmethod(_drawn)
-
-
 def _bytes(count: int) -> str:
     """Return a count of bytes as people read it: `3.0 MiB`."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} bytes"
+
+
+Model._repr_svg_ = lambda model: svg(model_picture(model))

@@ -77,7 +77,6 @@ def _table(
 
 
 def _commands(model: Model, tables: Mapping[Any, str], buffers: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each command."""
     for command in model.commands:
         if isinstance(command, Dispatch):
             yield f"{tables[_key(command)]}.dispatch()"
@@ -101,7 +100,6 @@ def _dtype(resource: Resource, size: int) -> str:
 
 
 def _contents(resource: Resource) -> str:
-    """Return the initial contents of a resource as Python."""
     size, dtype = resource.size_in_bytes, _dtype(resource, resource.size_in_bytes)
     values = _values(resource.make)
     if values is None:  # the size follows from the tensors

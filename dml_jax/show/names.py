@@ -11,12 +11,7 @@ LIBRARIES = ("function", "DirectMLX", "ONNX", "JAX", "PyTorch")
 Names = Mapping[str, tuple[str, ...]]
 """The names of one operator, by library."""
 
-_SHORT = {
-    "jnp.": "jax.numpy.",
-    "np.": "jax.numpy.",
-    "numpy.": "jax.numpy.",
-    "F.": "torch.nn.functional.",
-}
+_SHORT = {**dict.fromkeys(("jnp.", "np.", "numpy."), "jax.numpy."), "F.": "torch.nn.functional."}
 _IN_JAX = {  # what has another name in JAX, and no operator
     "dropout": "jax.random.bernoulli",
     "flatten": "jax.numpy.ravel",
