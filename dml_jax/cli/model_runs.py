@@ -37,6 +37,7 @@ def run_network(network: "Network", name: str, device: Device, asked: Any) -> di
     Returns what JSON reports of it, where JSON is asked for. Raises `DmlError` where a file cannot
     be read or written, and where memory is too small.
     """
+    # Here, since tables need rich, without which a model runs sooner.
     from dml_jax.cli.tables import show_largest, show_outputs
 
     if asked.hlo:
@@ -60,18 +61,10 @@ def run_network(network: "Network", name: str, device: Device, asked: Any) -> di
         asked.say(printable(f"Input '{input_name}': {text}"))
     # Inputs are on the device before the clock starts, as DxDispatch's resources are.
     arrays = [jax.device_put(array, device) for array in inputs.values()]
-    compile_ms, timing = 1e3 * (time.perf_counter() - start), asked.timing
-    if timing.verbosity > 0:
+    compile_ms = 1e3 * (time.perf_counter() - start)
+    if asked.timing.verbosity > 0:
         asked.say(f"Initialize '{printable(name)}': {compile_ms:.4f} ms")
-    results: list[Any] = []
-
-    def dispatch() -> None:
-        results[:] = jax.tree.leaves(program(*arrays))
-
-    track = progress(timing.milliseconds_to_run)
-    samples = timing.measure(name, dispatch, lambda: jax.block_until_ready(results), track)
-    for line in timing.report(name, samples):
-        asked.say(line)
+    results, samples = _measure(program, arrays, name, asked)
     outputs = _outputs_of(network, results)
     network.signature.within(outputs, inputs)
     for output, path in files.items():
@@ -107,6 +100,22 @@ def run_network(network: "Network", name: str, device: Device, asked: Any) -> di
         f"run {run_ms:.3f} ms (median of {len(samples)})"
     )
     return {}
+
+
+def _measure(
+    program: Compiled, arrays: Sequence[jax.Array], name: str, asked: Any
+) -> tuple[list[Any], list[float]]:
+    """Return the last results of a program, and the milliseconds of each iteration."""
+    timing, results = asked.timing, list[Any]()
+
+    def dispatch() -> None:
+        results[:] = jax.tree.leaves(program(*arrays))
+
+    track = progress(timing.milliseconds_to_run)
+    samples = timing.measure(name, dispatch, lambda: jax.block_until_ready(results), track)
+    for line in timing.report(name, samples):
+        asked.say(line)
+    return results, samples
 
 
 def _kinds(arrays: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:

@@ -96,7 +96,7 @@ class Model:
         return f"<Model of {len(self.resources)} resources and dispatchables {names}>"
 
     def _repr_svg_(self) -> str | None:
-        """Return the picture for notebooks as SVG; None until `show.dxdispatch_models` replaces it."""
+        """Return the picture for notebooks as SVG; None before `show.dxdispatch_models` has it."""
         return None
 
     def results_of(self, dispatch: Dispatch) -> dict[str, Result]:
