@@ -148,7 +148,7 @@ def _torch(compiling: bool, device: Any, cell: Cell, inputs: Inputs) -> Found:
 def _functions_of_pytorch() -> dict[str, Any]:
     """Return what makes PyTorch's function of an operator, by its name."""
     folder = Path(__file__).parents[2] / "tests"
-    modules = sorted((folder / "conformance").glob("random_*.py"))
+    modules = sorted((folder / "conformance").glob("peers_of_*.py"))
     if not modules:
         rule = "run in a checkout, whose tests name PyTorch's functions"
         raise DmlError([Fault("", "--peers torch", rule, Unquoted("an installed package"))])
