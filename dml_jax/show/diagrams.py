@@ -384,4 +384,4 @@ def _draw_lines(axes: Any, layout: Layout, left: float) -> None:
         axes.add_patch(arrow)
 
 
-Graph._repr_svg_ = lambda graph: svg(graph_picture(graph))
+Graph._repr_svg_ = lambda self: svg(graph_picture(self))

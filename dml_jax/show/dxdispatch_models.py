@@ -64,4 +64,4 @@ def _bytes(count: int) -> str:
     return f"{count} bytes"
 
 
-Model._repr_svg_ = lambda model: svg(model_picture(model))
+Model._repr_svg_ = lambda self: svg(model_picture(self))
