@@ -34,7 +34,7 @@ from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
 from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
-from dml_jax.onnxruntime.split_model import SplitModel
+from dml_jax.onnxruntime.specializations import SplitModel
 from dml_jax.runtime.platform import platform
 from dml_jax.system.aligned_memory import Pages, align
 from dml_jax.system.processor import check_process
