@@ -40,6 +40,7 @@ from dml_jax import (
 T = TensorDesc
 loose: Any = compile  # for calls that a type checker refuses, too
 LooseBuffer: Any = Buffer
+LooseBinding: Any = BufferBinding
 HERE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
 
@@ -48,12 +49,7 @@ def clip(tensor: TensorDesc, output: TensorDesc | None = None) -> ElementWiseCli
 
 
 def rows(sizes: list[int]) -> Reduce:
-    return Reduce(
-        function="SUM",
-        input_tensor=T("FLOAT32", sizes),
-        output_tensor=T("FLOAT32", [sizes[0], 1]),
-        axes=[1],
-    )
+    return Reduce.infer(function="SUM", input_tensor=T("FLOAT32", sizes), axes=[1])
 
 
 def values(*sizes: int) -> np.ndarray:
@@ -66,15 +62,12 @@ def test_call_and_cost():
     np.testing.assert_allclose(compiled(x), x.sum(1, keepdims=True), rtol=1e-5, atol=1e-4)
     cost = compiled.cost()
     assert (cost.bytes_in, cost.bytes_out) == (64 * 128 * 4, 64 * 4)
-    assert (
-        64 * 127 <= cost.flops <= 64 * 128 * 4
-    )  # on CPU, a comparison and an `or` beside each sum
+    # On a CPU there are a comparison and an `or` beside each sum.
+    assert 64 * 127 <= cost.flops <= 64 * 128 * 4
     assert cost.bytes_accessed >= cost.bytes_in + cost.bytes_out
     assert "HloModule" in compiled.as_text()
-    assert (compiled.inputs, compiled.outputs) == (
-        (T("FLOAT32", [64, 128]),),
-        (T("FLOAT32", [64, 1]),),
-    )
+    assert compiled.inputs == (T("FLOAT32", [64, 128]),)
+    assert compiled.outputs == (T("FLOAT32", [64, 1]),)
 
 
 def test_a_function_of_operators():
@@ -128,16 +121,10 @@ def test_parts_of_buffers_strides_and_other_types():
     memory = np.arange(256, dtype=np.uint8)
     memory[32 : 32 + 64].view(np.float32)[[0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 15]] = x.ravel()
     target = Buffer(jnp.full(40, 7, jnp.int16))
-    index = Argmax(
-        input_tensor=tensor,
-        output_tensor=T("UINT32", [3, 1]),
-        axes=[1],
-        axis_direction="INCREASING",
-    )
-    table = compile(index).bind(
-        [BufferBinding(Buffer(memory), offset=32)], [BufferBinding(target, 16, 16)]
-    )
-    table.dispatch()
+    index = Argmax.infer(input_tensor=tensor, axes=[1], axis_direction="INCREASING")
+    assert index.output_tensor == T("UINT32", [3, 1])
+    parts = [BufferBinding(Buffer(memory), offset=32)], [BufferBinding(target, 16, 16)]
+    compile(index).bind(*parts).dispatch()
     expected = np.full(40, 7, np.int16)
     expected[8 : 8 + 6] = x.argmax(1).astype(np.uint32).view(np.int16)
     np.testing.assert_array_equal(target.array, expected)
@@ -156,13 +143,8 @@ def test_owned_inputs_are_copied_when_bound():
 def broken():
     tensor = T("FLOAT32", [8])
     one, two = Buffer(np.zeros(64, np.float32)), Buffer(np.zeros(64, np.float32))
-    clipped = clip(tensor)
-    split = Split(
-        input_tensor=tensor,
-        output_tensors=[T("FLOAT32", [4]), T("FLOAT32", [4])],
-        axis=0,
-    )
-    part = BufferBinding
+    clipped, part = clip(tensor), LooseBinding
+    split = Split(input_tensor=tensor, output_tensors=[T("FLOAT32", [4])] * 2, axis=0)
     aligned = clip(T("FLOAT32", [8], guaranteed_base_offset_alignment=64))
     slightly = clip(T("FLOAT32", [8], guaranteed_base_offset_alignment=4))
     larger = T("FLOAT32", [8], total_tensor_size_in_bytes=64)
@@ -170,12 +152,7 @@ def broken():
         (clipped, [], [two], "inputs to be a list of 1 buffers, got 0"),
         (clipped, [one], [two, two], "outputs to be a list of 1 buffers, got 2"),
         (clipped, [np.zeros(8)], [two], "InputTensor to be bound to a Buffer, got float64[8]"),
-        (
-            clipped,
-            [BufferBinding(np.zeros(8))],  # pyright: ignore[reportArgumentType]
-            [two],
-            "InputTensor to be bound to a Buffer, got a BufferBinding of float64[8]",
-        ),
+        (clipped, [part(np.zeros(8))], [two], "to a Buffer, got a BufferBinding of float64[8]"),
         (clipped, [Buffer(np.zeros(7, np.float32))], [two], "at least 32 bytes"),
         (clipped, [one], [part(two, 240)], "got 16 bytes of 'outputs[0]'"),
         (clipped, [part(one, 0, 16)], [two], "InputTensor to be bound to at least 32 bytes"),
@@ -195,7 +172,7 @@ def broken():
     ]
 
 
-@pytest.mark.parametrize("case", range(19))
+@pytest.mark.parametrize("case", range(20))
 def test_broken_bindings(case: int):
     op, inputs, outputs, message = broken()[case]
     with pytest.raises(DmlError) as refused:
@@ -228,7 +205,7 @@ def test_neighbours_in_one_buffer():
     low, high = BufferBinding(buffer, 0, 16), BufferBinding(buffer, 16, 16)
     compile(clip(T("FLOAT32", [4]))).bind([high], [low]).dispatch()
     np.testing.assert_array_equal(buffer.array, [*np.clip(x[4:], -1, 1), *x[4:]])
-    tensors = [T("FLOAT32", [4]), T("FLOAT32", [4])]
+    tensors = [T("FLOAT32", [4])] * 2
     split = Split(input_tensor=T("FLOAT32", [8]), output_tensors=tensors, axis=0)
     compile(split).bind([Buffer(x)], [low, high]).dispatch()
     np.testing.assert_array_equal(buffer.array, x)
@@ -320,10 +297,8 @@ def test_the_remedy_of_64_bits_is_x64(no_x64: None):
     op = Reduce.infer(function="SUM", input_tensor=T("INT64", [2, 4]), axes=[0])
     with pytest.raises(DmlError) as refused:
         op(jnp.zeros((2, 4), jnp.int32))
-    assert {fault.field for fault in refused.value.faults} == {
-        "InputTensor.DataType",
-        "OutputTensor.DataType",
-    }
+    fields = {fault.field for fault in refused.value.faults}
+    assert fields == {"InputTensor.DataType", "OutputTensor.DataType"}
 
 
 def test_buffers_on_a_device():
