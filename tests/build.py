@@ -102,6 +102,28 @@ def single(
     return model
 
 
+def case(op_type: str, **given: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a model of one node, and its inputs.
+
+    `given` has arrays, of which those in lower case are initializers, and what `single` takes.
+    """
+    arrays = {n: a for n, a in given.items() if isinstance(a, np.ndarray | np.generic)}
+    others = {n: value for n, value in given.items() if n not in arrays}
+    constants = [name for name in arrays if name.islower()]
+    inputs = {n: a for n, a in arrays.items() if n not in constants}
+    return single(op_type, arrays, constants=constants, **others), inputs
+
+
+def external(array: np.ndarray, name: str, **entries: str) -> Any:
+    """Return a tensor whose elements lie in another file, where `entries` say."""
+    tensor = numpy_helper.from_array(array, name)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    return tensor
+
+
 def floats(values: Any) -> np.ndarray:
     return np.array(values, np.float32)
 
@@ -119,13 +141,34 @@ def runtime(model: Any, inputs: Arrays) -> list[Any]:
     return list(session(model).run(None, dict(inputs)))
 
 
+def close(result: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    """Compare shapes, types and elements."""
+    result, expected = np.asarray(result), np.asarray(expected)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(result, expected, rtol, atol)
+
+
 def same_as_runtime(
-    model: Any, inputs: Arrays, rtol: float = 1e-5, atol: float = 1e-6, **options: Any
-) -> None:
-    """Compare the outputs of a network, loaded with `options`, with those of ONNX Runtime."""
-    results = load_onnx(model, **options)(inputs)
-    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
-        np.testing.assert_allclose(result, expected, rtol, atol)
+    model: Any,
+    inputs: Arrays | list[Arrays],
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    has_types: bool = False,
+    **options: Any,
+) -> Network:
+    """Compare the outputs of a network, without padding, with those of ONNX Runtime; return it.
+
+    `inputs` are those of a call, or of each of several calls. `options` are those of `load_onnx`.
+    Where it `has_types`, the types of the outputs are compared too.
+    """
+    network = load_onnx(model, **options)
+    for given in inputs if isinstance(inputs, list) else [inputs]:
+        results = network.without_padding(network({n: given[n] for n in network.inputs}))
+        for output, expected in zip(model.graph.output, runtime(model, given), strict=True):
+            result = results[output.name]
+            assert not has_types or result.dtype == expected.dtype
+            np.testing.assert_allclose(result, expected, rtol, atol)
+    return network
 
 
 def alike(found: Any, expected: Any, **tolerance: float) -> None:

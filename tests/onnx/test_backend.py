@@ -6,15 +6,15 @@ import jax
 import numpy as np
 import onnx
 import pytest
+from build import parse
 from conformance import backend as runner
 from conformance.report import PAGE, RUNNER_TITLE
-from onnx import helper, parser
+from onnx import helper
 
 from dml_jax import DmlError
 from dml_jax.onnx import backend
 
-MODEL = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
-g (float[n,3] x, int64[2] shape) => (float[a,b] y, float[n,3] z)
+MODEL = parse("""g (float[n,3] x, int64[2] shape) => (float[a,b] y, float[n,3] z)
 <float one = {1}> { z = Add(x, one)  y = Reshape(z, shape) }""")
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

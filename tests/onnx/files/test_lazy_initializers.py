@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from build import model_of, node, refusal, runtime
+from build import model_of, node, parse, refusal, runtime
 from onnx import TensorProto, helper, numpy_helper
 from processes import linux
 
@@ -76,24 +75,12 @@ def test_weights_are_in_memory_once_and_prepared_ones_once_more(is_external: boo
         assert 0.8 < times < most, found
 
 
-LARGE: Mapping[str, int] = {
-    "FLOAT": TensorProto.FLOAT,
-    "FLOAT16": TensorProto.FLOAT16,
-    "BFLOAT16": TensorProto.BFLOAT16,
-    "INT8": TensorProto.INT8,
-    "INT4": TensorProto.INT4,
-    "INT64": TensorProto.INT64,
-    "BOOL": TensorProto.BOOL,
-}
-
-
-@pytest.mark.parametrize("kind", LARGE)
+@pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16", "BFLOAT16", "INT8", "INT4", "INT64", "BOOL"])
 @pytest.mark.parametrize("place", ["inline", "external", "bytes", "proto"])
 def test_large_initializers_of_each_type(kind: str, place: str, tmp_path: Path):
-    element, numbers = LARGE[kind], RANDOM.integers(-7, 8, (400, 500))
-    array = (numbers > 0 if kind == "BOOL" else numbers).astype(
-        helper.tensor_dtype_to_np_dtype(element)
-    )
+    numbers = RANDOM.integers(-7, 8, (400, 500))
+    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(kind))
+    array = (numbers > 0 if kind == "BOOL" else numbers).astype(dtype)
     nodes = [node("Cast", "w", "c", to=TensorProto.FLOAT), node("Mul", "x c", "y")]
     model = model_of(nodes, {"x": (np.float32, [500])}, ["y"], opset=21)
     model.graph.initializer.append(numpy_helper.from_array(array, "w"))
@@ -114,29 +101,29 @@ def test_large_initializers_between_small_ones(tmp_path: Path):
         "b": RANDOM.standard_normal(200, np.float32),
         "c": RANDOM.standard_normal((200, 300), np.float32),
     }
-    nodes = [node("MatMul", "x a", "p"), node("Add", "p b", "q"), node("MatMul", "q c", "y")]
-    model = model_of(nodes, {"x": (np.float32, [2, 300])}, ["y"], weights)
-    x = RANDOM.standard_normal((2, 300), np.float32)
+    text = "g (float[2, 300] x) => (y) { p = MatMul(x, a) q = Add(p, b) y = MatMul(q, c) }"
+    model, x = parse(text, **weights), RANDOM.standard_normal((2, 300), np.float32)
     (expected,) = runtime(model, {"x": x})
-    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    for given in (tmp_path / "m.onnx", model.SerializeToString(), model):
+    for given in (saved(model, tmp_path / "m.onnx", False), model.SerializeToString(), model):
         found = np.asarray(load_onnx(given)({"x": x})["y"])
         np.testing.assert_allclose(found, expected, 1e-4, 1e-3)
 
 
+def large_sum() -> Any:
+    array = RANDOM.standard_normal((400, 500), np.float32)
+    return model_of([node("Add", "x w", "y")], {"x": (np.float32, [500])}, ["y"], {"w": array})
+
+
 @pytest.mark.parametrize("is_external", [False, True], ids=["inline", "external"])
 def test_a_large_initializer_with_too_few_bytes_is_named(is_external: bool, tmp_path: Path):
-    array = RANDOM.standard_normal((400, 500), np.float32)
-    model = model_of([node("Add", "x w", "y")], {"x": (np.float32, [500])}, ["y"], {"w": array})
+    model = large_sum()
     model.graph.initializer[0].dims[0] = 401
     path = saved(model, tmp_path / "m.onnx", is_external)
     assert "the initializer 'w' cannot be read" in refusal(path)
 
 
 def test_a_file_that_ends_early_is_no_model(tmp_path: Path):
-    array = RANDOM.standard_normal((400, 500), np.float32)
-    model = model_of([node("Add", "x w", "y")], {"x": (np.float32, [500])}, ["y"], {"w": array})
-    data = model.SerializeToString()
+    data = large_sum().SerializeToString()
     for count in (len(data) - 1, 3000, 10):
         (tmp_path / "m.onnx").write_bytes(data[:count])
         assert "m.onnx" in refusal(tmp_path / "m.onnx")

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from build import floats, model_of, node, runtime, single
-from onnx import TensorProto, helper
+from build import case, external, floats, model_of, node, runtime, same_as_runtime, saved, single
+from onnx import TensorProto, helper, numpy_helper
 
 from dml_jax import load_onnx
 from dml_jax.onnxruntime import InferenceSession
@@ -30,52 +29,43 @@ QUANTIZED = {
     "b": np.arange(4, dtype=np.int32) * 999,
 }
 
-# The op type, its inputs (those in lower case are initializers), and its attributes
-CASES: list[tuple[str, dict[str, np.ndarray], dict[str, Any]]] = [
-    ("LayerNormalization", {"X": ROWS, "s": ROWS[0], "b": ROWS[1]}, {"opset": 11, "axis": -1}),
-    ("LayerNormalization", {"X": ROWS, "s": ROWS[0]}, {"opset": 16, "outputs": "y m d"}),
+FILTER = X.transpose(1, 0, 2, 3)[..., :3, :3]
+SHAPES = [
+    {"output_shape": [3, 3]},
+    {"output_shape": [3, 6]},
+    {"output_shape": [1, 9], "strides": [2, 2], "output_padding": [1, 1]},
+    {"output_shape": [3, 2], "strides": [3, 2], "dilations": [2, 1]},
+]
+LITTLE = (floats([0, 0, 0]), floats([]), floats([1e-30, 0]), floats([-1, -1]))
+SCALED, PART = {"X": ROWS, "s": ROWS[0]}, {"s": np.array([1, 2]), "e": np.array([3, -1])}
+ENDS = {"s": np.array([1]), "e": np.array([9]), "a": np.array([-1])}
+
+# The op type, arrays (those in lower case are initializers) and attributes
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("LayerNormalization", {**SCALED, "b": ROWS[1], "opset": 11, "axis": -1}),
+    ("LayerNormalization", {**SCALED, "opset": 16, "outputs": "y m d"}),
     *(
-        ("MeanVarianceNormalization", {"X": X}, {"opset": 8, "across_channels": a, **more})
+        ("MeanVarianceNormalization", {"X": X, "opset": 8, "across_channels": a, **more})
         for a in (0, 1)
         for more in ({}, {"normalize_variance": 0})
     ),
-    ("Scale", {"X": ROWS}, {"scale": 2.5, "opset": 8}),
-    ("DynamicSlice", {"X": ROWS, "s": np.array([1, 2]), "e": np.array([3, -1])}, {"opset": 8}),
-    (
-        "DynamicSlice",
-        {"X": ROWS > 0, "s": np.array([1]), "e": np.array([9]), "a": np.array([-1])},
-        {"opset": 9},
-    ),
-    ("Shrink", {"X": np.arange(-4, 5, dtype=np.int32)}, {"bias": 1.5, "lambd": 1.5}),
-    ("Shrink", {"X": np.arange(9, dtype=np.uint8)}, {"bias": 0.25, "lambd": 2.5}),
-    *(
-        ("ConvTranspose", {"X": X, "w": X.transpose(1, 0, 2, 3)[..., :3, :3]}, attributes)
-        for attributes in (
-            {"output_shape": [3, 3]},
-            {"output_shape": [3, 6]},
-            {"output_shape": [1, 9], "strides": [2, 2], "output_padding": [1, 1]},
-            {"output_shape": [3, 2], "strides": [3, 2], "dilations": [2, 1]},
-        )
-    ),
-    *(
-        ("DynamicQuantizeLinear", {"X": values}, {"outputs": "y s z"})
-        for values in (floats([0, 0, 0]), floats([]), floats([1e-30, 0]), floats([-1, -1]))
-    ),
+    ("Scale", {"X": ROWS, "scale": 2.5, "opset": 8}),
+    ("DynamicSlice", {"X": ROWS, **PART, "opset": 8}),
+    ("DynamicSlice", {"X": ROWS > 0, **ENDS, "opset": 9}),
+    ("Shrink", {"X": np.arange(-4, 5, dtype=np.int32), "bias": 1.5, "lambd": 1.5}),
+    ("Shrink", {"X": np.arange(9, dtype=np.uint8), "bias": 0.25, "lambd": 2.5}),
+    *(("ConvTranspose", {"X": X, "w": FILTER, **shape}) for shape in SHAPES),
+    *(("DynamicQuantizeLinear", {"X": x, "outputs": "y s z"}) for x in LITTLE),
 ]
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_a_node_is_as_in_onnx_runtime(case: Any, is_known: bool):
-    op_type, arrays, attributes = case
-    constants = [n for n in arrays if n.islower() or is_known]
-    model = single(op_type, arrays, constants=constants, **attributes)
-    model.ir_version = 3 if attributes.get("opset", 18) < 9 and not constants else 8
-    inputs = {n: a for n, a in arrays.items() if n not in constants}
-    results = load_onnx(model)(inputs)
-    for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
-        assert result.dtype == expected.dtype
-        np.testing.assert_allclose(result, expected, 1e-5, 1e-5)
+@pytest.mark.parametrize(("op_type", "given"), CASES)
+def test_a_node_is_as_in_onnx_runtime(op_type: str, given: dict[str, Any], is_known: bool):
+    given = {name.replace("X", "x"): a for name, a in given.items()} if is_known else given
+    model, inputs = case(op_type, **given)
+    model.ir_version = 3 if given.get("opset", 18) < 9 and not model.graph.initializer else 8
+    same_as_runtime(model, inputs, atol=1e-5, has_types=True)
 
 
 @pytest.mark.parametrize("more", [{}, {"pads": [1, 0, 1, 2], "strides": [2, 1]}, {"group": 1}])
@@ -136,19 +126,14 @@ def test_a_function_has_nodes_of_its_own_opset(own: int, whole: int):
 
 @pytest.mark.parametrize("element", ["FLOAT", "FLOAT16", "INT64", "INT4", "UINT2", "BOOL"])
 def test_external_data_may_lack_its_length(element: str, tmp_path: Path):
-    kind = getattr(TensorProto, element)
-    values = np.arange(300).reshape(100, 3) % 2
-    tensor = helper.make_tensor("w", kind, values.shape, values.ravel().tolist())
-    tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), "w"))
-    (tmp_path / "w.bin").write_bytes(b"1234" + tensor.raw_data + b"more than the tensor has")
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in {"location": "w.bin", "offset": "4"}.items():
-        tensor.external_data.add(key=key, value=value)
+    kind = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, element))
+    array = (np.arange(300).reshape(100, 3) % 2).astype(kind)
+    data = numpy_helper.from_array(array).raw_data
+    (tmp_path / "w.bin").write_bytes(b"1234" + data + b"more than the tensor has")
+    tensor = external(array, "w", location="w.bin", offset="4")
     made = [node("Cast", "w", "v", to=TensorProto.FLOAT), node("Add", "x v", "y")]
     model = model_of(made, {"x": (np.float32, [3])}, ["y"], opset=25)
     model.graph.initializer.append(tensor)
-    onnx.save(model, tmp_path / "m.onnx")
     x = floats([1, 2, 3])
-    result = load_onnx(tmp_path / "m.onnx")({"x": x})["y"]
-    np.testing.assert_array_equal(result, values + x)
+    result = load_onnx(saved(model, tmp_path))({"x": x})["y"]
+    np.testing.assert_array_equal(result, array.astype(np.float32) + x)

@@ -6,19 +6,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnxruntime
 import pytest
-from click.testing import CliRunner, Result
-from onnx import parser
+from build import command, floats, parse, runtime, same_as_runtime, saved
 
 import dml_jax
 from dml_jax import DmlError
-from dml_jax.cli import cli
 
 pytestmark = pytest.mark.usefixtures("soon")
 
 RANDOM = np.random.RandomState(0)
-HEAD = '<ir_version: 10, opset_import: ["": 18]>'
 VOICE = """
     voice (float[n] lengths, float[n, 4] features) => (OUT)
     <int64 zero = {0}, int64 one = {1}, int64[1] m1 = {-1}, int64[1] a0 = {0}, int64[1] a1 = {1},
@@ -80,13 +76,7 @@ def made(tail: str) -> Any:
     for name, shape in arrays.items():
         numbers = np.random.RandomState(len(name)).randn(*shape).ravel()
         text = text.replace(f"{{{name}}}", "{" + ", ".join(f"{n:.3f}" for n in numbers) + "}")
-    return parser.parse_model(HEAD + text)
-
-
-def runtime(model: Any, feeds: Any) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)[0]
+    return parse(text)
 
 
 def feeds_of(total: int) -> dict[str, np.ndarray]:
@@ -105,13 +95,13 @@ def cut(network: Any, results: Any) -> np.ndarray:
     return array.take(range(int(results["y.count"])), network.padded["y"])
 
 
-@pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS)
+@pytest.mark.parametrize("tail", TAILS)
 def test_answers_are_those_without_padding(tail: str):
-    model = made(tail)
+    model = made(TAILS[tail])
     network = loaded(model, frames=20)
     for total in (6, 13, 20):
         feeds = feeds_of(total)
-        results, expected = network(feeds), runtime(model, feeds)
+        results, (expected,) = network(feeds), runtime(model, feeds)
         found = cut(network, results)
         assert found.shape == expected.shape and int(results["frames.size"]) == total
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -203,7 +193,7 @@ def test_a_bound_below_what_is_possible_cuts():
         places (float[9] x) => (int64[1, n] where)
         { where = NonZero(x) }
     """
-    network = dml_jax.load_onnx(parser.parse_model(HEAD + text), fallback=True, bounds={"where": 4})
+    network = dml_jax.load_onnx(parse(text), fallback=True, bounds={"where": 4})
     results = network(x=np.array([1, 0, 2, 0, 0, 0, 0, 0, 1], np.float32))
     assert results["where"].shape == (1, 4) and int(results["where.count"]) == 3
     assert np.asarray(results["where"])[0, :3].tolist() == [0, 2, 8]
@@ -240,55 +230,36 @@ def test_elements_are_put_at_places_that_data_decides():
             y = ScatterND(x, places, more)
         }
     """
-    model = parser.parse_model(HEAD + text)
-    network = dml_jax.load_onnx(model, fallback=True)
-    for x in (RANDOM.randn(3, 4), -np.ones((3, 4)), np.ones((3, 4))):
-        feeds = {"x": x.astype(np.float32)}
-        np.testing.assert_allclose(network(feeds)["y"], runtime(model, feeds), rtol=1e-6)
-
-
-def command(*words: Any) -> Result:
-    return CliRunner().invoke(cli, [*map(str, words)])
-
-
-def written(path: Path, tail: str, **dims: list[str]) -> Path:
-    path.write_bytes(with_sizes(tail, **dims).SerializeToString())
-    return path
+    arrays = RANDOM.randn(3, 4), -np.ones((3, 4)), np.ones((3, 4))
+    same_as_runtime(parse(text), [{"x": floats(x)} for x in arrays], fallback=True)
 
 
 def test_the_command_line_takes_bounds(tmp_path: Path):
     """A name that no size has gets the names of all, and a size beyond its bound is an error."""
-    path = written(tmp_path / "voice.onnx", "a convolution", places=["frames"])
-    words = [path, "-f", "n:3", "--fallback"]
+    words = [saved(with_sizes("a convolution", places=["frames"]), tmp_path), "-f", "n:3"]
+    words += ["--fallback"]
     shown = command("check", *words, "--bounds", "frames=20").stdout
     assert "y FLOAT32[1,2,y.count<=20]" in shown
-    feeds = feeds_of(9)
+    feeds, out = feeds_of(9), tmp_path / "out"
     for name, array in feeds.items():
         np.save(tmp_path / name, array)
         words += ["--input", f"{name}={tmp_path / name}.npy"]
-    out = tmp_path / "out"
-    done = command("run", *words, "--bounds", "frames=20", "--output_path", out)
-    assert done.exit_code == 0, done.stderr
+    command("run", *words, "--bounds", "frames=20", "--output_path", out)
     found = np.load(out / "y.npy")[..., : int(np.load(out / "y.count.npy"))]
-    expected = runtime(made(TAILS["a convolution"]), feeds)
+    (expected,) = runtime(made(TAILS["a convolution"]), feeds)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    done = command("run", *words, "--bounds", "frames=8")
-    assert done.exit_code == 1 and "the size 'frames' to be at most 8" in done.stderr
-    done = command("run", *words)
-    assert "--bounds places=SIZE" in done.stderr
-    assert command("run", *words, "--bounds", "frames:8").exit_code == 2
+    beyond = command("run", *words, "--bounds", "frames=8", status=1)
+    assert "the size 'frames' to be at most 8" in beyond.stderr
+    assert "--bounds places=SIZE" in command("run", *words, status=1).stderr
+    command("run", *words, "--bounds", "frames:8", status=2)
 
 
 def test_a_bound_of_an_unknown_name_gets_the_names(tmp_path: Path):
-    path = written(tmp_path / "voice.onnx", "a convolution", places=["frames"])
-    bounds = ["--bounds", "frames=20", "--bounds"]
+    words = [saved(with_sizes("a convolution", places=["frames"]), tmp_path), "-f", "n:3"]
+    words += ["--fallback", "--bounds", "frames=20", "--bounds"]
     for word, hint in (("time=9", r"(frames)"), ("frame=9", "(did you mean 'frames'?)")):
-        done = command("check", path, "-f", "n:3", "--fallback", *bounds, word)
-        assert done.exit_code == 1 and hint in done.stderr, done.stderr
-    text = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
-    path = tmp_path / "plain.onnx"
-    path.write_bytes(parser.parse_model(HEAD + text).SerializeToString())
-    done = command("bench", "--network", path, "--list", "--bounds", "time=9")
-    assert "expected bounds to name a size that data decides (there is none), got 'time'" in (
-        done.stderr
-    )
+        assert hint in command("check", *words, word, status=1).stderr
+    path = saved("g (float[2] x) => (float[2] y) { y = Relu(x) }", tmp_path)
+    done = command("bench", "--network", path, "--list", "--bounds", "time=9", status=1)
+    rule = "expected bounds to name a size that data decides (there is none), got 'time'"
+    assert rule in done.stderr

@@ -5,7 +5,7 @@ from typing import Any
 
 import onnx
 import pytest
-from onnx import parser
+from build import parse, saved
 
 from dml_jax import DmlError, load_onnx
 from dml_jax.dxdispatch import network_files
@@ -15,10 +15,8 @@ from dml_jax.onnx import backend
 from dml_jax.onnx.nodes.op_types import OP_TYPES
 from dml_jax.onnx.options import NetworkOptions
 
-PLAIN = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
-    g (float[N, 4] x) => (float[N, 4] y) { y = Softsign(x) }""")
-BRANCHES = parser.parse_model("""<ir_version: 10, opset_import: ["": 18]>
-    g (float[N, 4] x, bool flag) => (float[N, 4] y) {
+PLAIN = parse("g (float[N, 4] x) => (float[N, 4] y) { y = Softsign(x) }")
+BRANCHES = parse("""g (float[N, 4] x, bool flag) => (float[N, 4] y) {
         y = If(flag) <then_branch = t () => (float[N, 4] a) { a = Softsign(x) },
                       else_branch = e () => (float[N, 4] b) { b = Neg(x) }>
     }""")
@@ -59,8 +57,7 @@ def test_a_bug_makes_a_model_incompatible(one_line: None):
 
 
 def test_a_bug_blames_no_size_of_a_file(one_line: None, tmp_path: Path):
-    onnx.save(PLAIN, tmp_path / "n.onnx")
-    file = NetworkFile(tmp_path / "n.onnx", NetworkOptions(), NetworkOptions())
+    file = NetworkFile(saved(PLAIN, tmp_path), NetworkOptions(), NetworkOptions())
     with pytest.raises(InternalError) as caught:
         file.load({})
     assert "size 1" not in str(caught.value) and len(caught.value.faults) == 1
@@ -69,8 +66,7 @@ def test_a_bug_blames_no_size_of_a_file(one_line: None, tmp_path: Path):
 def test_a_bug_of_dxdispatch_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("DML_JAX_RAISE")
     monkeypatch.setattr(network_files, "_memory", buggy)
-    onnx.save(PLAIN, tmp_path / "n.onnx")
-    file = NetworkFile(tmp_path / "n.onnx", NetworkOptions(), NetworkOptions())
+    file = NetworkFile(saved(PLAIN, tmp_path), NetworkOptions(), NetworkOptions())
     with pytest.raises(TypeError) as caught:
         file.at("n", {})
     assert not isinstance(caught.value, DmlError)
