@@ -5,7 +5,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,19 +28,21 @@ from dml_jax.errors import NOTHING, OF_LENGTHS, OF_RANGE, Expect, Unquoted
 
 def _tensors_in(
     names: Iterable[str], view: View, aspect: str, wrong: Collection[Aspect]
-) -> Iterator[tuple[str, Any]]:
-    """Yield (path, tensor) of the named tensors that are given and right in this aspect."""
+) -> list[tuple[str, Any]]:
+    """Return (path, tensor) of the named tensors that are given and right in this aspect."""
+    found = list[tuple[str, Any]]()
     for name in names:
         root = root_of(name)
         if root in view.given and not (wrong and is_wrong(wrong, root, aspect)):
-            yield from [(name, view[name])] if name == root else places(name, view)
+            found += [(name, view[name])] if name == root else places(name, view)
+    return found
 
 
 def _check_equal(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     # Sizes are compared where the ranks are equal.
     aspects = {"DimensionCount" if aspect == "Sizes" else aspect for aspect in data["of"]}
     for aspect in sorted(aspects):
-        tensors = list(_tensors_in(data["equal"], view, aspect, wrong))
+        tensors = _tensors_in(data["equal"], view, aspect, wrong)
         for path, other in tensors[1:]:
             first, one = tensors[0]
             expected, actual = getattr(one, aspect), getattr(other, aspect)

@@ -1,7 +1,7 @@
 """Constraint records, and the check of a description by all records of an operator."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dml_jax.constraints.checks import CHECKS
@@ -26,7 +26,7 @@ _READING = (
 
 
 class Record:
-    """A constraint: the fields that it reads, the descriptions that it is about, and its check."""
+    """A constraint: the fields that it reads, and the descriptions that it is about."""
 
     def __init__(self, data: Mapping[str, Any]):
         self.data = data
@@ -42,7 +42,7 @@ class Record:
         roots_read = {root for root, _ in self.reads}
         # A window that is too large is reported before there is an output.
         self.needs = roots_read - {self.subject} if self.kind == "size" else roots_read
-        self._never_absent = {
+        self.never_absent = {
             root
             for root in roots_read - {*self.where}
             if self.kind != "at_least_one"
@@ -108,11 +108,6 @@ class Record:
                     return False
         return True
 
-    def check(self, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
-        """Add the faults of a description to `expect`; aspects in `wrong` are not looked at."""
-        if self._never_absent.isdisjoint(view.absent):  # else it is about a field that is left out
-            CHECKS[self.kind](self.data, view, expect, wrong)
-
 
 # Records of one list are checked whatever another of these says about it.
 _OF_ELEMENTS = ("least", "nonzero", "unique", "range")
@@ -141,12 +136,14 @@ def check(
             continue
         is_of_elements = record.kind in _OF_ELEMENTS
         own = of_elements & {(record.subject, "")} if is_of_elements else set()
+        if not record.never_absent.isdisjoint(view.absent):
+            continue  # it is about a field that is left out
         if wrong and any(is_wrong(wrong - own, root, aspect) for root, aspect in record.reads):
             continue
         before = len(expect.faults)
         try:
             if not record.where or record.applies(view):
-                record.check(view, expect, wrong)
+                CHECKS[record.kind](record.data, view, expect, wrong)
         except UnknownError:
             continue
         except (IndexError, ZeroDivisionError, ValueError) as error:

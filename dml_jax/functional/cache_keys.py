@@ -42,7 +42,8 @@ def value_key(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return kind, float(value).hex()
     if isinstance(value, (list, tuple, range)):
-        return tuple(map(value_key, value))
+        is_plain = all(type(item) is int for item in value)
+        return (int, tuple(value)) if is_plain else tuple(map(value_key, value))
     if isinstance(value, (*_VALUES, np.generic)):
         return kind, value
     if isinstance(value, np.ndarray) and value.dtype != object:

@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +65,7 @@ class Family:
         fields = [f for op in self.operators if (f := self.field_of(op, argument)) is not None]
         return tensor_key if all(f.tensor for f in fields) else either_key
 
+    @functools.cache  # noqa: B019  (a family is there for good)
     def field_of(self, operator: type[Operator], argument: str) -> Field | None:
         """Return the field of a version that an argument gives."""
         name = self.fields.get(argument, argument)

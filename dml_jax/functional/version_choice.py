@@ -189,7 +189,8 @@ def _arguments(
     bools = types_of_conditions(operator, inputs, [f.name for f in found if f is not None])
     types = bools | types_of_numbers(operator, inputs, values, bools)
     is_narrow = BFLOAT16 in map(dtype_of, flat(inputs)) or BFLOAT16 in types.values()
-    is_narrow = is_narrow or any(map(is_bfloat16, values.values()))
+    named = (v for v in values.values() if isinstance(v, (str, type, np.dtype)))
+    is_narrow = is_narrow or any(map(is_bfloat16, named))
     if is_narrow and operator.short_name.startswith(_BITS):
         rule = "be no bfloat16, which is computed as FLOAT32: its bits are others"
         raise DmlError([Fault(operator.c_name, "the type", rule, Unquoted("bfloat16"))])
