@@ -16,7 +16,8 @@ from dml_jax.genai.errors import as_genai_errors, refusal
 from dml_jax.genai.folder import Folder
 from dml_jax.genai.lora import Adapter, Products
 from dml_jax.genai.model import Model
-from dml_jax.onnx.files.external_data import Made, files_of
+from dml_jax.onnx.files.external_data import Folder as Files
+from dml_jax.onnx.files.external_data import computed_tensor, files_of
 from dml_jax.onnx.files.packed_integers import packed_bits, unpacked_bits
 from dml_jax.onnx.tensor_parallel.decoder_blocks import Walk, attributes_of
 
@@ -87,7 +88,7 @@ def _of_floats(folder: Folder) -> Folder:
             return np.ascontiguousarray(made).astype(dtype)
 
         arrays[name] = matrix
-        graph.initializer.append(Made.tensor(name, dtype, (rows, columns)))
+        graph.initializer.append(computed_tensor(name, dtype, (rows, columns)))
         left |= {*node.input[1:5]}
         output = node.output[0]
         has_bias = walk.has(k, 5)
@@ -100,7 +101,7 @@ def _of_floats(folder: Folder) -> Folder:
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
-    return folder.having(proto, Made(folder.files.apparent, folder.files.true, arrays=arrays))
+    return folder.having(proto, Files(folder.files.apparent, folder.files.true, arrays=arrays))
 
 
 def _blocks(node: onnx.NodeProto) -> tuple[int, int, int, int, int]:

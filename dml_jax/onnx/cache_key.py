@@ -13,26 +13,22 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.runtime.program_cache import ProgramCache
 
 
-def cache_of(model: Any, read: Model, options: NetworkOptions) -> ProgramCache | None:
-    """Return the cache of a network's programs; None where there is none.
-
-    Args:
-        model: what `load_onnx` was given.
-        read: the model in it.
-        options: the options of `load_onnx`.
+def cache_of(read: Model, options: NetworkOptions) -> ProgramCache | None:
+    """Return the cache of the programs of a model with options; None where there is none.
 
     A network with rewrites of the caller has none: no digest tells what these do.
     """
+    if options.cache is None:
+        return None
     rewrites = options.rewrites or ()
     parts = (getattr(rewrite, "replacement", rewrite) for rewrite in rewrites)
     places = (getattr(part, "__module__", "") for part in parts)
-    is_own = all(place.startswith("dml_jax.rewrite.") for place in places)
     # A function of the caller may change without its name: no digest of it would be sure.
-    if options.cache is None or not is_own:
+    if not all(place.startswith("dml_jax.rewrite.") for place in places):
         return None
-    digest = hashlib.sha256()
-    if isinstance(model, (str, Path)):
-        with Path(model).open("rb") as file:
+    digest, model = hashlib.sha256(), read.origin.model
+    if isinstance(model, Path):
+        with model.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
     elif isinstance(model, (bytes, bytearray, memoryview)):
         digest.update(model)

@@ -17,7 +17,6 @@ from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.translated import NetworkRecord, Translated
 from dml_jax.runtime import tuning
 from dml_jax.runtime.platform import default_device, platform
-from dml_jax.runtime.program_cache import ProgramCache
 from dml_jax.runtime.weight_store import Storage, WeightStore
 from dml_jax.system.processor import check_process
 
@@ -32,24 +31,9 @@ def load(model: Any, options: NetworkOptions, store: WeightStore | None = None) 
         *(read, model, options.shapes, options.names, options.constants, options.folder)
     )
     found = read_again()
-    cache = cache_of(model, found, options) if options.cache is not None else None
-    storage = Storage(store or WeightStore(), cache)
-    if cache is not None:
-        return _load_with_cache(model, found, read_again, options, storage, cache)
-    return network_of(_translate(found, options)[0], options, found.origin, storage, load)
-
-
-def _load_with_cache(
-    model: Any,
-    found: Model,
-    read_again: Callable[[], Model],
-    options: NetworkOptions,
-    storage: Storage,
-    cache: ProgramCache,
-) -> Network:
-    """Return the network of a model that is read, from its record if the cache has one."""
-    device, file = default_device(), None
-    if device is not None:
+    cache = cache_of(found, options)
+    storage, file = Storage(store or WeightStore(), cache), None
+    if cache is not None and (device := default_device()) is not None:
         # A record has the layout that was the fastest one when it was written: `tune` and `untune`
         # change the files of winners, and with them the name of the record.
         winners = tuning.state() if options.is_tunable else None
@@ -58,13 +42,13 @@ def _load_with_cache(
         if isinstance(record, NetworkRecord):
             # A record has names, not arrays: the file is there, and is the larger part by far.
             tensors = {tensor.name: tensor for tensor in found.proto.graph.initializer}
-            arrays = [found.array(tensors[name]) for name in record.weights]
-            translate = _translate_later(model, read_again, options, cache.key)
+            arrays = [found.folder.array(tensors[name]) for name in record.weights]
+            translate = _translate_later(read_again, options, cache.key)
             return start_from(record, arrays, options, found.origin, storage, translate)
     translated, is_file = _translate(found, options)
-    network = network_of(translated, options, found.origin, storage, load)
+    network = network_of(translated, options, found.origin, storage)
     # Weights that the translation made have no name in the file by which a start could find them.
-    if file is not None and is_file:
+    if cache is not None and file is not None and is_file:
         cache.write_record(file, record_of(network))
     return network
 
@@ -77,7 +61,7 @@ def _translate(found: Model, options: NetworkOptions) -> tuple[Translated, bool]
 
 
 def _translate_later(
-    model: Any, read_again: Callable[[], Model], options: NetworkOptions, key: str
+    read_again: Callable[[], Model], options: NetworkOptions, key: str
 ) -> Callable[[], Translated]:
     """Return what translates a model where its graph is asked for, as it was when it was loaded.
 
@@ -90,7 +74,7 @@ def _translate_later(
     def translate() -> Translated:
         with jax.enable_x64(is_x64):
             found = read_again()
-            cache = cache_of(model, found, options)
+            cache = cache_of(found, options)
             # The key has a digest of the file. Programs and weights are those of the file that was
             # loaded, so a graph of another file would not belong to them.
             if cache is None or cache.key != key:
@@ -116,11 +100,7 @@ def start_from(
 
 
 def network_of(
-    translated: Translated,
-    options: NetworkOptions,
-    origin: Origin,
-    storage: Storage,
-    loader: Callable[[Any, NetworkOptions], Network],
+    translated: Translated, options: NetworkOptions, origin: Origin, storage: Storage
 ) -> Network:
     """Return the network of what its nodes became; the arguments are those of `Network`.
 
@@ -128,10 +108,12 @@ def network_of(
     """
     weights, signature = storage.store.put_named(translated.weights), translated.signature
     light = replace(translated, weights={})  # or the arrays of the host would stay with the network
-    return Network(signature, weights, options, origin, storage, lambda: light, loader)
+    return Network(signature, weights, options, origin, storage, lambda: light, load)
 
 
 def record_of(network: Network) -> NetworkRecord:
     """Return what another process needs to start a network."""
     start = network.executable.start
-    return NetworkRecord.of(network.signature, [*network.weights], start)
+    assert start.planned is not None  # the network's, which were asked for
+    planned = replace(start.planned, plan=start.planned.plan.without_graph())
+    return NetworkRecord(network.signature, [*network.weights], replace(start, planned=planned))

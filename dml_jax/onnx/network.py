@@ -14,12 +14,11 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.graph.bfloat16 import BFLOAT16
 from dml_jax.graph.graph import inner, sources_of
 from dml_jax.lowering.precision import chosen
-from dml_jax.onnx.array_checks import as_given
 from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.saving import save
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.reports import Reported
-from dml_jax.onnx.signature import Signature
+from dml_jax.onnx.signature import Signature, as_given
 from dml_jax.onnx.tensor_parallel.sharded_network import ShardedNetwork, sharded
 from dml_jax.onnx.translated import Translate, call, plan_by
 from dml_jax.runtime import tuning

@@ -21,27 +21,17 @@ Sizes = Mapping[str, int]
 class NetworkOptions:
     """How a network is loaded, by the names of its dimensions, inputs and outputs.
 
+    The attributes are those of `load_onnx` under the same names, and these:
+
     Attributes:
         names: the sizes that stand for the names of free dimensions.
         denotations: the sizes of dimensions by their denotations ("DATA_BATCH").
         shapes: the sizes of inputs and outputs.
-        constants: the values that inputs always have.
-        fallback: whether functions of JAX compute the nodes that DirectML has no operator for.
-        rewrites: what the program's graph is made by of the file's; None is
-            `dml_jax.rewrite.DEFAULT`, which `layout` and `prepare` choose of.
-        layout: "file" for arrays as the file has them, "channels_last", or None for what suits the
-            platform.
-        prepare: whether arrays that follow from weights alone are kept.
-        tuned: whether what `Network.tune` kept for this machine is used.
-        precision: how FLOAT32 products are computed, one of `dml_jax.enums.PRECISIONS`;
-            None is as JAX's setting says.
         cache: the folder where compiled programs are kept; None keeps none.
         growth: how many times as large as what it follows from an array may be that follows from
             weights alone and is computed once. An array that is larger is computed at each call.
         folder: where the files of external data are, for a model that is no path.
         is_shared: whether these are for several networks, each of which takes those that it knows.
-        bounds: the largest sizes of what data decides, by name.
-        turns: how many turns a Loop may take whose condition is computed; None for any number.
         looks: whether indices are looked at, which may lie beyond their table.
         is_quick_first: whether a CPU's first calls have a program that was compiled quickly.
     """

@@ -88,13 +88,6 @@ class NetworkRecord:
     weights: Sequence[str]
     start: Start
 
-    @classmethod
-    def of(cls, signature: Signature, weights: Sequence[str], start: Start) -> "NetworkRecord":
-        """Return the record of a network that starts by `start`, which has a plan."""
-        assert start.planned is not None
-        planned = replace(start.planned, plan=start.planned.plan.without_graph())
-        return cls(signature, weights, replace(start, planned=planned))
-
     def start_of(self, translate: Translate, options: NetworkOptions) -> Start:
         """Return how the network starts, whose nodes are translated where its graph is read."""
         planned, choice = self.start.planned, self.start.choice

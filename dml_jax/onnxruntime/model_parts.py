@@ -14,8 +14,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.attributes import domain_of, label_of
 from dml_jax.onnx.files.external_data import Folder, with_inner_elements
-from dml_jax.onnx.files.inlined_calls import written_out
-from dml_jax.onnx.files.local_functions import FunctionKey, key_of
+from dml_jax.onnx.files.local_functions import FunctionKey, functions_of, key_of, written_out
 from dml_jax.onnx.files.topology import needed, repeated, within
 from dml_jax.onnx.files.types import dense
 from dml_jax.onnx.nodes.schemas import (
@@ -88,7 +87,7 @@ class Source:
         expect.faults += repeated(proto.graph)
         expect.check()
         proto = written_out(proto)
-        functions = {key_of(f.domain, f.name, f.overload): f for f in proto.functions}
+        functions = functions_of(proto)
         # They stay in the host's memory, unlike those of a network that is loaded: each new stage
         # translates its nodes with them.
         initializers = dict(_initializers(proto, folder, arrays))

@@ -140,7 +140,7 @@ class _StageBuilder:
             inputs = {name: kind for name, kind in inputs.items() if not kind.is_empty}
             translated = translated_of(self._translation, inputs, outputs)
             storage, origin = Storage(source.store, cache), Origin(source.proto)
-            network = network_of(translated, source.options, origin, storage, load)
+            network = network_of(translated, source.options, origin, storage)
             # A record has the names of weights. Another process finds these among the
             # initializers of the file, not arrays that the translation made of them.
             known = source.initializers

@@ -33,7 +33,4 @@ def attribute_value(proto: onnx.AttributeProto) -> Any:
         return [v.decode(errors="replace") for v in value]
     if isinstance(value, onnx.TensorProto):
         return elements_of(value)
-    return list(value) if proto.type in _LISTS else value
-
-
-_LISTS = (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
+    return value

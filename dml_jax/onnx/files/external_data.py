@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +30,13 @@ class Folder:
         apparent: the folder that locations start from.
         true: the folder of the model's file, after symbolic links are followed.
         large: where the elements of large initializers are, which the model itself lacks.
+        arrays: the functions that make elements when they are read, by the name of the tensor.
     """
 
     apparent: Path = Path()
     true: Path = Path()
     large: Places = field(default_factory=Places)
+    arrays: Mapping[str, Callable[[], np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path) -> "Folder":
@@ -47,6 +49,8 @@ class Folder:
         Raises `DmlError`, which names the tensor as `what`, where they cannot be read, or where
         their file lies outside of the folder.
         """
+        if tensor.name in self.arrays and not tensor.HasField("raw_data"):
+            return self.arrays[tensor.name]()
         where = f"{what} '{tensor.name}'"
         with readable(where):
             elements = self.large.bytes_of(tensor)
@@ -101,27 +105,11 @@ class Folder:
         return found, str(true.parent)
 
 
-@dataclass(frozen=True)
-class Made(Folder):
-    """A folder, beside whose files some tensors have elements that are made when they are read.
-
-    Attributes:
-        arrays: the functions that make them, by the name of the tensor.
-    """
-
-    arrays: Mapping[str, Callable[[], np.ndarray]] = field(default_factory=dict)
-
-    def array(self, tensor: onnx.TensorProto, what: str = "the initializer") -> np.ndarray:
-        """Return the elements of a tensor, as a `Folder` does."""
-        made = None if tensor.HasField("raw_data") else self.arrays.get(tensor.name)
-        return super().array(tensor, what) if made is None else made()
-
-    @staticmethod
-    def tensor(name: str, dtype: Any, sizes: Sequence[int]) -> onnx.TensorProto:
-        """Return a tensor whose elements are made."""
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        place = onnx.TensorProto.EXTERNAL
-        return onnx.TensorProto(name=name, dims=sizes, data_type=kind, data_location=place)
+def computed_tensor(name: str, dtype: Any, sizes: Sequence[int]) -> onnx.TensorProto:
+    """Return a tensor whose elements are one of `Folder.arrays`."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    place = onnx.TensorProto.EXTERNAL
+    return onnx.TensorProto(name=name, dims=sizes, data_type=kind, data_location=place)
 
 
 def _read(tensor: onnx.TensorProto, base: Path) -> np.ndarray:
@@ -196,26 +184,21 @@ def files_of(proto: onnx.ModelProto, folder: Folder) -> list[Path]:
     return sorted(found)
 
 
-def tensors_of(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield all tensors of a model."""
-    yield from proto.graph.initializer
-    for sparse in proto.graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _inner(proto)
+def tensors_of(proto: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Return all tensors of a model."""
+    sparse = [t for s in proto.graph.sparse_initializer for t in (s.values, s.indices)]
+    return [*proto.graph.initializer, *sparse, *_inner(proto)]
 
 
-def _inner(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors of a model that are no initializers of its graph."""
-    for part in (*proto.graph.node, *proto.functions):
-        yield from _tensors(part)
+def _inner(proto: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Return the tensors of a model that are no initializers of its graph."""
+    return [t for part in (*proto.graph.node, *proto.functions) for t in _tensors(part)]
 
 
-def _tensors(message: Any) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors within a message, wherever they stand."""
+def _tensors(message: Any) -> list[onnx.TensorProto]:
+    """Return the tensors within a message, wherever they stand."""
     if isinstance(message, onnx.TensorProto):
-        yield message
-        return
-    for part_of, value in message.ListFields():
-        if part_of.message_type is not None:
-            for part in value if hasattr(value, "add") else (value,):  # a list, or one
-                yield from _tensors(part)
+        return [message]
+    fields = [value for field, value in message.ListFields() if field.message_type is not None]
+    parts = [part for value in fields for part in (value if hasattr(value, "add") else (value,))]
+    return [tensor for part in parts for tensor in _tensors(part)]

@@ -21,7 +21,7 @@ from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.system.aligned_memory import LARGE, empty
 
 _MARK = "dml_jax.place"  # the entry of a tensor that tells the number of its place
-_GRAPH, _INITIALIZER, _EXTERNAL_DATA, _RAW_DATA = 7, 5, 13, 9  # fields of onnx.proto
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # fields of onnx.proto
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # of Protobuf's encoding
 
 
@@ -60,10 +60,17 @@ class Places:
 
 
 @contextlib.contextmanager
-def contents(path: Path) -> Iterator[tuple[Any, Places]]:
-    """Yield the bytes of a file, a buffer that ends with this context, and where these are."""
-    with path.open("rb") as file:
-        places = Places(path, stamp_of(path))
+def contents(model: Any) -> Iterator[tuple[Any, Places]]:
+    """Yield the bytes of a model, and where these are.
+
+    `model` is a path, whose bytes are a buffer that ends with this context, or bytes.
+    """
+    if not isinstance(model, Path):
+        data = memoryview(model).cast("B")
+        yield data, Places(data)
+        return
+    with model.open("rb") as file:
+        places = Places(model, stamp_of(model))
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (ValueError, OSError):  # an empty file, or a pipe
@@ -95,7 +102,7 @@ def without_large(data: Any) -> tuple[bytes, list[tuple[int, int]]]:
     initializers, or is no message of Protobuf, which who parses it says better.
     """
     places: list[tuple[int, int]] = []
-    if sys.byteorder == "big":  # elements are little-endian
+    if len(data) <= LARGE or sys.byteorder == "big":  # elements are little-endian
         return bytes(data), places
     try:
         parts = b"".join(_parts(data, 0, len(data), (_GRAPH, _INITIALIZER), places))
@@ -113,7 +120,8 @@ def _parts(
         return
     for number, start, value, end in _fields(data, at, stop):
         if number == path[0] and end - value > LARGE:
-            yield _message(number, b"".join(_parts(data, value, end, path[1:], places)))
+            inner = b"".join(_parts(data, value, end, path[1:], places))
+            yield _written(number << 3 | _BYTES) + _written(len(inner)) + inner
         else:
             yield data[start:end]
 
@@ -125,9 +133,9 @@ def _tensor(data: Any, at: int, stop: int, places: list[tuple[int, int]]) -> Ite
     for part in parts:
         _, start, value, end = part
         if is_large and part is raw[0]:
-            entry = _message(1, _MARK.encode()) + _message(2, str(len(places)).encode())
+            entry = onnx.StringStringEntryProto(key=_MARK, value=str(len(places)))
             places.append((value, end - value))
-            yield _message(_EXTERNAL_DATA, entry)
+            yield onnx.TensorProto(external_data=[entry]).SerializeToString()
         else:
             yield data[start:end]
 
@@ -168,11 +176,6 @@ def _varint(data: Any, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError(shift)
-
-
-def _message(number: int, value: bytes) -> bytes:
-    """Return a field of bytes."""
-    return _written(number << 3 | _BYTES) + _written(len(value)) + value
 
 
 def _written(number: int) -> bytes:

@@ -15,8 +15,7 @@ from dml_jax.errors import DmlError, Expect, Fault, Unquoted, expect_few, neares
 from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.files.dimensions import names_in, size_of
 from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
-from dml_jax.onnx.files.lazy_initializers import Places, contents, stamp_of, without_large
-from dml_jax.onnx.files.local_functions import FunctionKey, key_of
+from dml_jax.onnx.files.lazy_initializers import contents, stamp_of, without_large
 from dml_jax.onnx.files.types import Type
 from dml_jax.system.files import similar_file
 
@@ -90,20 +89,6 @@ class Model:
     def replaceable(self) -> Collection[str]:
         """Return the inputs whose initializers a call may replace: none below IR version 4."""
         return self.defaults if self.proto.ir_version >= 4 else ()
-
-    @property
-    def functions(self) -> dict[FunctionKey, onnx.FunctionProto]:
-        """Return the functions that the model defines."""
-        return {key_of(f.domain, f.name, f.overload): f for f in self.proto.functions}
-
-    @property
-    def free(self) -> dict[str, list[str | None]]:
-        """Return the names of dimensions, as `free_names` does."""
-        return _free_names(self.proto.graph)
-
-    def array(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """Return the elements of an initializer. Raises `DmlError` where they cannot be read."""
-        return self.folder.array(tensor)
 
 
 def read(
@@ -201,7 +186,7 @@ def free_sizes(
     Raises `DmlError` for a denotation or an input that the model has not, and where a shape and a
     free dimension give two sizes to one dimension.
     """
-    graph = parsed(model, is_whole=False)[0].graph
+    graph = _graph_of(model)
     values = {v.name: v for v in _required_inputs(graph)}
     every = [d for v in values.values() for d in v.type.tensor_type.shape.dim]
     known = {d.denotation: None for d in every if d.denotation and not is_fixed(d)}
@@ -267,12 +252,8 @@ def free_names(model: Any) -> dict[str, list[str | None]]:
     `model` is a path, the bytes of a file, or an onnx.ModelProto. Inputs without a free dimension
     are left out.
     """
-    return _free_names(parsed(model, is_whole=False)[0].graph)
-
-
-def _free_names(graph: onnx.GraphProto) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
-    for value in _required_inputs(graph):
+    for value in _required_inputs(_graph_of(model)):
         dims = value.type.tensor_type.shape.dim
         if not all(map(is_fixed, dims)):
             found[value.name] = [None if is_fixed(d) else d.dim_param for d in dims]
@@ -284,10 +265,11 @@ def sizes_of(model: Any) -> tuple[set[str], set[str], set[str]]:
 
     `model` is a path, the bytes of a file, or an onnx.ModelProto.
     """
-    graph = parsed(model, is_whole=False)[0].graph
+    graph = _graph_of(model)
     dims = [d for v in graph.input for d in v.type.tensor_type.shape.dim if not is_fixed(d)]
     tensors = {value.name for value in (*graph.input, *graph.output)}
-    return {n for d in dims for n in _names_of(d)}, {d.denotation for d in dims}, tensors
+    names = {n for d in dims if d.dim_param for n in _names_of(d)}
+    return names, {d.denotation for d in dims}, tensors
 
 
 def names_within(model: Any) -> set[str]:
@@ -295,10 +277,14 @@ def names_within(model: Any) -> set[str]:
 
     `model` is a path, the bytes of a file, or an onnx.ModelProto.
     """
-    graph = parsed(model, is_whole=False)[0].graph
+    graph = _graph_of(model)
     values = (*graph.value_info, *graph.output)
     dims = {d.dim_param for v in values for d in v.type.tensor_type.shape.dim if d.dim_param}
     return dims | {name for node in graph.node for name in node.output if name}
+
+
+def _graph_of(model: Any) -> onnx.GraphProto:
+    return parsed(model, is_whole=False)[0].graph
 
 
 def _required_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -309,7 +295,7 @@ def _required_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def _names_of(dim: Any) -> list[str]:
     """Return the names that decide the size of a free dimension: its own, and those within it."""
-    return [*dict.fromkeys([dim.dim_param, *sorted(names_in(dim.dim_param))])] * bool(dim.dim_param)
+    return [dim.dim_param, *sorted(names_in(dim.dim_param) - {dim.dim_param})]
 
 
 def is_fixed(dim: Any) -> bool:
@@ -329,23 +315,20 @@ def parsed(model: Any, is_whole: bool = True) -> tuple[onnx.ModelProto, Folder]:
     """
     if isinstance(model, onnx.ModelProto):
         return model, Folder()
-    folder, where = Folder(), "the bytes"
-    if isinstance(model, (str, Path)):
-        path = Path(model)
-        folder, where = Folder.of(path), f"the file '{path}'"
-        try:
-            with contents(path) as (data, places):
-                proto, found = _proto(data, where, is_whole)
-        except OSError as error:
-            value, rule = Unquoted(error.strerror or error), "be a file that can be read"
-            raise DmlError([Fault("", where, f"{rule}{similar_file(path)}", value)]) from None
-        return proto, replace(folder, large=replace(places, places=found))
-    if not isinstance(model, (bytes, bytearray, memoryview)):
+    path = Path(model) if isinstance(model, (str, Path)) else None
+    if path is None and not isinstance(model, (bytes, bytearray, memoryview)):
         rule = "be a path, bytes or a ModelProto"
         raise DmlError([Fault("", "model", rule, Unquoted(with_article(type(model))))])
-    data = memoryview(model).cast("B")
-    proto, found = _proto(data, where, is_whole)
-    return proto, replace(folder, large=Places(data, places=found))
+    where = "the bytes" if path is None else f"the file '{path}'"
+    try:
+        with contents(path or model) as (data, places):
+            proto, found = _proto(data, where, is_whole)
+    except OSError as error:
+        value, rule = Unquoted(error.strerror or error), "be a file that can be read"
+        hint = similar_file(path) if path else ""
+        raise DmlError([Fault("", where, f"{rule}{hint}", value)]) from None
+    folder = Folder() if path is None else Folder.of(path)
+    return proto, replace(folder, large=replace(places, places=found))
 
 
 def _proto(
@@ -378,7 +361,7 @@ def _inputs(
         rule = f"name an input{nearest(name, known)}"
         expect(name in known, "input_shapes", rule, name)
     dims = [d for value in asked for d in value.type.tensor_type.shape.dim]
-    names = [*dict.fromkeys(n for d in dims for n in _names_of(d))]
+    names = [*dict.fromkeys(n for d in dims if d.dim_param for n in _names_of(d))]
     for name in free:
         listed = f" ({', '.join(names[:8])})" if names else ""
         rule = f"name a free dimension{nearest(name, names) or listed}"
@@ -429,6 +412,7 @@ def _type(
         if len(sizes) < len(found):
             return None
     for k, size in enumerate(sizes):
-        if not expect(size >= 0, where, f"have a size of at least 0 in dimension {k}", size):
+        if size < 0:
+            expect(False, where, f"have a size of at least 0 in dimension {k}", size)
             return None
     return Type(proto.elem_type, tuple(sizes))

@@ -17,7 +17,7 @@ from onnx.external_data_helper import set_external_data
 from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
 from dml_jax.onnx.files.external_data import Folder, files_of, is_external, tensors_of
 from dml_jax.onnx.files.model import Origin, parsed
-from dml_jax.onnx.files.topology import within
+from dml_jax.onnx.files.topology import graphs_of, within
 from dml_jax.onnx.files.types import dense
 from dml_jax.system.files import as_path, beside
 
@@ -67,16 +67,10 @@ def save(
     dtype: Any = None,
     known: Mapping[str, Any] = {},
 ) -> list[str]:
-    """Write a model again, with new values of initializers; return the names of those that differ.
+    """Write a model again, as `save_onnx` says; return the names of the weights that differ.
 
-    Args:
-        origin: what is written again. It is not changed.
-        path: the file to write. External data goes to the file `PATH.data`.
-        weights: the new values, by name.
-        dtype: the type in which FLOAT initializers are stored: float16 or bfloat16.
-        known: the values that names which the model lacks may have.
-
-    Raises `DmlError` with each value that does not fit, and where a file cannot be written.
+    `origin` is what is written again, and is not changed. `known` are the values that names which
+    the model lacks may have. Raises `DmlError` with each value that does not fit.
     """
     target = as_path(path, "path")
     proto, folder = origin.read()
@@ -129,9 +123,8 @@ def _change(
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
     """Return whether arrays have the same bits."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+    is_alike = one.shape == other.shape and one.dtype == other.dtype
+    return is_alike and one.tobytes() == other.tobytes()
 
 
 def _fitting(expect: Expect, name: str, value: np.ndarray, place: _Place) -> np.ndarray | None:
@@ -169,8 +162,8 @@ def _set(tensor: TensorProto, array: np.ndarray) -> None:
 def _places(proto: onnx.ModelProto) -> Iterator[tuple[str, _Place]]:
     """Yield the initializers and the constants of the graphs of a model, by name."""
     nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-    attributes = [a for node in nodes for inner in within(node) for a in inner.attribute]
-    for graph in (proto.graph, *(g for a in attributes for g in (a.g, *a.graphs))):
+    inner = [graph for node in nodes for n in within(node) for graph in graphs_of(n)]
+    for graph in (proto.graph, *inner):
         for tensor in graph.initializer:
             yield tensor.name, _Place(tensor)
         for sparse in graph.sparse_initializer:

@@ -10,19 +10,20 @@ from dml_jax.graph.parts import reached
 from dml_jax.onnx.files.slice_assignment import without_ranges
 
 
-def read_by(node: onnx.NodeProto) -> Iterable[str]:
-    """Yield the tensors that a node reads, those of the graphs within it included."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            yield from read_by_graph(graph)
+def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Return the graphs that are attributes of a node."""
+    return [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
 
 
-def read_by_graph(graph: onnx.GraphProto) -> Iterable[str]:
-    """Yield the tensors that the nodes and the outputs of a graph read."""
-    for node in graph.node:
-        yield from read_by(node)
-    yield from (output.name for output in graph.output)
+def read_by(node: onnx.NodeProto) -> list[str]:
+    """Return the tensors that a node reads, those of the graphs within it included."""
+    return [*node.input, *(name for graph in graphs_of(node) for name in read_by_graph(graph))]
+
+
+def read_by_graph(graph: onnx.GraphProto) -> list[str]:
+    """Return the tensors that the nodes and the outputs of a graph read."""
+    inner = [name for node in graph.node for name in read_by(node)]
+    return [*inner, *(output.name for output in graph.output)]
 
 
 def normalise(
@@ -74,7 +75,6 @@ def needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx
 def within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     """Yield a node and those of the graphs within it."""
     yield node
-    for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            for inner in graph.node:
-                yield from within(inner)
+    for graph in graphs_of(node):
+        for inner in graph.node:
+            yield from within(inner)

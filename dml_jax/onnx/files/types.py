@@ -20,20 +20,23 @@ Shape = tuple[int, ...]
 _DENSE_MAX = 1 << 28  # bytes of a sparse tensor with its zeros
 
 _TYPES = {
-    TensorProto.FLOAT: "FLOAT32",
-    TensorProto.FLOAT16: "FLOAT16",
-    TensorProto.BFLOAT16: "FLOAT32",  # DirectML lacks it: `dml_jax.graph.bfloat16`
-    TensorProto.DOUBLE: "FLOAT64",
-    TensorProto.BOOL: "UINT8",
-    TensorProto.INT4: "INT4",
-    TensorProto.UINT4: "UINT4",
+    TensorProto.FLOAT: TensorDataType.FLOAT32,
+    TensorProto.FLOAT16: TensorDataType.FLOAT16,
+    TensorProto.BFLOAT16: TensorDataType.FLOAT32,  # DirectML lacks it: `dml_jax.graph.bfloat16`
+    TensorProto.DOUBLE: TensorDataType.FLOAT64,
+    TensorProto.BOOL: TensorDataType.UINT8,
     **{
-        TensorProto.DataType.Value(name): name
-        for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+        TensorProto.DataType.Value(f"{sign}{bits}"): TensorDataType[f"{sign}{bits}"]
+        for sign in ("INT", "UINT")
+        for bits in (4, 8, 16, 32, 64)
     },
 }
 
-_NARROWED = {"INT64": "INT32", "UINT64": "UINT32"}  # while 64-bit types are off in JAX
+# While 64-bit types are off in JAX.
+_NARROWED = {
+    TensorDataType.INT64: TensorDataType.INT32,
+    TensorDataType.UINT64: TensorDataType.UINT32,
+}
 
 QUANTIZED = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4}
 
@@ -43,13 +46,12 @@ WITHOUT_X64 = (
 
 ELEMENTS_MAX = 2**32 - 1
 
-
 _NO_ARRAYS = {TensorProto.STRING, TensorProto.UNDEFINED}
 
 
 def index_type() -> TensorDataType:
     """Return DirectML's type of ONNX's INT64, in which places and sizes are computed."""
-    return TensorDataType.of("INT64" if has_x64() else "INT32")
+    return TensorDataType.INT64 if has_x64() else TensorDataType.INT32
 
 
 def _without_x64(kind: "Type") -> DmlError:
@@ -90,24 +92,28 @@ class Type(NamedTuple):
         return np.dtype(tensor_dtype_to_np_dtype(self.element))
 
     @property
-    def directml(self) -> TensorDataType:
-        """Return `inner`, which must be one of DirectML. Raises `DmlError` where it is none."""
-        if self.element not in _TYPES:
-            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
-        return self.inner
-
-    @property
     def inner(self) -> TensorDataType:
         """Return the type of the elements inside: BOOL is UINT8, and 64 bits are 32 without x64.
 
         A type that DirectML lacks is a member of its own. Raises `DmlError` where JAX lacks it too.
         """
-        name = _TYPES.get(self.element)
-        if name is None:
+        kind = _TYPES.get(self.element)
+        if kind is None:
             return TensorDataType.of_dtype(self.array_dtype, beyond=True)
-        if name == "FLOAT64" and not has_x64():
+        if has_x64():
+            return kind
+        if kind is TensorDataType.FLOAT64:
             raise _without_x64(self)
-        return TensorDataType.of(name if has_x64() else _NARROWED.get(name, name))
+        return _NARROWED.get(kind, kind)
+
+    def edge_type(self, beyond: bool = False) -> TensorDataType:
+        """Return `inner`, which must be one of DirectML unless a graph may go `beyond` it.
+
+        Raises `DmlError` where it is none.
+        """
+        if not beyond and self.element not in _TYPES:
+            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+        return self.inner
 
     @property
     def has_inner(self) -> bool:
@@ -124,8 +130,9 @@ class Type(NamedTuple):
             raise DmlError([Fault("", "", "have a type of JAX", Unquoted(self.name))])
         if self.element == TensorProto.DOUBLE and not has_x64():
             raise _without_x64(self)
-        is_narrowed = self.name in _NARROWED and not has_x64()
-        return np.dtype(_NARROWED[self.name].lower()) if is_narrowed else self.dtype
+        kind = _TYPES.get(self.element, TensorDataType.UNKNOWN)
+        narrowed = None if has_x64() else _NARROWED.get(kind)
+        return self.dtype if narrowed is None else narrowed.dtype
 
     @property
     def is_floating(self) -> bool:

@@ -12,7 +12,7 @@ from onnx import helper
 
 from dml_jax import functional as dml
 from dml_jax.description.tensor import TensorDesc
-from dml_jax.enums import TensorDataType, TensorFlags
+from dml_jax.enums import TensorFlags
 from dml_jax.errors import DmlError, Fault, collecting, raise_if
 from dml_jax.graph import Expression, FunctionNode, Graph, GraphBuilder, Source
 from dml_jax.graph.parts import Edge
@@ -85,7 +85,7 @@ class NetworkBuilder:
 
         Raises `DmlError` where DirectML lacks its type, and no fallback is asked for.
         """
-        _ = kind.array_dtype if self.fallback else self._data_type(kind)
+        _ = kind.array_dtype if self.fallback else kind.edge_type(self.builder.beyond)
         if kind.is_empty:
             return self.empty(name, kind)
         source = self.unique(name)
@@ -106,13 +106,6 @@ class NetworkBuilder:
                 [Fault("", f"the tensor '{name}'", rule, [*(kind.shape or ())])]
             ) from None
         return self.constant(name, array, kind.element)
-
-    def _data_type(self, kind: Type) -> TensorDataType:
-        """Return the type of the elements in the graph.
-
-        Raises `DmlError` where DirectML lacks it, and the graph may not go beyond DirectML.
-        """
-        return kind.inner if self.builder.beyond else kind.directml
 
     def _edge(self, kind: Type) -> Edge:
         return edge_of(kind, self.builder.beyond)
@@ -262,13 +255,15 @@ class NetworkBuilder:
 
     def _worst(self) -> Tensor | None:
         """Return a number for each of `every_limit`, as `worst` does; None where there are none."""
+        if not self.checks:
+            return None
         inputs, groups = [t for t, _ in self.checks], [limits for _, limits in self.checks]
 
         def run(_: Sequence[Graph], arrays: Sequence[Any]) -> Sequence[Any]:
             return [jnp.concatenate([*map(worst, arrays, groups)])]
 
         node, kinds = helper.make_node("Max", [], ["limited"]), [kind_of(self.every_limit)]
-        return self.function(node, "", inputs, kinds, run)[0] if inputs else None
+        return self.function(node, "", inputs, kinds, run)[0]
 
     def build(self, outputs: Sequence[tuple[str, Tensor]]) -> tuple[Graph, Graph]:
         """Return the graph that gives `outputs`, (name, tensor) of each, and then their counts.
@@ -368,7 +363,7 @@ class NetworkBuilder:
         if kind.is_empty:
             rule = "have elements, as all tensors of DirectML"
             raise DmlError([Fault("", f"the tensor '{name}'", rule, list(array.shape))])
-        inner = fitting(name, array, kind).astype(self._data_type(kind).dtype)
+        inner = fitting(name, array, kind).astype(kind.edge_type(self.builder.beyond).dtype)
         return self.builder.constant(inner.reshape(array.shape or (1,)), None)
 
 

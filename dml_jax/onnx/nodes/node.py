@@ -45,12 +45,12 @@ class Node:
         version: the version of its op type.
         schema: the schema of that version; None for an op type that ONNX does not define.
         inputs: the inputs; None for one that is left out.
-        types: the type of each output, as far as it is known; None for one that is not asked for.
         builder: makes the graph.
         opsets: the version of each domain.
         policy: decides what becomes of sizes that data decides (`dml_jax.onnx.sizes.bounds`).
 
     Attributes:
+        types: the type of each output, as far as it is known; None for one that is not asked for.
         translator: the translator of the node's version.
     """
 
@@ -63,7 +63,6 @@ class Node:
         version: int,
         schema: defs.OpSchema | None,
         inputs: Sequence[Tensor | None],
-        types: Sequence[Type | None],
         builder: GraphBuilder,
         opsets: Mapping[str, int],
         policy: Any,
@@ -72,7 +71,8 @@ class Node:
         self.op_type, self.version, self.schema = proto.op_type, version, schema
         self.record = record
         self.translator: Translator | None = of_version(record.translators, version)
-        self.inputs, self.types, self.builder = inputs, types, builder
+        self.inputs, self.builder = inputs, builder
+        self.types: Sequence[Type | None] = [None] * len(proto.output)
         self.label = label_of(proto)
         self.attributes = {a.name: attribute_value(a) for a in proto.attribute}
 

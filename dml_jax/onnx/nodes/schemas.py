@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
@@ -15,6 +14,7 @@ from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, neares
 from dml_jax.onnx.files.attributes import attribute_value, domain_of
 from dml_jax.onnx.files.local_functions import Opsets
 from dml_jax.onnx.files.types import Type
+from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import OP_TYPES, OpType, of_version
 from dml_jax.onnx.nodes.tensor import Tensor
 
@@ -96,10 +96,12 @@ def _check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor 
         return
     faults = []
     for known, tensor in zip(schema.inputs, inputs, strict=False):
-        if tensor is not None and known.name in _LISTS and len(tensor.shape) != 1:
+        if tensor is None or known.name not in _LISTS:
+            continue
+        if len(tensor.shape) != 1:
             shown = Unquoted(f"rank {len(tensor.shape)}")
             faults.append(Fault("", known.name, "have rank 1 (be a list)", shown))
-        elif tensor is not None and is_too_long(known.name, tensor.shape):
+        elif is_too_long(known.name, tensor.shape):
             rule = f"be a list of at most {_LIST_MAX} numbers"
             faults.append(Fault("", known.name, rule, tensor.shape[0]))
     raise_if(faults)
@@ -159,19 +161,12 @@ def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema | None) -> Non
     raise_if(faults)
 
 
-def output_types(
-    proto: onnx.NodeProto,
-    record: OpType,
-    schema: defs.OpSchema | None,
-    inputs: Sequence[Tensor | None],
-    opsets: Opsets,
-    ir: int,
-) -> list[Type | None]:
+def output_types(node: Node, ir: int) -> list[Type | None]:
     """Return the types of a node's outputs, as ONNX infers them; None where it does not.
 
-    `schema` is None for an op type that ONNX does not define, `ir` the version of the format.
-    Raises `DmlError` where ONNX refuses the node.
+    `ir` is the version of the format. Raises `DmlError` where ONNX refuses the node.
     """
+    proto, schema, inputs, versions = node.proto, node.schema, node.inputs, node.record.versions
     if schema is None:
         return [None] * len(proto.output)
     kinds = {
@@ -179,19 +174,19 @@ def output_types(
         for name, tensor in zip(proto.input, inputs, strict=True)
         if tensor is not None
     }
-    if record.versions.inferred_as:
+    if versions.inferred_as:
         proto, inputs = deepcopy(proto), [*inputs]
-        record.versions.inferred_as(proto, kinds, inputs)
+        versions.inferred_as(proto, kinds, inputs)
     data, weights = {}, {}
     for name, tensor in zip(proto.input, inputs, strict=True):
-        if tensor is None:
+        if tensor is None or not tensor.is_known:
             continue
-        is_list = len(tensor.shape) == 1 and tensor.type.element in _LIST_ELEMENTS
-        if tensor.is_known and (is_list or np.prod(tensor.shape) <= _READ_BY_INFERENCE_MAX):
+        is_list = tensor.type.element in _LIST_ELEMENTS and len(tensor.shape) == 1
+        if is_list or tensor.type.element_count <= _READ_BY_INFERENCE_MAX:
             (weights if tensor.is_weight else data)[name] = tensor
-    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    if schema.since_version < record.versions.inferred_since:
-        schema = defs.get_schema(proto.op_type, record.versions.inferred_since, schema.domain)
+    imports = [helper.make_opsetid(d, v) for d, v in node.opsets.items()]
+    if schema.since_version < versions.inferred_since:
+        schema = defs.get_schema(proto.op_type, versions.inferred_since, schema.domain)
 
     def infer(tensors: Mapping[str, Tensor]) -> dict[str, onnx.TypeProto]:
         known = {}

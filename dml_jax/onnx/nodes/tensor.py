@@ -151,5 +151,5 @@ class Tensor:
         Raises `DmlError` where DirectML has no such tensor.
         """
         if not isinstance(self.value.desc, TensorDesc):
-            _ = TensorDesc(self.type.directml, self.shape or (1,))  # says why
+            _ = TensorDesc(self.type.edge_type(), self.shape or (1,))  # says why
         return self.value

@@ -33,8 +33,7 @@ def edge_of(kind: Type, beyond: bool, flags: TensorFlags | str = "NONE") -> Edge
     """
     shape = kind.shape or ()
     with contextlib.suppress(DmlError):
-        data_type = kind.inner if beyond else kind.directml
-        return TensorDesc(data_type, shape or (1,), flags=flags, beyond=beyond)
+        return TensorDesc(kind.edge_type(beyond), shape or (1,), flags=flags, beyond=beyond)
     return ArrayType(kind.array_dtype, shape)
 
 

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.onnx.files.attributes import MICROSOFT, attribute_value
-from dml_jax.onnx.files.external_data import Folder, Made
+from dml_jax.onnx.files.external_data import Folder, computed_tensor
 from dml_jax.onnx.files.packed_integers import packed_bits, unpacked_bits
 from dml_jax.onnx.tensor_parallel.decoder_blocks import (
     ATTENTION,
@@ -96,14 +96,14 @@ class Division:
     caches: dict[str, int] = field(default_factory=dict)
     note: str = ""
 
-    def files(self, proto: onnx.ModelProto, files: Folder) -> Made:
+    def files(self, proto: onnx.ModelProto, files: Folder) -> Folder:
         """Return the files of the first device's model, of the whole model `proto` and `files`."""
         tensors = {t.name: t for t in proto.graph.initializer}
         arrays = {
             name: lambda t=tensors[whole], cut=cut: cut.part(files.array(t), 0)
             for name, (whole, cut) in self.cuts.items()
         }
-        return Made(files.apparent, files.true, arrays=arrays)
+        return Folder(files.apparent, files.true, arrays=arrays)
 
 
 def divided(proto: onnx.ModelProto, files: Folder, count: int, axis: str) -> Division:
@@ -332,7 +332,7 @@ class _Maker:
         kept = [t for t in graph.initializer if t.name not in cuts]
         for name, (whole, cut) in cuts.items():
             dtype = helper.tensor_dtype_to_np_dtype(self._tensors[whole].data_type)
-            kept.append(Made.tensor(name, dtype, cut.sizes))
+            kept.append(computed_tensor(name, dtype, cut.sizes))
         kept += [numpy_helper.from_array(array, name) for name, array in self._constants.items()]
         nodes = [*self._nodes()]
         del graph.initializer[:], graph.node[:], graph.value_info[:]

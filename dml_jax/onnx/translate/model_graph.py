@@ -10,13 +10,13 @@ import onnx
 
 from dml_jax.errors import Expect, Sentence, Unquoted, bugs_within, collecting, moving
 from dml_jax.onnx import fallbacks, translators
-from dml_jax.onnx.array_checks import bounds_of
-from dml_jax.onnx.files.model import Model
+from dml_jax.onnx.files.local_functions import functions_of
+from dml_jax.onnx.files.model import Model, free_names
 from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes.number_limits import turns_of
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
 from dml_jax.onnx.options import NetworkOptions
-from dml_jax.onnx.signature import Signature
+from dml_jax.onnx.signature import Signature, bounds_of
 from dml_jax.onnx.sizes.bounds import Bounded
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnx.translated import Translated
@@ -37,21 +37,22 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
     load_translators()
     graph, arrays = read.proto.graph, dict[str, np.ndarray]()
     bounds, ir = Bounded(options.bounds, graph), read.proto.ir_version
-    files = read.opsets, read.functions, ir, options.fallback
+    files = read.opsets, functions_of(read.proto), ir, options.fallback
     translation = Translation(*files, policy=bounds)
     translation.asked = set(read.inputs)
     translation.turns, translation.looks = turns_of(options.turns), options.looks
     scope: Scope = {}
 
     def array_of(tensor: onnx.TensorProto) -> np.ndarray:
-        arrays[tensor.name] = read.array(tensor)
+        arrays[tensor.name] = read.folder.array(tensor)
         return arrays[tensor.name]
 
     # Below IR version 4 each initializer had to be an input too: this says nothing of a default.
-    translation.fixed |= {*read.defaults} - {*read.replaceable}
+    replaceable = read.replaceable
+    translation.fixed |= {*read.defaults} - {*replaceable}
     names = [output.name for output in graph.output]
     with collecting(translation.faults):
-        translation.initializers(graph, scope, array_of, read.replaceable)
+        translation.initializers(graph, scope, array_of, replaceable)
     for name, kind in read.inputs.items():
         scope[name] = None
         with collecting(translation.faults), moving("", f"the input '{name}'"):
@@ -79,7 +80,9 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
         translation.limits.append((name, limit))
     defaults = {name: scope[name] for name in read.defaults}
     given = {n: bounds.given[n] for n in bounds.met}
-    found = translated_of(translation, read.inputs, outputs, defaults, read.free, given)
+    found = translated_of(
+        translation, read.inputs, outputs, defaults, free_names(read.proto), given
+    )
     return found, all(found.weights[n] is arrays.get(n) for n in found.weights)
 
 
@@ -93,13 +96,7 @@ def translated_of(
 ) -> Translated:
     """Return what became of nodes, of the tensors of inputs, outputs and defaults by name.
 
-    Args:
-        translation: the translation of the nodes.
-        inputs: the types of the inputs.
-        outputs: the tensors of the outputs.
-        defaults: the tensors of inputs that may be left out.
-        free: the names of dimensions, as `Signature` has them.
-        bounds: the bounds of sizes, by name.
+    `translation` is that of the nodes; `free` and `bounds` are as `Signature` has them.
     """
     with bugs_within("the outputs"):  # nodes of known inputs are translated where they are read
         graph, checked = translation.build([*outputs.items()])

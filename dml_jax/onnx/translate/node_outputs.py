@@ -183,7 +183,7 @@ class NodeOutputs:
         node, translation = self.node, self.translation
         for name, kind in zip(node.proto.output, node.types, strict=True):
             if name and kind is not None and not (kind.is_empty or kind.name == "STRING"):
-                _ = kind.inner if translation.builder.beyond else kind.directml
+                _ = kind.edge_type(translation.builder.beyond)
         has_nothing = any(node.types) and all(k is None or k.is_empty for k in node.types)
         if has_nothing and node.record.must_fit:  # but of an input without elements
             has_nothing = zero_size_inputs.has_empty_inputs(node)

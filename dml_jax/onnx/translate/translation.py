@@ -16,8 +16,15 @@ import onnx
 
 from dml_jax.errors import PARTS_MAX, DmlError, Fault, Unquoted, bugs_within, raise_if
 from dml_jax.onnx.files.attributes import label_of
-from dml_jax.onnx.files.inlined_calls import CALLS_MAX, too_deep
-from dml_jax.onnx.files.local_functions import FunctionKey, Opsets, fill, key_of, without
+from dml_jax.onnx.files.local_functions import (
+    CALLS_MAX,
+    FunctionKey,
+    Opsets,
+    fill,
+    key_of,
+    too_deep,
+    without,
+)
 from dml_jax.onnx.files.topology import normalise
 from dml_jax.onnx.nodes.early_versions import in_later_version
 from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
@@ -158,11 +165,10 @@ class Translation(GraphContext):
             opsets = {**opsets, "": early.version}
             record = record_of(domain, proto.op_type)
         version, schema = resolve(proto, record, inputs, opsets)
-        inputs, none = [*inputs], [None] * len(proto.output)
-        made = proto, record, version, schema, inputs, none, self.builder, opsets, self._policy
-        node = Node(*made)
+        inputs = [*inputs]
+        node = Node(proto, record, version, schema, inputs, self.builder, opsets, self._policy)
         stated = self._count_by_output(node, inputs)
-        node.types = output_types(proto, record, schema, inputs, opsets, self._ir)
+        node.types = output_types(node, self._ir)
         # A translator comes before ONNX's function: DirectML's operator is one kernel, and the
         # function of ONNX many nodes, which XLA need not fuse into as fast a one.
         body = None if node.translator else body_of(node)

@@ -58,8 +58,7 @@ def _with_elements(tensor: Tensor, name: str, size: int, builder: GraphBuilder) 
 
     def expression() -> Expression:
         shape, beyond = kind.shape or (1,), builder.beyond
-        data_type = kind.inner if beyond else kind.directml
-        return builder.input_tensor(name, TensorDesc(data_type, shape, beyond=beyond))
+        return builder.input_tensor(name, TensorDesc(kind.edge_type(beyond), shape, beyond=beyond))
 
     def array() -> np.ndarray:
         return np.zeros(kind.shape or (), kind.dtype) if tensor.type.is_empty else tensor.array
