@@ -192,7 +192,8 @@ class Expect:
 
     def check(self) -> None:
         """Raise `DmlError` if there are faults."""
-        raise_if(self.faults)
+        if self.faults:
+            raise DmlError(self.faults)
 
 
 def field_of(path: str) -> str:

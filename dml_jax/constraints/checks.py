@@ -87,7 +87,8 @@ def _check_range(data: Any, view: View, expect: Expect, wrong: Collection[Aspect
 
 def _check_least(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
     for path, value in places(data["least"], view):
-        expect(value >= data["value"], path, f"be at least {data['value']}", value)
+        if not value >= data["value"]:
+            expect(False, path, f"be at least {data['value']}", value)
 
 
 def _check_one_of(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]) -> None:
@@ -192,9 +193,10 @@ def _check_size(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]
     window = data["window"]["sizes"]
     base = re.sub(r"\[.*$", "", window)
     for d, (padded, reach, *_) in enumerate(sizes):
-        path = f"{base}[{d + (2 if base.endswith('Sizes') and '.' in base else 0)}]"
-        rule = f"span at most {padded} elements (the padded input), with its dilation"
-        if not expect(reach <= padded, path, rule, reach):
+        if reach > padded:
+            path = f"{base}[{d + (2 if base.endswith('Sizes') and '.' in base else 0)}]"
+            rule = f"span at most {padded} elements (the padded input), with its dilation"
+            expect(False, path, rule, reach)
             return
     source = "the padded input, window, stride and dilation"
     found = places(data["size"], view)
@@ -205,7 +207,8 @@ def _check_size(data: Any, view: View, expect: Expect, wrong: Collection[Aspect]
     wanted = [size for _, _, size, _ in sizes]
     wanted = [math.prod(wanted)] if data.get("product") else wanted
     for (path, got), size in zip(found, wanted, strict=True):
-        expect(got == size, path, f"be {size} (from {source})", got)
+        if got != size:
+            expect(False, path, f"be {size} (from {source})", got)
 
 
 _OPERATORS = {

@@ -37,6 +37,7 @@ class Record:
         self.kind = kinds[0]
         self.where: Mapping[str, Any] = data.get("where", {})
         self.levels: Mapping[str, str] = data.get("levels", {})
+        self.is_of_newest = self.holds_at(max(FeatureLevel))
         self.reads = frozenset(self._reads())
         self.subject = root_of(data[self.kind]) if isinstance(data[self.kind], str) else ""
         roots_read = {root for root, _ in self.reads}

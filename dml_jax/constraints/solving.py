@@ -19,9 +19,6 @@ from dml_jax.constraints.record_expressions import (
     value_of,
 )
 from dml_jax.constraints.shapes import Shapes, in_order
-from dml_jax.enums import FeatureLevel
-
-_NEWEST = max(FeatureLevel)
 
 # What a record raises where the description is wrong; the check of the record says so.
 _UNDECIDED = (UnknownError, IndexError, ValueError, ZeroDivisionError, AttributeError)
@@ -45,7 +42,7 @@ def solve_sizes(
         "size": sizes.by_size,
         "holds": sizes.by_holds,
     }
-    active = [r for r in records if r.kind in solvers and r.holds_at(_NEWEST)]
+    active = [r for r in records if r.kind in solvers and r.is_of_newest]
     for _ in range(3):  # a record may need the sizes that a later one gives
         for record in active:
             if sizes.is_complete:
@@ -181,7 +178,7 @@ def solve_types(
     def known(name: str) -> str | None:
         return found.get(root_of(name)) or _first(name, view, "DataType")
 
-    active = [r for r in records if r.kind in ("type", "equal") and r.holds_at(_NEWEST)]
+    active = [r for r in records if r.kind in ("type", "equal") and r.is_of_newest]
     for record in (*active, *active):  # a record may need the type that a later one gives
         if found.keys() >= {*outputs}:
             break

@@ -59,10 +59,13 @@ def arrays_of(value: Any) -> Sequence[Any]:
 
 
 def flat(inputs: Mapping[str, Any]) -> list[Any]:
-    return [array for value in inputs.values() for array in arrays_of(value)]
+    listed = (value if isinstance(value, tuple) else (value,) for value in inputs.values())
+    return [array for arrays in listed for array in arrays]
 
 
 def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
+    if type(values) is list:  # as most are: an eager call has little time
+        return tuple(values)
     with moving(operator.c_name, field):
         return items_of(values)
 

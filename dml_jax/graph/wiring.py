@@ -191,8 +191,9 @@ class Wiring(Expect):
         node, slot, tensor, where = self._end(edge, path, "To")
         if tensor is not None:
             first = self._fed.setdefault((node, slot), path)
-            rule = f"feed an input that no other edge feeds, as {first} does"
-            if not self(first == path, path, rule, Unquoted(where)):
+            if first != path:
+                rule = f"feed an input that no other edge feeds, as {first} does"
+                self(False, path, rule, Unquoted(where))
                 self._lost.add("second")
         return node, slot, tensor, where
 
@@ -316,12 +317,14 @@ class Wiring(Expect):
                         self(False, f"Nodes[{index}].{path}", rule, NOTHING)
         if "graph input" not in self._lost:
             for index, name in enumerate(self.input_names):
-                rule = f"be read by an edge (graph input {index} '{name}')"
-                self(index in self._first, f"InputNames[{index}]", rule, NOTHING)
+                if index not in self._first:
+                    rule = f"be read by an edge (graph input {index} '{name}')"
+                    self(False, f"InputNames[{index}]", rule, NOTHING)
         if "graph output" not in self._lost:
             for index, name in enumerate(self.output_names):
-                rule = f"be fed by an edge (graph output {index} '{name}')"
-                self(index in self._fed, f"OutputNames[{index}]", rule, NOTHING)
+                if index not in self._fed:
+                    rule = f"be fed by an edge (graph output {index} '{name}')"
+                    self(False, f"OutputNames[{index}]", rule, NOTHING)
 
     def _order(self) -> list[int]:
         """Return the nodes, each after its sources; without nodes that depend on a cycle."""

@@ -136,10 +136,11 @@ def check_named(options: Mapping[str, Any]) -> None:
     """
     expect = Expect("load_onnx")
     for option, given in options.items():
-        is_named, are_lists = isinstance(given, Mapping), option == "input_shapes"
-        expect(is_named, option, "be a dict, {'NAME': VALUE}", given)
-        is_of_sizes = is_named and option in ("free_dimensions", "input_shapes")
-        for name, value in given.items() if is_of_sizes else ():
+        if not isinstance(given, Mapping):
+            expect(False, option, "be a dict, {'NAME': VALUE}", given)
+            continue
+        are_lists = option == "input_shapes"
+        for name, value in given.items() if are_lists or option == "free_dimensions" else ():
             rule = "be a list of whole numbers (free_dimensions= has sizes of names)"
             rule = rule if are_lists else "be a whole number"
             is_whole = _are_whole(value if are_lists else [value])

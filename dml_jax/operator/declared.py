@@ -15,15 +15,13 @@ from dml_jax.errors import Fault
 from dml_jax.operator.call import Bindable
 
 
-def tensors_of(f: Field, value: Any) -> Iterator[tuple[str, str, TensorDesc]]:
-    """Yield (path, field, tensor) of each tensor in the value of a field."""
+def tensors_of(f: Field, value: Any) -> list[tuple[str, str, TensorDesc]]:
+    """Return (path, field, tensor) of each tensor in the value of a field."""
     if f.tensor is None or value is None:
-        return
-    if f.is_array:
-        for index, tensor in enumerate(value):
-            yield f"{f.c_name}[{index}]", f.name, tensor
-    else:
-        yield f.c_name, f.name, value
+        return []
+    if not f.is_array:
+        return [(f.c_name, f.name, value)]
+    return [(f"{f.c_name}[{index}]", f.name, tensor) for index, tensor in enumerate(value)]
 
 
 class Declared(Descriptor, Bindable):

@@ -100,11 +100,11 @@ class Type(NamedTuple):
         kind = _TYPES.get(self.element)
         if kind is None:
             return TensorDataType.of_dtype(self.array_dtype, beyond=True)
-        if has_x64():
+        if kind.bits < 64 or has_x64():
             return kind
         if kind is TensorDataType.FLOAT64:
             raise _without_x64(self)
-        return _NARROWED.get(kind, kind)
+        return _NARROWED[kind]
 
     def edge_type(self, beyond: bool = False) -> TensorDataType:
         """Return `inner`, which must be one of DirectML unless a graph may go `beyond` it.

@@ -22,6 +22,7 @@ BREAKS_RULES = "ONNX refuses it:"  # how faults of its inference begin
 _READ_BY_INFERENCE_MAX = 64  # elements of a tensor of numbers that sizes may depend on
 _LISTS = {"axes", "ends", "pads", "repeats", "roi", "scales", "shape", "sizes"}
 _LISTS |= {"split", "starts", "steps"}
+_COMPLEX = (onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128)
 _LIST_ELEMENTS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _EQUATION = re.compile(r"(?:[A-Za-z ,]|\.\.\.)*(?:->(?:[A-Za-z ]|\.\.\.)*)?")
 _LIST_MAX = 1024  # numbers: for each of 64 dimensions at most two, and room
@@ -71,7 +72,7 @@ def resolve(
     if schema is not None:
         check_inference(proto)
         _check_lists(record, schema, inputs)
-        if any(x is not None and x.type.dtype.kind == "c" for x in inputs):
+        if any(x is not None and x.type.element in _COMPLEX for x in inputs):
             _check_types(schema, inputs)
     return version, schema
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 
 from dml_jax import functional as dml
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Fault, Unquoted, nearest, raise_if
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes import reshapes
@@ -86,11 +86,11 @@ class Bounded:
     """
 
     def __init__(self, given: Mapping[str, int], graph: onnx.GraphProto):
-        expect = Expect("")
-        for name, most in given.items():
-            is_size = isinstance(most, (int, np.integer)) and most >= 1
-            expect(is_size, f"bounds['{name}']", "be a size of at least 1", most)
-        expect.check()
+        raise_if(
+            Fault("", f"bounds['{name}']", "be a size of at least 1", most)
+            for name, most in given.items()
+            if not isinstance(most, (int, np.integer)) or most < 1
+        )
         self.given, self.met = {k: int(n) for k, n in given.items()}, dict[str, list[Tensor]]()
         self._dims = {
             v.name: [d.dim_param for d in v.type.tensor_type.shape.dim]

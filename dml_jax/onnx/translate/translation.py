@@ -106,14 +106,15 @@ class Translation(GraphContext):
 
         Raises `InternalError` where a node of the model meets a bug of this package.
         """
-        origin = self.builder.origin if self.called else node.name or label_of(node)
+        label = label_of(node)
+        origin = self.builder.origin if self.called else node.name or label
         # None for each output: nodes that read one are not translated, and add no faults of their
         # own.
         results: Sequence[Any] = [None] * len(node.output)
         # A bug in a graph or a function within a node goes up to the node of the model: no code
         # between the two may take it for a refusal, which another way to the outputs could cure.
         is_within = self.is_inner or bool(self.called)
-        with contextlib.nullcontext() if is_within else bugs_within(label_of(node)):
+        with contextlib.nullcontext() if is_within else bugs_within(label):
             try:
                 with self.builder.made_of(origin):
                     found = self._results(node, scope, opsets)[: len(node.output)]
@@ -122,9 +123,9 @@ class Translation(GraphContext):
                     raise DmlError([Fault("", "the number of outputs", rule, len(node.output))])
                 results = found
             except DmlError as error:
-                self.faults += error.within(label_of(node)).faults
+                self.faults += error.within(label).faults
             except MemoryError as error:  # a small file may say large sizes
-                self.faults += too_large(error).within(label_of(node)).faults
+                self.faults += too_large(error).within(label).faults
         scope.update({n: t for n, t in zip(node.output, results, strict=True) if n})
         self.padded += (t for t in results if isinstance(t, Tensor) and t.count is not None)
 
