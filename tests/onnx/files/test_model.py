@@ -12,6 +12,7 @@ from build import (
     command,
     external,
     floats,
+    in_function,
     model_of,
     node,
     parse,
@@ -21,7 +22,7 @@ from build import (
     saved,
     single,
 )
-from onnx import helper, numpy_helper
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from dml_jax import DmlError, compile, load_onnx
@@ -177,16 +178,6 @@ OF_VERSIONS: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-def at_load(nodes: Any, arrays: Any, outputs: list[str], opset: int) -> dict[str, Any]:
-    """Return the outputs of nodes of a function, which reads constants alone."""
-    tensors = {name: numpy_helper.from_array(array) for name, array in arrays.items()}
-    constants = [node("Constant", "", name, value=tensor) for name, tensor in tensors.items()]
-    imports = [helper.make_opsetid("", opset)]
-    function = helper.make_function("l", "f", [], outputs, [*constants, *nodes], imports)
-    call = helper.make_node("f", [], outputs, domain="l")
-    return load_onnx(model_of([call], {}, outputs, opset=opset, functions=[function]))({})
-
-
 @pytest.mark.parametrize(("op_type", "opset", "given"), OF_VERSIONS)
 def test_what_is_known_at_load_has_the_meaning_of_its_version(
     op_type: str, opset: int, given: dict[str, Any]
@@ -195,7 +186,7 @@ def test_what_is_known_at_load_has_the_meaning_of_its_version(
     model.ir_version = 8
     arrays = {name: array for name, array in given.items() if isinstance(array, np.ndarray)}
     outputs = [output.name for output in model.graph.output]
-    results = at_load(model.graph.node, arrays, outputs, opset)
+    results = load_onnx(in_function(model.graph.node, {}, outputs, arrays, opset))({})
     for result, expected in zip(results.values(), runtime(model, inputs), strict=True):
         close(result, expected, 1e-4)
 
@@ -207,7 +198,7 @@ def test_early_operands_are_broadcast_along_an_axis():
     functions = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Greater": np.greater}
     nodes = [node(op, "a b", op, broadcast=1, axis=0) for op in functions]
     nodes.append(node("PRelu", "i b", "PRelu"))
-    results = at_load(nodes, arrays, [*functions, "PRelu"], 6)
+    results = load_onnx(in_function(nodes, {}, [*functions, "PRelu"], arrays, 6))({})
     for name, compute in functions.items():
         close(results[name], compute(square, line[:, None]))
     close(results["PRelu"], arrays["i"] * line.reshape(1, 3, 1, 1))
