@@ -17,7 +17,7 @@ from dml_jax.onnx.files.attributes import domain_of
 from dml_jax.onnx.files.model import Origin
 from dml_jax.onnx.files.topology import needed
 from dml_jax.onnx.files.types import Type
-from dml_jax.onnx.loading import load, network_of, record_of, start_from
+from dml_jax.onnx.loading import network_of, record_of, start_from
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
 from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
