@@ -53,8 +53,8 @@ def _real(node: Node, index: int) -> Expression:
     return dml.dequantize_linear(node[index], scale, zero_point)
 
 
-def _dequantize(node: Node, x: Expression, index: int) -> Expression:
-    """Return real numbers by the scale that is input `index`, and the zero point after it."""
+def _quantize(node: Node, x: Expression, index: int) -> Expression:
+    """Return numbers as integers by the scale, input `index`, and the zero point behind it."""
     rank = len(x.sizes)
     scale, zero_point = _scalar(node, index, rank), _scalar(node, index + 1, rank)
     kind = node[0].desc.data_type if zero_point is None else zero_point.desc.data_type
@@ -63,18 +63,18 @@ def _dequantize(node: Node, x: Expression, index: int) -> Expression:
 
 @translates("QLinearMul", domain=MICROSOFT)
 def _multiply(node: Node) -> Expression:
-    return _dequantize(node, _real(node, 0) * _real(node, 3), 6)
+    return _quantize(node, _real(node, 0) * _real(node, 3), 6)
 
 
 @translates("QLinearSigmoid", domain=MICROSOFT)
 def _sigmoid(node: Node) -> Expression:
-    return _dequantize(node, dml.activation_sigmoid(_real(node, 0)), 3)
+    return _quantize(node, dml.activation_sigmoid(_real(node, 0)), 3)
 
 
 @translates("QLinearLeakyRelu", domain=MICROSOFT)
 def _leaky_relu(node: Node) -> Expression:
     alpha = node.attribute("alpha", 0.01)
-    return _dequantize(node, dml.activation_leaky_relu(_real(node, 0), alpha), 3)
+    return _quantize(node, dml.activation_leaky_relu(_real(node, 0), alpha), 3)
 
 
 @translates("QLinearSoftmax", domain=MICROSOFT)
@@ -85,7 +85,7 @@ def _softmax(node: Node) -> Expression:
     else:  # over all dimensions from the axis on
         rows = (math.prod(x.sizes[:axis]), math.prod(x.sizes[axis:]))
         made = reshape(dml.activation_softmax(reshape(x, rows), [1]), x.sizes)
-    return _dequantize(node, made, 3)
+    return _quantize(node, made, 3)
 
 
 @translates("QGemm", domain=MICROSOFT)
@@ -100,14 +100,14 @@ def _gemm(node: Node) -> Expression:
         whole = whole + spread(of_rank(node[6], 2), whole.sizes)
     real = dml.cast(whole, "FLOAT32") * (_scalar(node, 1, 2) * of_columns[0])
     real = real * node.attribute("alpha", 1.0)
-    return _dequantize(node, real, 7) if node.has(7) else real
+    return _quantize(node, real, 7) if node.has(7) else real
 
 
 @translates("QLinearConcat", domain=MICROSOFT)
 def _concat(node: Node) -> Expression:
     parts = [_real(node, k) for k in range(2, len(node.inputs), 3)]
     axis = node.from_start(node.attribute("axis", 0), node.rank(2))
-    return _dequantize(node, dml.join(parts, axis) if len(parts) > 1 else parts[0], 0)
+    return _quantize(node, dml.join(parts, axis) if len(parts) > 1 else parts[0], 0)
 
 
 @translates("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
