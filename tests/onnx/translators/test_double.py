@@ -34,12 +34,9 @@ def widened(test: NodeTest) -> onnx.ModelProto | None:
     (node,) = model.graph.node
     opsets = {o.domain: o.version for o in model.opset_import}
     formal = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain).inputs
-    listed = {
-        name
-        for k, name in enumerate(node.input)
-        if "tensor(double)" in formal[min(k, len(formal) - 1)].types
-    }
-    changed = False
+    kinds = [formal[min(k, len(formal) - 1)].types for k in range(len(node.input))]
+    pairs = zip(node.input, kinds, strict=True)
+    listed, changed = {name for name, types in pairs if "tensor(double)" in types}, False
     for value in model.graph.input:
         tensor = value.type.tensor_type
         if value.name in listed and tensor.elem_type == FLOAT:
@@ -54,15 +51,10 @@ def widened(test: NodeTest) -> onnx.ModelProto | None:
 
 def arrays_of(test: NodeTest, model: onnx.ModelProto) -> dict[str, np.ndarray]:
     """Return the inputs of a test, in the types of a model."""
-    values = inputs_of(model)
-    given = dict(zip([v.name for v in values], test.data_sets[0][0], strict=False))
-    return {
-        v.name: array_of(given[v.name]).astype(
-            onnx.helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type)
-        )
-        for v in values
-        if v.name in given
-    }
+    pairs = [*zip(inputs_of(model), test.data_sets[0][0], strict=False)]
+    dtype_of = onnx.helper.tensor_dtype_to_np_dtype
+    kinds = {v.name: dtype_of(v.type.tensor_type.elem_type) for v, _ in pairs}
+    return {v.name: array_of(array).astype(kinds[v.name]) for v, array in pairs}
 
 
 def double_tests() -> Iterator[NodeTest]:
@@ -157,9 +149,8 @@ def test_double_has_the_gradients_of_float_at_ties_and_bounds():
     for name, narrow in zip(AT_TIES, found[0], strict=True):
         for part, (few, more) in enumerate(zip(narrow, made[name], strict=True)):
             for key, answer in few.items():
-                assert more[key].dtype == (
-                    np.float64 if answer.dtype == np.float32 else answer.dtype
-                )
+                kept = answer.dtype != np.float32
+                assert more[key].dtype == (answer.dtype if kept else np.float64)
                 bounds: Any = {"rtol": 3e-5, "atol": 1e-6, "err_msg": f"{name}: {key} {part}"}
                 np.testing.assert_allclose(more[key], answer, **bounds)
     zero = X == 0
@@ -169,16 +160,13 @@ def test_double_has_the_gradients_of_float_at_ties_and_bounds():
     assert not np.asarray(made["Clip"][0]["x"])[at_bounds].any()
 
 
+REGIONS = {"x": IMAGE, "r": X, "b": np.zeros(4, np.int64)}
 WRONG = {
     "axis": ("Softmax", {"x": X}, {"axis": 2}),
     "perm": ("Transpose", {"x": X}, {"perm": [0, 0]}),
     "weights": ("Conv", {"x": IMAGE, "w": np.ones((1, 1, 5, 5))}, {}),
     "dims": ("MatMul", {"x": X, "z": X[:3]}, {}),
-    "mode": (
-        "RoiAlign",
-        {"x": IMAGE, "r": X, "b": np.zeros(4, np.int64)},
-        {"sampling_ratio": 0, "mode": "max"},
-    ),
+    "mode": ("RoiAlign", REGIONS, {"sampling_ratio": 0, "mode": "max"}),
     "size": ("LRN", {"x": IMAGE}, {"size": 0}),
     "K": ("TopK", {"x": X, "k": np.array([9])}, {"constants": ["k"], "outputs": "y i"}),
     "axes": ("ReduceSum", {"x": X, "a": np.array([5])}, {"constants": ["a"]}),
@@ -225,17 +213,14 @@ def compare(some: list[NodeTest]) -> None:
             dtype = np.asarray(narrow[1][name]).dtype
             assert kind.dtype == (np.float64 if dtype == np.float32 else dtype), test.name
         for name, answer in narrow[1].items():
-            np.testing.assert_allclose(
-                wide(np.asarray(broad[1][name])), wide(np.asarray(answer)), **bounds
-            )
+            pair = (wide(np.asarray(x)) for x in (broad[1][name], answer))
+            np.testing.assert_allclose(*pair, **bounds)
         for name, answer in narrow[0].items() if test.name not in AT_A_TIE else ():
             np.testing.assert_allclose(broad[0][name], answer, **bounds)
 
 
-MOVED = (
-    "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ FLOAT8E8M0 FLOAT4E2M1 INT4 UINT4 INT2"
-)
-MOVED += " UINT2 COMPLEX64 COMPLEX128 BOOL DOUBLE BFLOAT16 INT16"
+MOVED = "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ FLOAT8E8M0 FLOAT4E2M1 INT4 UINT4"
+MOVED += " INT2 UINT2 COMPLEX64 COMPLEX128 BOOL DOUBLE BFLOAT16 INT16"
 PLACES = {"r": [3, 2], "a": [0], "i": [1, 0, 1], "b": [0, 1], "e": [2, 3], "p": [1, 0, 0, 1]}
 
 
@@ -277,7 +262,6 @@ def test_elements_of_every_type_are_moved(name: str):
     with jax.enable_x64(True):
         results = load_onnx(model, fallback=True)(x)
         for n in nodes:
-            found = np.asarray(results[f"{n.op_type}_"])
+            found, answer = np.asarray(results[f"{n.op_type}_"]), wanted[n.op_type]
             assert found.dtype == dtype, n.op_type
-            answer = wanted[n.op_type]
             np.testing.assert_array_equal(found.astype(complex), answer.astype(complex), n.op_type)
