@@ -197,7 +197,7 @@ class Contract:
             f = self._by_name[name]
             paths = [f"{f.c_name}[{i}]" for i in range(len(sizes))] if f.is_array else [f.c_name]
             expected |= zip(paths, sizes if f.is_array else [sizes], strict=True)
-        for path, _, tensor in tensors:
+        for path, name, tensor in tensors:
             sizes = expected.get(path)
             if sizes is None:
                 continue
@@ -206,7 +206,9 @@ class Contract:
                 expect(False, f"{path}.DimensionCount", rule, tensor.dimension_count)
                 continue
             for d, (size, got) in enumerate(zip(sizes, tensor.sizes, strict=True)):
-                expect(size in (None, got), f"{path}.Sizes[{d}]", f"be {size}", got)
+                if size not in (None, got):
+                    text = f"be {size} {op.because(name, d)}".rstrip()
+                    expect(False, f"{path}.Sizes[{d}]", text, got)
 
     def refused_at(self, op: Declared, level: FeatureLevel) -> tuple[Fault, ...]:
         """Return why a feature level refuses a description; nothing where it accepts it."""

@@ -49,6 +49,10 @@ class Declared(Descriptor, Bindable):
         """
         return {}
 
+    def because(self, field: str, dimension: int) -> str:
+        """Return where an expected size comes from, as an error message says it."""
+        return ""
+
     def default_sizes(self) -> Mapping[str, Sequence[int]]:
         """Return the sizes of outputs that no record gives, for `infer` without `output_sizes`."""
         return {}
