@@ -85,7 +85,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(_of("functional"), name)
     else:
         if importlib.util.find_spec(f"{__name__}.{name}") is not None:  # asked, or being imported
-            raise AttributeError(f"module {__name__!r}: import {__name__}.{name}")
+            raise AttributeError(
+                f"{__name__}.{name} is a module: write `import {__name__}.{name}` first"
+            )
         hint = "" if name.startswith("_") else _of("show.names").attribute_hint(name)
         # Python drops the text of an AttributeError where a name is imported.
         error = ImportError if hint and _is_import(sys._getframe(1)) else AttributeError

@@ -115,6 +115,10 @@ class DmlError(ValueError):
         return type(self)(replace(f, context=(context, *f.context)) for f in self.faults)
 
 
+class MissingFileError(DmlError, FileNotFoundError):
+    """Says that there is no file at a path."""
+
+
 class InternalError(DmlError):
     """Says that the package has a bug, in one line with its place; `__cause__` is the bug.
 

@@ -11,9 +11,9 @@ import click
 
 from dml_jax.cli.terminal import STDIN
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, inside, raise_if
+from dml_jax.errors import DmlError, Fault, Sentence, inside, raise_if
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
-from dml_jax.system.files import absolute, parse_text, similar_file
+from dml_jax.system.files import absolute, parse_text, unreadable
 
 if TYPE_CHECKING:
     from dml_jax.onnx import Network
@@ -162,9 +162,8 @@ def load_network(path: Path, options: NetworkOptions) -> "Network":
 
     _refuse_folder(path)
     if not path.is_file():
-        rule = f"be a file that can be read{similar_file(path)}"
-        value = Unquoted("a device" if path.exists() else "no such file")
-        raise DmlError([Fault("", f"the file '{path}'", rule, value)])
+        missing = FileNotFoundError(0, "no such file")
+        raise unreadable(path, OSError(0, "a device") if path.exists() else missing)
     return NetworkFile(path.absolute(), NetworkOptions(), options).load({})
 
 

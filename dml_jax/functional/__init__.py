@@ -42,6 +42,8 @@ def _make(name: str) -> Callable[..., Any]:
 
     def call(*positional: Any, **named: Any) -> Any:
         graph = None
+        if family.spellings:
+            named = {family.spellings.get(n, n): value for n, value in named.items()}
         if has_graph:
             positional, named = (), family.bound(positional, named)
             graph = named.pop("graph", None)

@@ -894,6 +894,8 @@ def average_pooling(
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
+    The order of the arguments is DirectMLX's: strides come before the sizes of the window.
+
     Makes DML_OPERATOR_AVERAGE_POOLING or DML_OPERATOR_AVERAGE_POOLING1.
     """
 
@@ -1638,8 +1640,8 @@ def gather_elements(
 def gather_nd(
     input: Given[Value],
     indices: Given[Value],
-    input_dimension_count: int,
-    indices_dimension_count: int,
+    input_dimension_count: int | None = None,
+    indices_dimension_count: int | None = None,
     batch_dimension_count: int = 0,
 ) -> Value:
     """Reads slices, each at a list of indices.
@@ -1652,6 +1654,8 @@ def gather_nd(
         indices_dimension_count: The number of dimensions of the indices, from the last one,
             that count; those before have the size 1.
         batch_dimension_count: The number of first dimensions that input and indices share.
+
+    Without the two counts all dimensions count, and the result has the sizes of the slices.
 
     Makes DML_OPERATOR_GATHER_ND or DML_OPERATOR_GATHER_ND1.
     """
@@ -2014,6 +2018,8 @@ def lp_pooling(
         end_padding: The elements that padding adds before and behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         p: 1 for the sum of magnitudes, 2 for the Euclidean norm, and so on.
+
+    The order of the arguments is DirectMLX's: strides come before the sizes of the window.
 
     Makes DML_OPERATOR_LP_POOLING or DML_OPERATOR_LP_POOLING1.
     """
@@ -2907,8 +2913,8 @@ def scatter_nd(
     input: Given[Value],
     indices: Given[Value],
     updates: Given[Value],
-    input_dimension_count: int,
-    indices_dimension_count: int,
+    input_dimension_count: int | None = None,
+    indices_dimension_count: int | None = None,
 ) -> Value:
     """Writes slices, each at a list of indices.
 
@@ -2920,6 +2926,8 @@ def scatter_nd(
             count; those before have the size 1.
         indices_dimension_count: The number of dimensions of the indices, from the last one,
             that count; those before have the size 1.
+
+    Without the two counts all dimensions count.
 
     Makes DML_OPERATOR_SCATTER_ND.
     """

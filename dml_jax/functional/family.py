@@ -15,6 +15,9 @@ from dml_jax.functional.cache_keys import either_key, tensor_key, value_key
 from dml_jax.operator import OPERATORS, Operator
 from dml_jax.operator.documentation import Documentation
 
+_SPELLINGS = {"window_size": "window_sizes", "window_sizes": "window_size"}
+"""Arguments that DirectMLX spells in two ways: a pool takes both."""
+
 _SAID = {  # arguments that give no field
     "compute_output_gradient": "Whether to return the gradient of the input.",
     "compute_output_roi_gradient": "Whether to return the gradient of the regions.",
@@ -44,6 +47,9 @@ class Family:
             parameters.append(_parameter("graph=None"))
         self.signature = inspect.Signature(parameters)
         self.defaults = {p.name: p.default for p in parameters}
+        self.spellings = {
+            other: name for name, other in _SPELLINGS.items() if name in self.defaults
+        }
         self.tensors = {
             p.name
             for p in parameters
@@ -117,10 +123,14 @@ class Family:
                 name = text.split("'")[1]
                 order = [*self.defaults][: [*self.defaults].index(name) + 1]
                 text += f" (the order is {', '.join(order)})"
-            for name in named:
-                if name not in self.defaults:
-                    hint = hints.of_argument(self.name, name, self.defaults)
-                    text = f"got an unexpected argument {name!r}{hint}"
+            unknown = [
+                f"{name!r}{hints.of_argument(self.name, name, self.defaults)}"
+                for name in named
+                if name not in self.defaults
+            ]
+            if unknown:
+                one = "an unexpected argument" if len(unknown) == 1 else "unexpected arguments"
+                text = f"got {one} {', '.join(unknown)}"
         raise TypeError(f"dml_jax.{self.name}: {text}") from None
 
     def returned(self, op: Operator) -> Callable[[Any], Any] | None:

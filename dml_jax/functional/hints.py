@@ -16,6 +16,15 @@ from dml_jax.operator.contract import is_of_axis
 _ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
 _RANKS = re.compile(r"be (?:in \[)?(\d+)(?:, \d+\])?")
 _SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"
+_ARGUMENTS = {
+    **dict.fromkeys(("pad", "padding", "pads"), " (start_padding and end_padding)"),
+    **dict.fromkeys(("kernel_size", "kernel_shape", "window_shape"), " (window_size)"),
+    "keepdims": _SQUEEZE,
+}
+"""What other libraries call arguments, and what to use here."""
+
+_CHANNELS = re.compile(r"(Filter|Mean|Variance|Scale|Bias)Tensor\.Sizes\[1\]")
+_HEADS = re.compile(r"(Query|Key|Value)Tensor\.Sizes\[0\]")
 _INSTEAD = {"learning_rate": " (for a schedule, use learning_rate=1 and scale the change)"}
 
 
@@ -23,7 +32,7 @@ def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     """Return the hint about an argument that a function lacks; "" where there is none."""
     if name in ("axis", "axes", "keepdims") and function in _ALONG_AXES:
         return along_axes(function)
-    return _SQUEEZE if name == "keepdims" else nearest(name, known)
+    return _ARGUMENTS.get(name) or nearest(name, known)
 
 
 def missing(function: str, names: Sequence[str]) -> str:
@@ -91,6 +100,8 @@ def cured(
         is_input, rule = root in inputs, fault.rule
         if is_of_axis(fault) and rank:
             rule = f"be in [{-rank}, {rank - 1}]"
+            if "MEAN_VARIANCE" in fault.operator and fault.value in (2, 3):  # of the default
+                rule += " (axes=-1, say: without axes the input is an image, NCHW)"
         elif is_input and aspect in ("DataType", "dtype"):
             rule = _of_type(fault, str(fault.value), inputs[root], beside)
         elif is_input and aspect == "DimensionCount" and fault.value == 0:
@@ -98,8 +109,22 @@ def cured(
         elif is_input and aspect == "DimensionCount" and (least := _RANKS.fullmatch(rule)):
             missing = ["None"] * (int(least[1]) - int(str(fault.value)))
             rule += f" (x[{', '.join(missing)}] has this rank)" if missing else ""
-        elif fault.field == "FilterTensor.Sizes[1]":
+        elif (
+            is_input
+            and aspect == "DimensionCount"
+            and rule.endswith("(InputTensor.DimensionCount)")
+        ):
+            rule += "; or the input takes a batch: x[None]"
+        elif is_input and _CHANNELS.fullmatch(fault.field):
             rule += " (images are NCHW)"
+        elif _HEADS.fullmatch(fault.field) and "ATTENTION" in fault.operator:
+            rule += " ([B, S, H, D] is x.reshape(B, S, H * D) here)"
+        elif root == "IndicesTensor" and "ONE_HOT" in fault.operator:
+            rule += " (indices[..., None] has a dimension for the classes)"
+        elif root in ("ScaleTensor", "ZeroPointTensor") and "QUANTIZE" in fault.operator:
+            rule += " (one a channel is s.reshape(1, -1, 1, 1))"
+        elif fault.value is True and rule.endswith("TRANSPOSE"):
+            rule += " (True is 'TRANSPOSE')"
         yield replace(fault, rule=rule)
 
 

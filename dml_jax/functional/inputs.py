@@ -90,6 +90,9 @@ def data_type_of(operator: str, argument: str, value: Any, beyond: bool = False)
         return value
     if isinstance(value, str):
         return value.upper() if value.upper() in TensorDataType.by_name() else value
+    if value in (bool, np.bool_):
+        rule = "be a type that DirectML has (x != 0 is an array of bool)"
+        raise DmlError([Fault(operator, c_name_of(argument), rule, Unquoted("bool"))])
     is_dtype = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
     if not is_dtype and not isinstance(value, np.dtype):
         return value

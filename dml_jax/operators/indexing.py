@@ -37,6 +37,26 @@ class _Indexed(Operator):
     """
 
 
+def _fitted_slices(
+    sizes: Mapping[str, tuple[int, ...] | None], attributes: Mapping[str, Any], scatters: bool
+) -> Fitted:
+    """Return how arrays of slices fit, where a call leaves out how many dimensions count: all."""
+    x, indices = sizes["input_tensor"], sizes["indices_tensor"]
+    asked = attributes["input_dimension_count"], attributes["indices_dimension_count"]
+    if asked != (None, None) or not x or not indices:
+        return Fitted()  # as DirectML has it
+    changed = {"input_dimension_count": len(x), "indices_dimension_count": len(indices)}
+    slices = *indices[:-1], *x[attributes.get("batch_dimension_count", 0) + indices[-1] :]
+    rank = max(len(x), len(indices), len(slices))
+    fitted = {"input_tensor": with_rank(x, rank), "indices_tensor": with_rank(indices, rank)}
+    if not scatters:
+        return Fitted(fitted, changed, slices)
+    updates = sizes["updates_tensor"]
+    if updates is not None:
+        fitted["updates_tensor"] = with_rank(updates, rank)
+    return Fitted(fitted, changed, x)
+
+
 class _Gather(_Indexed):
     """Reads elements where an index tensor says.
 
@@ -133,6 +153,12 @@ class _GatherNd(_Gather):
 
     batch_dimension_count = 0
 
+    @classmethod
+    def fitted(
+        cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Mapping[str, Any]
+    ) -> Fitted:
+        return _fitted_slices(sizes, attributes, scatters=False)
+
     @property
     def _sizes(self) -> Sequence[int]:
         input_, indices = self.input_tensor.sizes, self.indices_tensor.sizes
@@ -212,6 +238,12 @@ class ScatterNd(_Scatter, op="SCATTER_ND"):
     Fields:
         updates_tensor: the slices to write.
     """
+
+    @classmethod
+    def fitted(
+        cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Mapping[str, Any]
+    ) -> Fitted:
+        return _fitted_slices(sizes, attributes, scatters=True)
 
     def lower(self, x, indices, updates):
         sizes = self.output_tensor.sizes

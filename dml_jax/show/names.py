@@ -29,6 +29,8 @@ _OTHER_ROADS = {  # what other libraries begin with
     "load": "dml_jax.load_onnx loads networks, dml_jax.load_model models of DxDispatch",
     "bind": "dml_jax.compile(operator).bind(inputs, outputs)",
     "save": "a network saves itself: network.save",
+    "transpose": "jax.numpy.transpose",
+    "scatteradd": "x.at[indices].add(updates)",
     "cubic": "jax.image.resize has cubic",
 }
 

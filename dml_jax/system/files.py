@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dml_jax.errors import DmlError, Fault, Unquoted, nearest
+from dml_jax.errors import DmlError, Fault, MissingFileError, Unquoted, nearest
 
 if TYPE_CHECKING:  # imported where arrays are read and written: the command line starts without it
     import numpy as np
@@ -109,9 +109,14 @@ def read_bytes(path: Path) -> bytes:
         expect_file(path)
         return path.read_bytes()
     except OSError as error:
-        rule = f"be a file that can be read{similar_file(path)}"
-        value = Unquoted(error.strerror or error)
-        raise DmlError([Fault("", f"the file '{path}'", rule, value)]) from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> DmlError:
+    """Return the error that a file cannot be read, which is a `FileNotFoundError` if it is not."""
+    kind = MissingFileError if isinstance(error, FileNotFoundError) else DmlError
+    rule, value = f"be a file that can be read{similar_file(path)}", error.strerror or error
+    return kind([Fault("", f"the file '{path}'", rule, Unquoted(value))])
 
 
 def cache_folder() -> Path:

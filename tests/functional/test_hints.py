@@ -31,6 +31,8 @@ wrong: Any = dml_jax
         ("bind", "dml_jax.compile(operator).bind"),
         ("reshape", "(jax.numpy.reshape)"),
         ("squeeze", "(jax.numpy.squeeze)"),
+        ("transpose", "(jax.numpy.transpose)"),
+        ("scatter_add", "(x.at[indices].add(updates))"),
     ],
 )
 def test_names_that_other_libraries_have(name: str, hint: str):
@@ -39,6 +41,23 @@ def test_names_that_other_libraries_have(name: str, hint: str):
     with pytest.raises(ImportError, match=re.escape(hint)):
         exec(f"from dml_jax import {name}")
     assert not hasattr(wrong, name)
+
+
+def test_all_arguments_that_a_function_lacks_are_named_at_once():
+    with pytest.raises(TypeError) as refused:
+        wrong.max_pooling(np.ones((1, 1, 4, 4), np.float32), kernel_size=2, stride=1, padding=1)
+    assert str(refused.value) == (
+        "dml_jax.max_pooling: got unexpected arguments 'kernel_size' (window_size), "
+        "'stride' (did you mean 'strides'?), 'padding' (start_padding and end_padding)"
+    )
+
+
+@pytest.mark.parametrize("spelling", ["window_size", "window_sizes"])
+@pytest.mark.parametrize("pool", ["max_pooling", "average_pooling", "lp_pooling"])
+def test_pools_take_both_spellings_of_a_window(pool: str, spelling: str):
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    result = getattr(dml_jax, pool)(x, strides=1, **{spelling: 3})
+    assert jnp.shape(result[0] if pool == "max_pooling" else result) == (1, 1, 2, 2)
 
 
 @pytest.mark.parametrize("name", ["bench", "pydirectml", "onnxruntime"])
@@ -51,7 +70,7 @@ def test_a_module_says_how_it_is_imported(name: str):
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert run.stdout == f"module 'dml_jax': import dml_jax.{name}\n"
+    assert run.stdout == f"dml_jax.{name} is a module: write `import dml_jax.{name}` first\n"
 
 
 @pytest.mark.parametrize("module", ["onnxruntime", "pydirectml"])

@@ -16,6 +16,7 @@ from dml_jax import DmlError, TensorDesc
 pytestmark = pytest.mark.usefixtures("soon")
 
 wrong: Any = dml_jax  # for calls that a type checker refuses, too
+IMAGE, HEADS, ROWS = (jnp.ones(s, jnp.float32) for s in ((1, 3, 8, 8), (2, 5, 4, 8), (2, 5, 9)))
 X, P, M, V = jnp.asarray(normal(2, 8, 4, 6)), normal(1, 2, 5, 5), normal(2, 3), float32(range(6))
 B, C, PLACE = np.zeros(3, np.uint8), np.ones((1, 8, 1, 1), np.float32), np.zeros(1, np.int32)
 T = TensorDesc("FLOAT32", [2, 4])
@@ -134,6 +135,29 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: dml_jax.Join.infer(input_tensors=[T, T], axis=-1), f"Axis {DESCRIPTOR}"),
     (lambda: dml_jax.Reduce.infer(function="SUM", input_tensor=T, axes=[-1]), f"] {DESCRIPTOR}"),
+    # What users of other libraries try first.
+    (lambda: dml_jax.mean_variance_normalization(ROWS), "without axes the input is an image, NCHW"),
+    (lambda: dml_jax.quantize_linear(IMAGE, jnp.ones(3)), "is s.reshape(1, -1, 1, 1)), got 3"),
+    (
+        lambda: dml_jax.convolution(IMAGE[0], jnp.ones((4, 3, 3, 3))),
+        "a batch: x[None], got 4",
+    ),
+    (lambda: dml_jax.batch_normalization(IMAGE[0], *[jnp.ones(3)] * 4), "(images are NCHW), got 3"),
+    (
+        lambda: dml_jax.multihead_attention(
+            query=HEADS, key=HEADS, value=HEADS, query_head_count=4
+        ),
+        "QueryTensor.Sizes[0] to be 1 ([B, S, H, D] is x.reshape(B, S, H * D) here), got 2",
+    ),
+    (
+        lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5),
+        "indices[..., None] has a dimension",
+    ),
+    (lambda: wrong.gemm(P, P, trans_b=True), "TransB to be one of NONE, TRANSPOSE (True is 'TR"),
+    (
+        lambda: wrong.cast(P, bool),
+        "(x != 0 is an array of bool), got bool",
+    ),
     # What C++ writes in braces is a list.
     (lambda: wrong.tile(X, {2, 1}), f"Repeats {SET}"),
     (lambda: wrong.split(X, 1, {2, 1}), f"OutputTensors {SET}"),

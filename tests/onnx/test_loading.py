@@ -354,6 +354,8 @@ def test_mutated_files_are_loaded_or_refused(name: str):
 def test_other_sources_are_refused(tmp_path: Path):
     assert "be a path, bytes or a ModelProto" in refusal(3)
     assert "No such file" in refusal(tmp_path / "none.onnx")
+    with pytest.raises(FileNotFoundError):
+        load_onnx(tmp_path / "none.onnx")
     assert "be an ONNX model" in refusal(b"\x08\xff\xff")
     assert "an empty file" in refusal(b"")
 

@@ -56,6 +56,17 @@ def test_indices_of_each_type_that_are_out_of_range_write_nothing(type_: str):
     np.testing.assert_array_equal(dml_jax.one_hot(indices[:, None], values, 6, 1), lines)
 
 
+def test_slices_of_all_dimensions_are_those_of_numpy():
+    x = np.arange(40, dtype=np.float32).reshape(4, 2, 5)
+    indices, updates = np.array([[0, 1], [3, 0]], np.int32), -np.ones((2, 5), np.float32)
+    np.testing.assert_array_equal(dml_jax.gather_nd(x, indices), x[[0, 3], [1, 0]])
+    written = x.copy()
+    written[[0, 3], [1, 0]] = updates
+    np.testing.assert_array_equal(dml_jax.scatter_nd(x, indices, updates), written)
+    batch = dml_jax.gather_nd(x, np.array([[1], [0], [1], [1]], "i4"), batch_dimension_count=1)
+    np.testing.assert_array_equal(batch, x[range(4), [1, 0, 1, 1]])
+
+
 def scatter_once(x: Any, indices: Any, updates: Any) -> Any:
     return dml_jax.scatter_elements(x, indices, updates, 1)
 

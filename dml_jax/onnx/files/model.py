@@ -17,7 +17,7 @@ from dml_jax.onnx.files.dimensions import names_in, size_of
 from dml_jax.onnx.files.external_data import Folder, files_of, with_inner_elements
 from dml_jax.onnx.files.lazy_initializers import contents, stamp_of, without_large
 from dml_jax.onnx.files.types import Type
-from dml_jax.system.files import similar_file
+from dml_jax.system.files import unreadable
 
 OPSET_MIN, OPSET_MAX = 1, 28
 """The opsets whose op types the translators know."""
@@ -324,9 +324,7 @@ def parsed(model: Any, is_whole: bool = True) -> tuple[onnx.ModelProto, Folder]:
         with contents(path or model) as (data, places):
             proto, found = _proto(data, where, is_whole)
     except OSError as error:
-        value, rule = Unquoted(error.strerror or error), "be a file that can be read"
-        hint = similar_file(path) if path else ""
-        raise DmlError([Fault("", where, f"{rule}{hint}", value)]) from None
+        raise unreadable(path or Path(), error) from None
     folder = Folder() if path is None else Folder.of(path)
     return proto, replace(folder, large=replace(places, places=found))
 
