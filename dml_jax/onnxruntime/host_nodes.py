@@ -113,7 +113,8 @@ class HostNodes:
             text = _PREFIX.sub("", " ".join(str(error).split()))
             said = errors.sentence(f"{_PACKAGE} says: {text}")
             own = said.within(", ".join(map(label_of, nodes)))
-            kind = getattr(errors, type(error).__name__, errors.Fail)
+            classes = {kind.__name__: kind for kind in errors.OnnxRuntimeError.__subclasses__()}
+            kind = classes.get(type(error).__name__, errors.Fail)
             raise kind(DmlError(faults) if faults else own) from None
         values |= zip(asked, results, strict=True)
 

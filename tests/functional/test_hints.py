@@ -77,7 +77,7 @@ def test_a_module_says_how_it_is_imported(name: str):
 def test_a_program_of_another_package(module: str, tmp_path: Path):
     other = {"onnxruntime": "pydirectml", "pydirectml": "onnxruntime"}[module]
     (tmp_path / "p.py").write_text(f"import {module}")
-    runner = "run_program" if other == "onnxruntime" else "programs"
+    runner = "run_program" if other == "onnxruntime" else "__main__"
     program = (  # as where the package is not installed
         "import sys, importlib.abc\n"
         f"from dml_jax.{other}.{runner} import main\n"

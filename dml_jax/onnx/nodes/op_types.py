@@ -127,10 +127,14 @@ def _register(
 
     def register(function: Function) -> Function:
         for key in ((domain, op_type) for op_type in op_types):
-            sizes = replace(OP_TYPES[key].sizes, **rules)
-            versions = replace(OP_TYPES[key].versions, **differences)
-            OP_TYPES[key] = replace(OP_TYPES[key], sizes=sizes, versions=versions, **others)
-            functions(OP_TYPES[key])[since] = function
+            record, changed = OP_TYPES[key], dict(others)
+            if rules:
+                changed["sizes"] = replace(record.sizes, **rules)
+            if differences:
+                changed["versions"] = replace(record.versions, **differences)
+            if changed:  # a session waits for hundreds of these, and a copy takes long
+                OP_TYPES[key] = record = replace(record, **changed)
+            functions(record)[since] = function
         return function
 
     return register
