@@ -115,6 +115,7 @@ def test_several_models_are_checked_each(model: str):
 
 def test_programs_are_shown_without_places_in_python(model: str):
     shown = command("run", model, "--hlo").stdout
+    assert shown.startswith("Dispatchable 'clip':\nHloModule")
     assert "ENTRY" in shown
     assert not re.search("FileNames|StackFrames|stack_frame_id|site-packages", shown)
 
