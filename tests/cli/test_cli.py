@@ -470,14 +470,6 @@ def test_a_device_that_fails_is_said_in_one_line(model: str, monkeypatch: pytest
     assert result.stderr.splitlines()[-1].startswith("The device failed: MemoryError")
 
 
-def test_a_file_that_cannot_be_written_is_said_before_anything_runs(model: str):
-    Path("y.npy").mkdir()
-    result = command("run", model, status=1)
-    assert "Dispatch" not in result.stdout
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("Resource 'y': expected targetPath 'y.npy' to be one that can be")
-
-
 @pytest.mark.parametrize("verb", ["run", "check"])
 def test_a_graph_is_no_model(verb: str, model: str):
     Path("graph.json").write_text(json.dumps({"Nodes": []}))

@@ -1,4 +1,7 @@
-"""Under load and faults: nothing leaks, nothing is half written, and what happened is said."""
+"""Under load and faults: nothing leaks, nothing is half written, and what happened is said.
+
+Operators and models come first, then networks, and then PyDirectML's programs.
+"""
 
 import gc
 import json
@@ -13,16 +16,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import command
+from build import command, parse, saved
 from dispatch_models import (
     Json,
     buffer,
     dispatch,
+    filled,
     model_file,
     model_of,
     show,
@@ -31,8 +36,10 @@ from dispatch_models import (
 )
 from PIL import Image
 from processes import PIPES, dml_jax, interrupt, linux, python
+from serialized_graphs import dense
 
-from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile
+from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile, load_onnx
+from dml_jax import pydirectml as dml
 from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import load_model, parse_model
 from dml_jax.errors import DmlError
@@ -74,6 +81,21 @@ def names(folder: Path) -> list[str]:
 # Load.
 
 
+def assert_leaks_nothing(work: Callable[[], object], few: int, many: int, size: int) -> None:
+    """Expect `many` calls of `work`, after `few`, to add no array, and fewer bytes than `size`."""
+
+    def left_by(times: int) -> tuple[int, int]:
+        for _ in range(times):
+            work()
+        gc.collect()
+        return len(jax.live_arrays()), resident()
+
+    arrays, held = left_by(few)
+    arrays_after, held_after = left_by(many)
+    assert arrays_after == arrays
+    assert held_after - held < size
+
+
 @linux
 def test_thousands_of_dispatches_leak_nothing():
     operator = clip(1000)
@@ -81,20 +103,13 @@ def test_thousands_of_dispatches_leak_nothing():
     source, target = Buffer(jnp.full(1000, 5, jnp.float32)), Buffer.of(operator.output_tensor)
     bound = compiled.bind([source], [target])
 
-    def work(times: int) -> tuple[int, int]:
-        """The arrays that live afterwards, and the memory that is held."""
-        for _ in range(times):
-            bound.dispatch()
-            compiled(source.array)
-            operator(source.array)
+    def work() -> None:
+        bound.dispatch()
+        compiled(source.array)
+        operator(source.array)
         bound.wait()
-        gc.collect()
-        return len(jax.live_arrays()), resident()
 
-    arrays, held = work(500)
-    arrays_after, held_after = work(4000)
-    assert arrays_after == arrays
-    assert held_after - held < 10 * MB  # the results are 16 MB for each way to call
+    assert_leaks_nothing(work, 500, 4000, 10 * MB)  # the results are 16 MB for each way to call
     assert target.array.tolist() == [1] * 1000
 
 
@@ -253,6 +268,7 @@ def test_a_target_that_is_no_file(case: str, tmp_path: Path, monkeypatch: pytest
     (line,) = done.stderr.splitlines()
     assert f"Resource 'r': expected targetPath '{target}' to be one that can be written" in line
     assert fragment in line
+    assert "Dispatch" not in done.stdout
     assert kind == (made.lstat().st_mode if made.exists() else None)
     assert set(names(tmp_path)) <= {"model.json", "out"}
 
@@ -586,3 +602,166 @@ def test_what_does_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatch, tmp_pat
         Executor(loaded, device, print)
     monkeypatch.setattr(free_memory, "host_bytes", lambda: 8000)
     Executor(loaded, device, print)
+
+
+LAYER = "g (float[N,4] x) => (float[N,4] y) { z = MatMul(x, w)  y = Relu(z) }"
+W = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+
+
+def network(folder: Path) -> Path:
+    return saved(parse(LAYER, w=W), folder)
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x @ W, 0)
+
+
+# Networks.
+
+
+@linux
+def test_thousands_of_calls_leak_nothing(tmp_path: Path):
+    net = load_onnx(network(tmp_path), {"x": (250, 4)})
+    x = jax.numpy.ones((250, 4), jax.numpy.float32)
+
+    def work() -> None:
+        net(x)["y"].block_until_ready()
+
+    # The results are 40 MB, and allocators keep some pages.
+    assert_leaks_nothing(work, 500, 10_000, 20 * MB)
+
+
+def test_networks_leave_nothing(tmp_path: Path):
+    gc.collect()
+    path, arrays = network(tmp_path), len(jax.live_arrays())
+
+    def loaded() -> weakref.ref:
+        net = load_onnx(path, {"x": (2, 4)})
+        net(np.ones((2, 4), np.float32))
+        return weakref.ref(net)
+
+    found = [loaded() for _ in range(3)]
+    gc.collect()
+    assert [net() for net in found] == [None] * 3
+    assert len(jax.live_arrays()) == arrays
+
+
+def test_sixteen_threads_call_one_network(tmp_path: Path):
+    """They load networks too, and dispatch a model of one; some first calls are at once."""
+    path = network(tmp_path)
+    shared = load_onnx(path, {"x": (3, 4)})
+
+    def work(index: int) -> None:
+        rng = np.random.default_rng(index)
+        for turn in range(3):
+            x = rng.normal(size=(3, 4)).astype(np.float32)
+            np.testing.assert_allclose(shared(x)["y"], expected(x), rtol=1e-5, atol=1e-6)
+            own = shared if turn else load_onnx(path, {"x": (index % 3 + 1, 4)})
+            y = rng.normal(size=own.inputs["x"].shape).astype(np.float32)
+            np.testing.assert_allclose(own(y)["y"], expected(y), rtol=1e-5, atol=1e-6)
+            with pytest.raises(DmlError, match="the input 'x' to be"):
+                shared(x[:2])
+
+    at_once(work)
+
+
+@linux
+def test_a_disk_that_is_full_of_a_network(tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/y.npy").write_bytes(b"old")
+    path = network(tmp_path)
+    options = ["-f", "N:10000", "--output_path", "out"]
+    done = dml_jax("run", path, *options, cwd=tmp_path, RLIMIT_FSIZE=64 * KB)
+    assert done.status == 1
+    rule = "expected the file 'out/y.npy' to be one that can be written"
+    assert done.err == f"{rule}, got File too large\n"
+    assert (tmp_path / "out/y.npy").read_bytes() == b"old"
+    assert names(tmp_path) == ["n.onnx", "out", "out/y.npy"]
+
+
+def test_a_folder_for_outputs_is_checked_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "out").write_bytes(b"a file")
+    monkeypatch.setattr(Executor, "run", mock.Mock(side_effect=AssertionError("it ran")))
+    words = ["run", network(tmp_path), "--output_path", tmp_path / "out/in"]
+    assert "to be one that can be written" in command(*words, status=1).stderr
+
+
+@pytest.mark.parametrize("change", ["gone", "short"])
+def test_a_constant_whose_file_changes_after_the_check(change: str, tmp_path: Path):
+    (tmp_path / "g.bin").write_bytes(dense())
+    (tmp_path / "w.bin").write_bytes(bytes(48))
+    net = {"type": "dmlSerializedGraph", "sourcePath": "g.bin"}
+    resources = {"r": filled(9, 1), "s": filled(9, 1)}
+    value = model_of(resources, {"net": net}, dispatch("net", x="r", y="s"))
+    loaded = load_model(model_file(value, tmp_path))
+    (tmp_path / "w.bin").unlink()
+    if change == "short":
+        (tmp_path / "w.bin").write_bytes(bytes(40))
+    with pytest.raises(DmlError, match=r"'net: w': expected initialValues\.sourcePath 'w\.bin'"):
+        Executor(loaded, DEVICE, print)
+
+
+# PyDirectML's programs.
+
+
+class Sums:
+    """A compiled graph that adds a tensor to itself."""
+
+    def __init__(self, device: dml.Device, size: int):
+        builder = dml.GraphBuilder(device)
+        self.device, self.size = device, size
+        self.x = dml.input_tensor(
+            builder, 0, dml.TensorDesc(dml.TensorDataType.FLOAT32, [1, 1, 1, size])
+        )
+        self.y = self.x + self.x
+        self.model = builder.build(dml.ExecutionFlags.NONE, [self.y])
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return np.array(self.device.compute(self.model, [dml.Binding(self.x, x)], [self.y])[0])
+
+
+@linux
+def test_thousands_of_computes_leak_nothing():
+    double, x = Sums(dml.Device(True, False), 1000), np.ones(1000, np.float32)
+
+    assert_leaks_nothing(lambda: double(x), 200, 1500, 4 * MB)  # the results are 6 MB
+
+
+def test_sixteen_threads_compute_on_one_device():
+    device = dml.Device(True, False)
+
+    def work(index: int) -> None:
+        double = Sums(device, 4 + index % 3)
+        for turn in range(3):
+            x = np.full(double.size, index + turn, np.float32)
+            assert (double(x) == 2 * x).all()
+
+    at_once(work)
+
+
+PROGRAM = """
+import numpy as np, pydirectml as dml
+device = dml.Device(True, False)
+builder = dml.GraphBuilder(device)
+x = dml.input_tensor(builder, 0, dml.TensorDesc(dml.TensorDataType.FLOAT32, [1, 1, 1, 2]))
+y = x + x
+model = builder.build(dml.ExecutionFlags.NONE, [y])
+print("READY", flush=True)
+while True:
+    device.compute(model, [dml.Binding(x, np.ones(2, np.float32))], [y])
+"""
+
+
+@linux
+def test_an_interrupted_program_shows_its_own_lines_alone(tmp_path: Path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    words = ["-m", "dml_jax.pydirectml", "program.py"]
+    status, _, err = interrupt("READY", *words, cwd=tmp_path, env=env)
+    assert status == 130
+    first, second, *_, last = err.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert 'File "program.py", line' in second
+    assert last.startswith("KeyboardInterrupt")

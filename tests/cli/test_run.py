@@ -462,9 +462,10 @@ LARGER = buffer([1, 2, 3], "FLOAT16", sizeInBytes=10)
         # What has fewer dimensions gets the first elements.
         (LARGER, "out.npy", [3, 1], [[1], [2], [3]]),
         (LARGER, "out.npy", [2, 1], [[1], [2]]),
+        (LARGER, "out.dat", [2, 1], [1, 2]),
         (LARGER, "out.npy", [1, 4], [[1, 2, 3, 0]]),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_write_numbers(
     resource: Json, target: str, dimensions: list[int], expected: Any, current: Path

@@ -4,7 +4,6 @@ import copy
 import io
 import json
 import os
-import random
 import re
 import struct
 import time
@@ -332,29 +331,12 @@ def test_files_that_are_none(kind: str, path: Path):
     refused(path, model, "sourcePath | file | 'weights.bin'", "Resource 'input'")
 
 
-@pytest.mark.parametrize("is_folder", [True, False])
-def test_targets_that_cannot_be_written(is_folder: bool, path: Path):
-    """A folder, and a file below what is a regular file: not even the superuser writes to them."""
-    target, other = "taken/sums.npy", Path("taken")
-    if is_folder:
-        target, other = "taken", Path("taken/a")
-    other.parent.mkdir(exist_ok=True)
-    other.write_bytes(b"x")
-    model = model_of()
-    model["commands"][2]["targetPath"] = target
-    refused(path, model, "targetPath | written | taken", "Resource 'output'")
-
-
 def with_many_large() -> Json:
     """2 TiB in resources that are each allowed: more than any machine that tests run on."""
     model = model_of()
     for index in range(64):
         model["resources"][f"large{index}"] = filled(4294967295, 0, "FLOAT64")
     return model
-
-
-def test_more_than_memory(path: Path):
-    refused(path, with_many_large(), "Resource 'large | size | fit | 34359738360")
 
 
 def test_all_mistakes_are_reported_at_once(path: Path):
@@ -478,41 +460,10 @@ def test_any_value_of_another_type_is_refused_or_taken(operator: str, path: Path
             pytest.fail(f"{model}: {error!r}")
 
 
-def damaged(content: bytes, rng: random.Random) -> bytes:
-    """A file of which some bytes near the start are others, or of which the end is missing."""
-    changed = bytearray(content)
-    for _ in range(rng.randrange(1, 4)):
-        changed[rng.randrange(min(len(changed), 400))] = rng.randrange(256)
-    return bytes(changed[: rng.randrange(1, len(changed))] if rng.random() < 0.3 else changed)
-
-
-@pytest.mark.parametrize("kind", ["npy", "png", "jpg"])
-def test_damaged_files_are_read_or_refused(kind: str, path: Path):
-    content = {"npy": FLOATS, "png": PNG, "jpg": JPEG}[kind]
-    rng = random.Random(21)
-    model = from_file(path, f"data.{kind}", content)
-    model["commands"] = []
-    path.write_text(json.dumps(model))
-    refused = 0
-    for _ in range(200):
-        (path.parent / f"data.{kind}").write_bytes(damaged(content, rng))
-        try:
-            load_model(path).resources["input"].bytes()
-        except DmlError as error:
-            refused += 1
-            assert "Resource 'input'" in str(error)
-    assert refused > 20
-
-
-@pytest.mark.parametrize("fragment", ["fit", "at most 89478485 pixels"])
-def test_refused_as_a_process(fragment: str, path: Path):
-    large = png(10_000, 10_000, 8, 3)
-    model = with_many_large() if fragment == "fit" else from_file(path, "p.png", large, "UINT8")
-    path.write_text(json.dumps(model))
-    before = contents(path.parent.parent)
-    done = python("-m", "dml_jax", "run", path, timeout=60)
-    assert done.returncode == 1, done.stderr
-    assert fragment in done.stderr
-    # No warnings of the packages below stand beside the message.
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert contents(path.parent.parent) == before
+def test_a_refused_process_says_one_line(path: Path):
+    """No warnings of the packages below stand beside the message."""
+    for model in (with_many_large(), from_file(path, "p.png", png(10_000, 10_000, 8, 3), "UINT8")):
+        path.write_text(json.dumps(model))
+        done = python("-m", "dml_jax", "run", path, timeout=60)
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+        assert re.search("fit|at most 89478485 pixels", done.stderr)

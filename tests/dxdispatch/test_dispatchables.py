@@ -192,19 +192,6 @@ def test_a_deferred_resource_that_nothing_measures(some: Json, tmp_path: Path):
         load_model(model_file(some, tmp_path))
 
 
-@pytest.mark.parametrize("name", ["part.npy", "part.png", "part.dat"])
-def test_a_file_of_the_first_elements(name: str, some: Json, tmp_path: Path):
-    some["commands"].append(write("OutputTensor", name, dimensions=[1, 1, 1, 2]))
-    run(some, tmp_path)
-    if name == "part.npy":
-        np.testing.assert_array_equal(np.load(tmp_path / name), f32(1, 2).reshape(1, 1, 1, 2))
-    elif name == "part.dat":
-        assert (tmp_path / name).read_bytes() == f32(1, 2).tobytes()
-    else:
-        with Image.open(tmp_path / name) as picture:
-            assert picture.size == (2, 1)
-
-
 PLANES = np.arange(24, dtype=np.uint8).reshape(1, 3, 2, 4)
 
 
