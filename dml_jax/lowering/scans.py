@@ -91,7 +91,8 @@ def top_k(
     if k == 1:
         first = argmax(keys, [keys.ndim - 1], np.dtype(np.int32))
     elif keys.dtype.itemsize == 4:
-        first = _first_places(k)(keys)
+        # As arguments: the cache would keep the constants of the first call.
+        first = _first_places(k, LEAST_PIECE, GPU_PIECE)(keys)
     else:
         first = _by_sort(keys, k)
     index = jnp.moveaxis(first, -1, axis)
@@ -152,12 +153,12 @@ def _by_pieces(keys: jax.Array, k: int, least: int, first: Places) -> jax.Array:
 
 
 @functools.cache
-def _first_places(k: int) -> Callable[[jax.Array], jax.Array]:
+def _first_places(k: int, least: int, of_gpu: int) -> Callable[[jax.Array], jax.Array]:
     """Return the function of the places of the `k` largest keys of 32 bits, the first of equals.
 
     One CPU takes XLA's own top-k, which XLA does not divide among devices as it divides a sort. One
-    GPU sorts less of long lines.
+    GPU sorts less of long lines. A piece has at least `least` elements, on a GPU `of_gpu`.
     """
-    cpu = functools.partial(_by_pieces, k=k, least=LEAST_PIECE, first=_by_floats)
-    cuda = functools.partial(_by_pieces, k=k, least=GPU_PIECE, first=_by_sort)
+    cpu = functools.partial(_by_pieces, k=k, least=least, first=_by_floats)
+    cuda = functools.partial(_by_pieces, k=k, least=of_gpu, first=_by_sort)
     return by_platform(functools.partial(_by_sort, k=k), cpu=cpu, cuda=cuda, whole_arrays=True)
