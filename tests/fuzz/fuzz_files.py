@@ -29,7 +29,7 @@ import types
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -505,21 +505,6 @@ class Totals:
         self.lines = other.lines
 
 
-@dataclass
-class Limits:
-    """How long a run is.
-
-    Attributes:
-        seconds: how long files are checked.
-        count: how many of them at most.
-        sample: for how many of them lines are counted.
-    """
-
-    seconds: float
-    count: int = 10**9
-    sample: int = SAMPLE
-
-
 def peak() -> int:
     """Return the most memory that the process has held, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -547,8 +532,11 @@ def fault_of(kind: Format, data: bytes, scratch: Path) -> tuple[str, str, float]
     return place, text, spent
 
 
-def work(name: str, seed: int, found: Path, limits: Limits, told: Connection) -> None:
-    """Check mutations of a format in a process of its own; tell the totals."""
+def work(name: str, seed: int, found: Path, seconds: float, count: int, told: Connection) -> None:
+    """Check mutations of a format in a process of its own; tell the totals.
+
+    For `count` of the files, the lines that they reach are counted.
+    """
     jax.config.update("jax_enable_x64", True)
     kind, rng, totals = FORMATS[name], random.Random(seed), Totals()
     scratch = Path(tempfile.mkdtemp(dir=found))
@@ -557,7 +545,7 @@ def work(name: str, seed: int, found: Path, limits: Limits, told: Connection) ->
     start = last = time.time()
     with (found / CURRENT).open("wb", buffering=0) as current, (found / STACK).open("w") as stack:
         faulthandler.enable(stack)
-        while totals.done < limits.count and totals.seconds < limits.seconds:
+        while totals.seconds < seconds:
             data = kind.mutate(rng.choice(seeds)[1], rng)
             current.seek(0)
             current.write(len(data).to_bytes(8, "little") + data)
@@ -568,9 +556,9 @@ def work(name: str, seed: int, found: Path, limits: Limits, told: Connection) ->
             if place and place not in totals.places:
                 keep(found, place, data, text)
                 totals.places.add(place)
-            if len(sample) < limits.sample:
+            if len(sample) < count:
                 sample.append(data)
-            elif rng.random() < limits.sample / totals.done:
+            elif rng.random() < count / totals.done:
                 sample[rng.randrange(len(sample))] = data
             totals.seconds = time.time() - start
             if time.time() > last + 1:
@@ -582,7 +570,7 @@ def work(name: str, seed: int, found: Path, limits: Limits, told: Connection) ->
     told.send(totals)
 
     def files() -> Iterator[bytes]:
-        for data in sample[: limits.sample]:
+        for data in sample[:count]:
             told.send(totals)  # it takes long, and is no hang
             yield data
 
@@ -597,8 +585,10 @@ def keep(found: Path, place: str, data: bytes, text: str) -> None:
     (found / f"{place}.txt").write_text(text)
 
 
-def run(name: str, seed: int, folder: Path, limits: Limits) -> Totals:
-    """Check mutations of a format; print and return what came out.
+def run(name: str, seed: int, folder: Path, seconds: float, count: int) -> Totals:
+    """Check mutations of a format for some seconds; print and return what came out.
+
+    The arguments are those of `work`.
 
     A process of its own checks the files. One that dies, or is silent for `HANG` seconds, is a
     fault of the file that it had, and another process goes on.
@@ -608,9 +598,8 @@ def run(name: str, seed: int, folder: Path, limits: Limits) -> Totals:
     context = multiprocessing.get_context("spawn")
     while totals.lines is None:
         hears, tells = context.Pipe(False)
-        count, seconds = limits.count - totals.done, limits.seconds - totals.seconds
-        left = replace(limits, count=count, seconds=seconds)
-        process = context.Process(target=work, args=(name, seed, found, left, tells))
+        left = seconds - totals.seconds
+        process = context.Process(target=work, args=(name, seed, found, left, count, tells))
         process.start()
         tells.close()
         part = Totals()
@@ -631,7 +620,7 @@ def run(name: str, seed: int, folder: Path, limits: Limits) -> Totals:
         f"wrong places {len(totals.places)}",
         flush=True,
     )
-    if totals.lines and limits.sample:
+    if totals.lines and count:
         print_lines(totals.lines, FORMATS[name].loaders)
     return totals
 
@@ -656,9 +645,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=SAMPLE, help="files whose lines are counted")
     options = parser.parse_args()
-    limits = Limits(options.seconds, sample=options.sample)
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES_MAX * 2, BYTES_MAX * 2))
-    runs = [run(name, options.seed, options.folder, limits) for name in options.format or FORMATS]
+    limits = options.seconds, options.sample
+    names = options.format or FORMATS
+    runs = [run(name, options.seed, options.folder, *limits) for name in names]
     if len(runs) > 1 and options.sample:
         print("all formats together")  # noqa: T201
         seen = {

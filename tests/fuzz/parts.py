@@ -79,21 +79,12 @@ def _retype_all(model: Json, rng: random.Random) -> None:
                 item[key] = new
 
 
-def _retype_one(model: Json, rng: random.Random) -> None:
-    rng.choice(_tensors(model))["DataType"] = rng.choice(TYPES)
-
-
 def _resize_all(model: Json, rng: random.Random) -> None:
     """Give all dimensions of a size another one, so that tensors fit together as before."""
     old = rng.choice(rng.choice(_tensors(model))["Sizes"])
     new = rng.choice([*SIZES, old + 1, old * 2])
     for tensor in _tensors(model):
         tensor["Sizes"] = [new if size == old else size for size in tensor["Sizes"]]
-
-
-def _resize_one(model: Json, rng: random.Random) -> None:
-    sizes = rng.choice(_tensors(model))["Sizes"]
-    sizes[rng.randrange(len(sizes))] = rng.choice(SIZES)
 
 
 def _rerank_all(model: Json, rng: random.Random) -> None:
@@ -292,6 +283,6 @@ def _node(model: Json, rng: random.Random) -> None:
 
 
 CHANGES: list[Change] = [
-    *(_retype_all, _retype_one, _resize_all, _resize_one, _rerank_all, _lay_out, _bind, _become),
+    *(_retype_all, _resize_all, _rerank_all, _lay_out, _bind, _become),
     *(_lend, _reword, _fuse, _command, _name, _values, _edge, _node, _target, _kind),
 ]

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 import pytest
 from build import command, parse, refusal, saved
-from fuzz import folders
 from fuzz import fuzz_networks as fuzz
+from fuzz.fuzz_files import FORMATS
 from fuzz.fuzz_models import check
 from fuzz.models import model_of_networks, write_files
 from fuzz.mutations import mutated
@@ -31,22 +31,21 @@ FOUND = sorted((Path(__file__).parents[1] / "fuzz/found_networks").glob("*"))
 
 
 @linux
-@pytest.mark.parametrize("kind", ["networks", "graphs"])
-def test_mutated_files_are_taken_or_refused(kind: str, tmp_path: Path):
-    (tmp_path / "w.bin").write_bytes(bytes(48))
-    seeds, mutate, check, count = {
-        "networks": (fuzz.models, fuzz.mutated_model, fuzz.check_model, 300),
-        "graphs": (
-            *(fuzz.graphs, fuzz.mutated_bytes, lambda data: fuzz.check_graph(data, tmp_path)),
-            1000,
-        ),
-    }[kind]
-    rng, texts = random.Random(11), [*seeds().values()]
-    with within(math.inf, GB // 2):
+@pytest.mark.parametrize(
+    ("name", "count", "seconds"),
+    [
+        *(("networks", 300, 1), ("graphs", 1000, 1), ("npy", 200, 1), ("pictures", 200, 1)),
+        *(("external", 100, 10), ("adapters", 100, 10), ("exports", 6, 10)),
+    ],
+)
+def test_mutated_files_are_taken_or_refused(name: str, count: int, seconds: int, tmp_path: Path):
+    """Files of one format; exports and adapters are folders, and compile programs."""
+    kind, rng = FORMATS[name], random.Random(11)
+    texts = [*kind.seeds().values()]
+    with within(math.inf, GB // 2 if seconds == 1 else math.inf):
         for _ in range(count):
-            data = mutate(rng.choice(texts), rng)
-            with within(1):
-                check(data)
+            with within(seconds), contextlib.suppress(DmlError):
+                kind.check(kind.mutate(rng.choice(texts), rng), tmp_path)
 
 
 def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
@@ -59,20 +58,6 @@ def test_mutated_models_of_networks_are_taken_or_refused(tmp_path: Path):
     for _ in range(300):
         path.write_bytes(mutated(text, rng))
         check(path, tmp_path)
-
-
-@pytest.mark.parametrize(("kind", "count"), [("external", 100), ("adapters", 100), ("exports", 6)])
-def test_mutated_folders_are_taken_or_refused(kind: str, count: int, tmp_path: Path):
-    """External data, adapters in PEFT's files, and exports of decoders."""
-    seeds, mutate, check = {
-        "external": (folders.externals, folders.mutated_external, folders.check_external),
-        "adapters": (folders.adapters, folders.mutated_adapter, folders.check_adapter),
-        "exports": (folders.exports, folders.mutated_export, folders.check_export),
-    }[kind]
-    rng, texts = random.Random(5), [*seeds().values()]
-    for _ in range(count):
-        with within(10), contextlib.suppress(DmlError):
-            check(mutate(rng.choice(texts), rng), tmp_path)
 
 
 @pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
