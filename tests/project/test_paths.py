@@ -36,13 +36,7 @@ PUBLIC = (
 
 TWICE = {
     "backend",  # ONNX and ONNX Runtime have a module of this name
-    *(
-        "call",
-        "enumerations",
-        "errors",
-        "model",
-        "tensor",
-    ),
+    *("call", "enumerations", "errors", "model", "tensor"),
 }
 """Names of several modules that are no families of operators; the list may only shrink."""
 

@@ -13,9 +13,7 @@ from sample_graphs import HALF, Json, X, assert_no_overlaps, clip, expected, gra
 
 import dml_jax
 from dml_jax.errors import install_command
-from dml_jax.graph import (
-    GraphBuilder,
-)
+from dml_jax.graph import GraphBuilder
 from dml_jax.show.diagrams import draw, graph_picture
 
 
