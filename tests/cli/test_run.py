@@ -739,12 +739,6 @@ def test_strides(source: Json, target: Json, values: Sequence[int], expected: st
     assert after(resources, copying(source, target), {X: "x", Y: "y"})["y"] == expected
 
 
-def test_reduce_a_transposed_tensor():
-    model = reduce_model()
-    model["dispatchables"]["sum"]["desc"][X]["Strides"] = [9, 9, 1, 3]
-    assert shown(model)["output"] == "12, 15, 18"  # the sums of the columns of 1..9
-
-
 @pytest.mark.parametrize(
     ("source", "moved", "target", "expected"),
     [

@@ -180,9 +180,8 @@ BASE = json.dumps(model_of())
             "Dispatchable 'sum' | DEPTH_TO_SPACE1 | feature level | 2_1 | 1_0",
             ("--feature-level", "1_0"),
         ),
-        ("REDUCE", "commands = []", "no device matches 'warp' | cpu:0", ("-a", "warp")),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_long_changes_and_options(
     operator: str, changes: str, parts: str, args: tuple[str, ...], path: Path
