@@ -45,7 +45,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: wrong.join([X, X[:1]], 1), "InputTensors[1].Sizes[0] to be 2"),
     (lambda: wrong.tile(X, [1, 2]), "RepeatsCount to be 4"),
     (lambda: wrong.clip(X, np.nan, 1), "Min to not be NaN"),
-    (lambda: wrong.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9"),
+    (lambda: wrong.depth_to_space(X, 0), "BlockSize to be at least 1, got 0"),
+    (lambda: wrong.depth_to_space(X, 3), "Sizes[1] to be a multiple of 9 (BlockSize*BlockSize)"),
+    (lambda: wrong.space_to_depth(X, 4), "Sizes[3] to be a multiple of 4 (BlockSize)"),
     (
         lambda: wrong.space_to_depth(X[0], 2),
         "InputTensor.DimensionCount to be 4 (x[None] has this rank), got 3",

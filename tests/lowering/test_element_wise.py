@@ -29,6 +29,9 @@ FLOAT32 = [
 
 # Units in the last place: more than 4 where XLA's functions for CPUs are worse.
 UNITS = {
+    "ELEMENT_WISE_ASIN": 3,
+    "ELEMENT_WISE_ACOS": 3,
+    "ELEMENT_WISE_ATAN": 3,
     "ELEMENT_WISE_SINH": 2,
     "ELEMENT_WISE_TANH": 5,
     "ELEMENT_WISE_ACOSH": 5,
@@ -68,6 +71,8 @@ def test_digits_over_all_normal_numbers(op_class: type[Operator]):
     units = UNITS.get(op_class.short_name, 4)
     assert apart[worst] <= units, (x[worst], result[worst], expected[worst])
     assert (result == narrow)[np.isinf(narrow)].all()
+    is_odd = op_class.short_name in ("ELEMENT_WISE_ASIN", "ELEMENT_WISE_ATAN")
+    assert not is_odd or (np.signbit(result) == np.signbit(x))[np.abs(x) <= 1].all()
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
@@ -152,18 +157,6 @@ def _units(found: np.ndarray, expected: np.ndarray) -> float:
     assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
     unit = np.spacing(np.abs(expected.astype(np.float32))).astype(np.float64)
     return np.nanmax(np.where(expected == found, 0, np.abs(found - expected) / unit))
-
-
-@pytest.mark.parametrize("name", ["asin", "acos", "atan"])
-def test_angles_have_all_digits(name: str):
-    draws = np.random.default_rng(0)
-    sizes = [draws.uniform(0, 2, 50_000), np.exp(draws.uniform(-80, 80, 50_000))]
-    special = [0, 0.5, 0.6, 1, 1e-40, np.inf, np.nan]
-    x = np.concatenate([*sizes, special]).astype(np.float32)
-    x = np.concatenate([x, -x])
-    with np.errstate(invalid="ignore"):
-        expected = getattr(np, f"arc{name[1:]}")(x.astype(np.float64))
-    assert _units(np.asarray(getattr(dml_jax, name)(x)), expected) <= 3
 
 
 def test_angles_of_points_have_all_digits_in_each_quadrant():

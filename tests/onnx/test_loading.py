@@ -1,6 +1,5 @@
 """ONNX networks as graphs of DirectML operators: `load_onnx`, and what it refuses."""
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from build import (
 from onnx import TensorProto, helper
 
 from dml_jax import DmlError, load_onnx
-from dml_jax.onnx import free_sizes
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -337,18 +335,6 @@ def test_broken_files_are_refused(size: int, tmp_path: Path):
     (tmp_path / "m.onnx").write_bytes(data[:size])
     with pytest.raises(DmlError):
         load_onnx(tmp_path / "m.onnx", {"x": (2, 4)})
-
-
-@pytest.mark.parametrize("name", ["softmax of the rest", "a slice backward", "a cubic", "halves"])
-def test_mutated_files_are_loaded_or_refused(name: str):
-    data = TRAPS[name][0].SerializeToString()
-    random = np.random.RandomState(len(name))
-    for _ in range(150):
-        changed = bytearray(data)
-        for place in random.randint(len(data), size=random.randint(1, 4)):
-            changed[place] = random.randint(256)
-        with contextlib.suppress(DmlError):
-            load_onnx(bytes(changed), *free_sizes(bytes(changed), {}))
 
 
 def test_other_sources_are_refused(tmp_path: Path):

@@ -265,18 +265,3 @@ def test_powers_lie_on_their_bases():
     assert x.array.tolist() == [1, 4, 27, 256]
     with pytest.raises(DmlError, match=r"not overlap ExponentTensor .it may lie on InputTensor."):
         compile(op).bind([x, e], [e])
-
-
-def test_functions_broadcast_and_take_numbers():
-    x = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
-    np.testing.assert_array_equal(dml_jax.add(x, x[0]), x + x[:1])
-    np.testing.assert_array_equal(dml_jax.divide(1, x + 1), 1 / (x + 1))
-    np.testing.assert_array_equal(
-        dml_jax.if_(jnp.uint8([1, 0, 2]), x, -x), [[0, -1, 2], [3, -4, 5]]
-    )
-    narrow = dml_jax.mean(x.astype(jnp.bfloat16), 2)
-    assert (narrow.dtype, narrow.tolist()) == (jnp.bfloat16, ((x + 2) / 2).tolist())
-    zero = jnp.zeros((1, 1, 1, 2), jnp.float32)
-    state = dml_jax.adam_optimizer(zero, zero, zero, zero + 1, uint32([[[[1]]]]), 0.5, 0.9, 0.99, 0)
-    np.testing.assert_allclose(state.parameters, zero - 0.5, rtol=1e-6)
-    assert state._fields == ("parameters", "first_moment", "second_moment")

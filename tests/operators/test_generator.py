@@ -9,7 +9,7 @@ import pytest
 from documented_facts import DOCUMENTED
 
 import dml_jax
-from dml_jax import DmlError, TensorDesc
+from dml_jax import TensorDesc
 from dml_jax.operator import operator_from_json
 from dml_jax.operators import (
     DiagonalMatrix,
@@ -85,12 +85,6 @@ def test_numbers_in_json_may_be_the_bits_of_float16():
     }
     op = operator_from_json({"Type": "DML_OPERATOR_FILL_VALUE_SEQUENCE", "Desc": fields})
     assert op().tolist() == [1, 0.5, 0]
-
-
-def test_a_value_is_a_number():
-    fields: Any = {"output_sizes": [2, 2], "output_data_type": "INT8", "offset": 0}
-    with pytest.raises(DmlError, match=r"Value to not be NaN \(INT8\), got nan"):
-        DiagonalMatrix.infer(**fields, value=np.nan)
 
 
 def test_distances_do_not_overflow():

@@ -90,19 +90,6 @@ def test_every_function_rank_axes_and_type(function: ReduceFunction, rank: int):
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=0, err_msg=repr(op))
 
 
-@pytest.mark.parametrize("function", ["MAX", "MIN", "SUM", "L1", "LOG_SUM_EXP", "L2", "AVERAGE"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_nan_propagates(function: str, dtype: type):
-    summed = function in ("L1", "L2", "AVERAGE")  # by SUM's forms
-    for length in (8, 200) if summed else (1, 5, 33, 200):
-        x = np.ones((length, length), dtype)
-        np.fill_diagonal(x, np.nan)
-        arrays, axes = (x, x, np.stack([x, x], 2), x[:1]), ([1], [0], [1], [0, 1])
-        ops = [make(function, y, over) for y, over in zip(arrays, axes, strict=True)]
-        results = jax.jit(lambda *ys, ops=ops: [op(y) for op, y in zip(ops, ys, strict=True)])
-        assert all(np.isnan(result).all() for result in results(*arrays))
-
-
 NANS = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
 
 
@@ -199,31 +186,6 @@ def test_second_derivative_of_a_product_under_vmap(axis: int):
 
     got = curvature(lambda x: make("MULTIPLY", x, [0, 2])(x))
     np.testing.assert_allclose(got, curvature(lambda x: x.prod((0, 2), keepdims=True)), rtol=1e-5)
-
-
-FLOAT_FUNCTIONS = [f.name for f in ReduceFunction if f.name not in INDEX]
-
-
-@pytest.mark.parametrize("function", FLOAT_FUNCTIONS)
-@pytest.mark.parametrize("axes", [(0,), (2,), (0, 2), (0, 1, 2)], ids=str)
-def test_gradients_against_finite_differences(function: str, axes: tuple[int, ...]):
-    # The lowering itself, since no row of REDUCE has FLOAT64.
-    from dml_jax.operators.reduction import REDUCTIONS
-
-    reduction = REDUCTIONS[ReduceFunction.of(function)]
-    x = np.random.default_rng(3).uniform(0.2, 1.5, (3, 2, 4))
-    weights = np.random.default_rng(4).standard_normal(reduced([3, 2, 4], list(axes)))
-
-    def scalar(x):
-        return jnp.vdot(reduction(x, axes), weights)
-
-    step = 1e-6
-    moves = step * np.eye(x.size).reshape(x.size, *x.shape)
-    exact, up, down = compiled_soon(
-        lambda x: (jax.grad(scalar)(x), *(jax.vmap(scalar)(x[None] + s * moves) for s in (1, -1)))
-    )(x)
-    slopes = (np.asarray(up) - np.asarray(down)).reshape(x.shape) / (2 * step)
-    np.testing.assert_allclose(exact, slopes, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -240,9 +240,3 @@ def test_unpooling_writes_what_lies_inside():
     values, places = dml_jax.max_pooling(floats(1, 2, 4, 4), [2, 2], [2, 2], output_indices=True)
     whole = dml_jax.max_unpooling(values, places, [1, 2, 4, 4])
     np.testing.assert_array_equal(np.ravel(whole)[np.ravel(places)], np.ravel(values))
-
-
-def test_indices_of_a_function_are_left_out():
-    x = floats(1, 2, 5, 5)
-    assert dml_jax.max_pooling(x, [2, 2]).indices is None
-    assert dml_jax.max_pooling(x, [2, 2], output_indices=True).indices.dtype == np.uint32
