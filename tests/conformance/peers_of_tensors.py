@@ -194,7 +194,7 @@ PEERS: dict[str, Any] = {
 _WINDOWS = "PyTorch's windows are of channels and of odd size; test_normalization.py has these"
 _OPEN = "PyTorch leaves open which of several indices writes"
 _MODES = "PyTorch's modes take paddings below the size only; numpy.pad is the reference"
-_ATTENTION = "PyTorch's takes separate tensors, and a mask that is added; see test_attention.py"
+_ATTENTION = "PyTorch's takes separate tensors, and a mask that is added; see test_masks.py"
 _RECURRENT = "PyTorch's have one activation, no lengths and no peepholes; see test_recurrent.py"
 WITHOUT = {
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY": "compared with ONNX Runtime in test_matrix.py",

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import dispatch_models
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from build import command, parse
+from dispatch_models import dispatch, filled, tensor
 
 import dml_jax
 from dml_jax import DmlError
@@ -105,20 +107,19 @@ def test_other_files_are_no_models(name: str, hint: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("option", "hint"),
-    [("--gpu", "-a cuda"), ("--cpu", "-a cpu"), ("--batch", "-f NAME:SIZE sets a free dimension")],
+    ("words", "hint"),
+    [
+        (("run", MODEL, "--gpu"), "-a cuda)"),
+        (("run", MODEL, "--cpu"), "-a cpu)"),
+        (("run", MODEL, "--batch"), "-f NAME:SIZE sets a free dimension)"),
+        (("bench", "--shape", "3"), "--sizes"),
+        (("bench", "--csv", "3"), "-o FILE.csv"),
+        (("bench", "--baseline", "3"), "--comp"),
+    ],
 )
-def test_options_of_other_programs(option: str, hint: str):
-    result = command("run", MODEL, option, status=2)
-    assert f"No such option '{option}' ({hint})" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "hint"), [("--shape", "--sizes"), ("--csv", "-o FILE.csv"), ("--baseline", "--comp")]
-)
-def test_options_of_other_benchmarks(option: str, hint: str):
-    result = command("bench", option, "3", status=2)
-    assert f"No such option '{option}' ({hint}" in result.stderr
+def test_options_of_other_programs(words: Any, hint: str):
+    option = next(word for word in words if str(word).startswith("--"))
+    assert f"No such option '{option}' ({hint}" in command(*words, status=2).stderr
 
 
 def test_a_cpu_is_chosen_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -127,25 +128,17 @@ def test_a_cpu_is_chosen_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 REDUCE = {
-    "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
-    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]},
+    "InputTensor": tensor([1, 1, 2, 2]),
+    "OutputTensor": tensor([1, 1, 2, 1]),
     "Function": "SUM",
     "Axes": [3],
 }
 
 
 def model_of(path: Path, dispatchable: dict[str, Any]) -> Path:
-    def filled(count: int) -> dict[str, Any]:
-        values = {"valueCount": count, "value": 1}
-        return {"initialValuesDataType": "FLOAT32", "initialValues": values}
-
-    bindings = {"InputTensor": "in", "OutputTensor": "out"}
-    value = {
-        "resources": {"in": filled(4), "out": filled(2)},
-        "dispatchables": {"sum": dispatchable},
-        "commands": [{"type": "dispatch", "dispatchable": "sum", "bindings": bindings}],
-    }
-    path.write_text(json.dumps(value))
+    resources = {"in": filled(4, 1), "out": filled(2)}
+    command = dispatch("sum", InputTensor="in", OutputTensor="out")
+    path.write_text(json.dumps(dispatch_models.model_of(resources, {"sum": dispatchable}, command)))
     return path
 
 

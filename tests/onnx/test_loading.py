@@ -11,7 +11,6 @@ import pytest
 from build import (
     case,
     command,
-    external,
     floats,
     model_of,
     node,
@@ -287,13 +286,6 @@ def test_sizes_are_computed_at_load():
     assert not network.weights
 
 
-@pytest.mark.parametrize(("condition", "expected"), [(True, [-1, 2]), (False, [1, 2])])
-def test_a_branch_is_chosen_where_its_condition_is_known(condition: bool, expected: list[int]):
-    text = """g (float[2] x) => (y) { y = If(c) <then_branch = t () => (a) { a = Neg(x) },
-                                                 else_branch = e () => (b) { b = Abs(x) }> }"""
-    assert load_onnx(parse(text, c=np.array(condition)))(floats([1, -2]))["y"].tolist() == expected
-
-
 def test_functions_of_the_model_are_translated():
     model = parse("""<ir_version: 10, opset_import: ["": 18, "own": 1]>
         g (float[2] x) => (y) { y = own.Twice <slope = 0.5> (x) }
@@ -329,14 +321,6 @@ def test_an_opset_that_is_not_known_is_refused():
     assert "the opset to be in [1, 28], got 99" in refusal(model)
 
 
-@pytest.mark.parametrize("size", [0, 1, 20, 100, -1])
-def test_broken_files_are_refused(size: int, tmp_path: Path):
-    data = dense()[0].SerializeToString()
-    (tmp_path / "m.onnx").write_bytes(data[:size])
-    with pytest.raises(DmlError):
-        load_onnx(tmp_path / "m.onnx", {"x": (2, 4)})
-
-
 def test_other_sources_are_refused(tmp_path: Path):
     assert "be a path, bytes or a ModelProto" in refusal(3)
     assert "No such file" in refusal(tmp_path / "none.onnx")
@@ -351,14 +335,6 @@ def test_nodes_that_read_each_other_are_refused():
     message = refusal(model_of(nodes, {"x": (np.float32, [2])}, ["y"]))
     assert "the tensor 'y' to be an input, an initializer or an output of a node" in message
     assert "a node that does not read this one, got none of these" in message
-
-
-def test_external_data_stays_in_its_folder(tmp_path: Path):
-    model = model_of([node("Add", "x w", "y")], {"x": (np.float32, [4])}, ["y"])
-    model.graph.initializer.append(external(floats([1] * 4), "w", location="../secret.bin"))
-    (tmp_path / "secret.bin").write_bytes(bytes(16))
-    (tmp_path / "in").mkdir()
-    assert "the initializer 'w'" in refusal(saved(model, tmp_path / "in"))
 
 
 # 64-bit integers while JAX has 32

@@ -1,4 +1,4 @@
-"""MULTIHEAD_ATTENTION beside PyTorch, and what the registry does not draw."""
+"""MULTIHEAD_ATTENTION: what the registry does not draw. Masks are in test_masks.py."""
 
 from typing import Any
 
@@ -24,41 +24,6 @@ PAST: dict[str, Any] = {"past_key": normal(B, N, 9, D), "past_value": normal(B, 
 def attend(mask_type: str = "NONE", filtered: float = -10000, **tensors: Any) -> Any:
     given = {"query": Q, "key": K, "value": V, **tensors}
     return dml_jax.multihead_attention(SCALE, filtered, H, N, mask_type, **given)
-
-
-def peer(k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-    """Return PyTorch's attention of `Q` and of keys and values [B, N, T, ...]."""
-    torch = pytest.importorskip("torch")
-    q, k, v = map(torch.from_numpy, (Q.reshape(B, S, H, D).swapaxes(1, 2), k, v))
-    mask = None if mask is None else torch.from_numpy(mask)
-    out = torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, mask, scale=SCALE, enable_gqa=True
-    )
-    return out.numpy().swapaxes(1, 2).reshape(B, S, -1)
-
-
-def heads(x: np.ndarray) -> np.ndarray:
-    return x.reshape(B, L, N, -1).swapaxes(1, 2)
-
-
-def test_as_pytorch():
-    """Grouped heads, a bias of positions, and both kinds of masks."""
-    np.testing.assert_allclose(attend().output, peer(heads(K), heads(V)), rtol=1e-4, atol=1e-5)
-    position = normal(B, H, S, L)
-    answer = peer(heads(K), heads(V), position)
-    made = attend(relative_position_bias=position)
-    np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
-    mask = np.random.default_rng(0).integers(0, 2, (B, H, S, L)).astype(np.int32)
-    mask[..., 0] = 1
-    made = attend("BOOLEAN", mask=mask)
-    answer = peer(heads(K), heads(V), mask.astype(bool))
-    np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
-    ends, starts = np.array([4, 6], np.int32), np.array([1, 0], np.int32)
-    made = attend("KEY_SEQUENCE_END_START", mask=np.stack([ends, starts]))
-    place = np.arange(L)[None, None, None]
-    seen = (place < ends[:, None, None, None]) & (place >= starts[:, None, None, None])
-    answer = peer(heads(K), heads(V), np.broadcast_to(seen, (B, 1, S, L)).copy())
-    np.testing.assert_allclose(made.output, answer, rtol=1e-4, atol=1e-5)
 
 
 def test_present_tensors_keep_the_past():

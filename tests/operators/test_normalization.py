@@ -1,4 +1,4 @@
-"""Normalizations: gradients, digits, windows, versions, levels, and PyTorch's functions."""
+"""Normalizations: gradients, digits, windows, versions and levels."""
 
 from typing import Any
 
@@ -24,8 +24,6 @@ EPSILON = 1e-3
 
 
 X, DY = normal(*SIZES), normal(*SIZES, seed=1)
-MEAN, SCALE, BIAS = (normal(*CHANNELS, seed=k) for k in (2, 3, 4))
-VARIANCE = np.square(normal(*CHANNELS, seed=5)) + np.float32(0.5)
 
 
 def close(results: Any, expected: Any) -> None:
@@ -151,23 +149,6 @@ def test_levels_of_spatial(spatial: bool, sizes: tuple[int, ...], level: str):
     few = [np.abs(normal(*sizes, seed=k)) for k in range(4)]
     expected = few[2] * (X - few[0]) / np.sqrt(few[1] + EPSILON) + few[3]
     np.testing.assert_allclose(op(X, *few), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_batch_normalization_as_pytorch_trains_it():
-    """The outputs, the statistics, and the gradients of input, scale and bias."""
-    torch = pytest.importorskip("torch")
-    x, scale, bias = (torch.from_numpy(a.copy()).requires_grad_() for a in (X, SCALE, BIAS))
-    mean, variance = torch.zeros(6), torch.ones(6)
-    y = torch.nn.functional.batch_norm(
-        x, mean, variance, scale.flatten(), bias.flatten(), training=True, momentum=1, eps=EPSILON
-    )
-    made = dml_jax.batch_normalization_training(X, SCALE, BIAS, None, EPSILON)
-    count = X.size // 6  # PyTorch's running variance is that of a sample
-    expected = [y, mean, variance * (count - 1) / count]
-    close([np.ravel(r) for r in made], [e.detach().numpy().ravel() for e in expected])
-    y.backward(torch.from_numpy(DY))
-    slopes = dml_jax.batch_normalization_training_grad(X, DY, *made[1:], SCALE, EPSILON)
-    close(slopes, [t.grad.numpy() for t in (x, scale, bias)])
 
 
 def test_squares_that_are_too_small_make_the_variance_zero():

@@ -1,14 +1,15 @@
 """Casts, quantization, and 4-bit tensors: against NumPy, exactly, and against ONNX Runtime."""
 
 import functools
-import json
 from typing import Any
 
+import dispatch_models
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from build import answers, command, model_of, node, runtime
+from dispatch_models import buffer, dispatch, filled, model_file, show
 from records import records
 
 import dml_jax
@@ -305,27 +306,15 @@ def test_a_4_bit_output_is_written_to_bytes():
 def test_4_bit_tensors_of_a_model_are_resources_of_bytes(tmp_path: Any):
     op, memory, expected = _described(None)
     values = zip(["q", "scale", "zero"], ["UINT8", "FLOAT32", "UINT8"], memory, strict=True)
-    resources = {
-        name: {"initialValuesDataType": type_, "initialValues": array.tolist()}
-        for name, type_, array in values
-    }
-    zeros = {"valueCount": 12, "value": 0}
-    resources["out"] = {"initialValuesDataType": "FLOAT32", "initialValues": zeros}
-    bindings = {
-        "InputTensor": "q",
-        "QuantizationTensors": ["scale", "zero"],
-        "OutputTensor": "out",
-    }
-    model = {
-        "resources": resources,
-        "dispatchables": {"dequantize": op.to_json()},
-        "commands": [
-            {"type": "dispatch", "dispatchable": "dequantize", "bindings": bindings},
-            {"type": "print", "resource": "out"},
-        ],
-    }
-    path = tmp_path / "model.json"
-    path.write_text(json.dumps(model))
+    resources = {name: buffer(array.tolist(), type_) for name, type_, array in values}
+    bindings = {"InputTensor": "q", "QuantizationTensors": ["scale", "zero"], "OutputTensor": "out"}
+    model = dispatch_models.model_of(
+        {**resources, "out": filled(12)},
+        {"dequantize": op.to_json()},
+        dispatch("dequantize", **bindings),
+        show("out"),
+    )
+    path = model_file(model, tmp_path)
     result = command("run", path)
     assert ", ".join(f"{v:g}" for v in expected.ravel()) in result.output
     results = dml_jax.run_model(dml_jax.load_model(path))

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU beside ONNX Runtime and PyTorch, and what the registry does not draw."""
+"""RNN, LSTM and GRU beside ONNX Runtime, and what the registry does not draw."""
 
 from typing import Any
 
@@ -83,40 +83,6 @@ def test_as_onnxruntime(name: str, direction: str, seed: int):
     for result, answer in zip(results, runtime(model, given), strict=True):
         answer = np.asarray(answer).reshape(result.shape)
         np.testing.assert_allclose(result, answer, rtol=2e-4, atol=2e-5, err_msg=str(chosen))
-
-
-def test_as_pytorch():
-    """Both directions, values and gradients; PyTorch's gates lie in the order i, f, c, o."""
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    s, n, i, k = 5, 2, 3, 4
-    net = torch.nn.LSTM(i, k, bidirectional=True)
-    x = torch.randn(s, n, i, requires_grad=True)
-    sequence, _ = net(x)
-    sequence.square().sum().backward()
-
-    def gates(kind: str) -> np.ndarray:
-        """Return the parameters of a kind of both directions, gates in DirectML's order."""
-        found = []
-        for end in ("", "_reverse"):
-            whole = getattr(net, f"{kind}_l0{end}").detach().numpy()
-            found.append(np.concatenate([np.split(whole, 4)[g] for g in (0, 3, 1, 2)]))
-        return np.stack(found)
-
-    bias = np.concatenate([gates("bias_ih"), gates("bias_hh")], 1)[None, None]
-    weights = gates("weight_ih")[None], gates("weight_hh")[None]
-
-    def ours(x: Any) -> Any:
-        return dml_jax.lstm(
-            x[None], *weights, [SIGMOID, TANH, TANH] * 2, "BIDIRECTIONAL", 0, False, False, bias
-        ).sequence
-
-    y = x.detach().numpy()
-    assert x.grad is not None
-    expected = sequence.detach().numpy().reshape(s, n, 2, k).transpose(0, 2, 1, 3)
-    np.testing.assert_allclose(ours(y), expected, rtol=1e-4, atol=1e-6)
-    slope = jax.grad(lambda x: jnp.sum(ours(x) ** np.float32(2)))(y)
-    np.testing.assert_allclose(slope, x.grad.numpy(), rtol=1e-3, atol=1e-5)
 
 
 def simplest() -> Any:

@@ -144,11 +144,3 @@ def test_attributes_without_a_meaning_are_refused(field: str, value: Any, rule: 
             2,
             **{"scale": 1, "antialiased": True, "interpolation_mode": "LINEAR", field: value},
         )
-
-
-def test_the_direction_of_the_function_of_gradients():
-    dy = np.array([1, 2], np.float32)
-    call = {"mode": "NEAREST_NEIGHBOR", "output_sizes": [1]}
-    assert dml_jax.resample_grad(dy, **call).tolist() == [3]
-    down = dml_jax.resample_grad(dy, **call, rounding_direction="DECREASING")
-    assert down.tolist() == [3]

@@ -8,12 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from build import parse, refusal, runtime, same_as_runtime
-from click.testing import CliRunner
+from build import command, parse, refusal, runtime, same_as_runtime, saved
 from onnx import numpy_helper
 
-from dml_jax import DmlError, Graph, load_onnx
-from dml_jax.cli import cli
+from dml_jax import Graph, load_onnx
 from dml_jax.graph import cut
 from dml_jax.onnxruntime import InferenceSession
 
@@ -235,15 +233,6 @@ def test_sequences_that_are_no_tensors_are_refused():
     assert "the output 'y' to be a tensor (SequenceAt and ConcatFromSequence" in message
 
 
-def test_a_decision_is_a_node_of_the_graph():
-    network = load_onnx(parse(BRANCHES))
-    assert set(network.weights) == {"w"}
-    (decision,) = network.graph.functions
-    assert (decision.label, len(decision.graphs)) == ("Node 'r' (If)", 2)
-    with pytest.raises(DmlError, match=r"Node 'r' \(If\) to be an operator or a constant"):
-        network.graph.to_json()
-
-
 def test_a_graph_is_cut_between_decisions_for_json():
     parts = cut(load_onnx(parse(BRANCHES)).graph)  # before the If, its branches, and behind it
     assert [len(part.nodes) for part in parts] == [1, 2, 2, 1]
@@ -257,16 +246,13 @@ def test_a_graph_is_cut_between_decisions_for_json():
 
 
 def test_the_command_line_shows_and_runs_what_it_decides(tmp_path: Path):
-    (tmp_path / "m.onnx").write_bytes(parse(BRANCHES).SerializeToString())
-    path = str(tmp_path / "m.onnx")
+    path = saved(BRANCHES, tmp_path)
     for name in ("show", "check"):
-        told = CliRunner().invoke(cli, [name, path])
-        assert told.exit_code == 0
-        assert "6 nodes" in told.stdout
-        assert "By JAX: Node 'r' (If): it is decided while the program runs" in told.stdout
-    assert CliRunner().invoke(cli, ["run", path]).exit_code == 0
-    told = CliRunner().invoke(cli, ["show", path, "-o", str(tmp_path / "m.svg")])
-    assert told.exit_code == 0
+        told = command(name, path).stdout
+        assert "6 nodes" in told
+        assert "By JAX: Node 'r' (If): it is decided while the program runs" in told
+    command("run", path)
+    command("show", path, "-o", tmp_path / "m.svg")
     assert "ACTIVATION_RELU" in (tmp_path / "m.svg").read_text()
 
 
