@@ -17,9 +17,12 @@ _ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
 _RANKS = re.compile(r"be (?:in \[)?(\d+)(?:, \d+\])?")
 _SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"
 _ARGUMENTS = {
-    **dict.fromkeys(("pad", "padding", "pads"), " (start_padding and end_padding)"),
+    **dict.fromkeys(("pad", "padding", "pads", "pad_width"), " (start_padding and end_padding)"),
     **dict.fromkeys(("kernel_size", "kernel_shape", "window_shape"), " (window_size)"),
     "keepdims": _SQUEEZE,
+    "dim": " (axes)",
+    "num_classes": " (output_length)",
+    "is_causal": " (mask: jax.numpy.tril makes a causal one)",
 }
 """What other libraries call arguments, and what to use here."""
 
@@ -32,6 +35,8 @@ def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     """Return the hint about an argument that a function lacks; "" where there is none."""
     if name in ("axis", "axes", "keepdims") and function in _ALONG_AXES:
         return along_axes(function)
+    if name == "axis" and "axes" in known:
+        return " (did you mean 'axes'?)"
     return _ARGUMENTS.get(name) or nearest(name, known)
 
 
@@ -140,4 +145,6 @@ def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str
     kind = got.rstrip("0123456789")
     like = (f"{kind}32", "FLOAT32", "INT32", "UINT32", *fault.choices)
     best = next(name for name in like if name in fault.choices)
+    if best.endswith("8") and not got.endswith("8"):
+        return fault.rule  # a byte would lose most of the numbers
     return f"{fault.rule} (x.astype('{best.lower()}') converts)"

@@ -35,8 +35,11 @@ def split_inputs(
                 got = shown_array(value)
                 raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
             value = _listed(operator, f.c_name, value)
-        elif isinstance(value, tuple) and (names := getattr(value, "_fields", ())):
-            rule = f"be one array: a function returned several, take .{names[0]}"
+        elif isinstance(value, tuple):
+            names, rule = getattr(value, "_fields", ()), "be an array (jax.numpy.asarray makes one)"
+            if names or any(is_array(item) or isinstance(item, Expression) for item in value):
+                first = f".{names[0]}" if names else "[0]"
+                rule = f"be one array: a function returned several, take {first}"
             raise DmlError([Fault(operator.c_name, f.c_name, rule, Unquoted(type(value).__name__))])
         for path, array in paths_of(f, value):
             is_number = isinstance(array, NUMBERS) and not f.is_array

@@ -54,6 +54,12 @@ def test_all_arguments_that_a_function_lacks_are_named_at_once():
     )
 
 
+@pytest.mark.parametrize(("name", "hint"), [("axis", "did you mean 'axes'?"), ("dim", "axes")])
+def test_an_axis_by_another_name(name: str, hint: str):
+    with pytest.raises(TypeError, match=re.escape(f"'{name}' ({hint})")):
+        wrong.argmax(np.ones((2, 3), np.float32), **{name: 1})
+
+
 @pytest.mark.parametrize("spelling", ["window_size", "window_sizes"])
 @pytest.mark.parametrize("pool", ["max_pooling", "average_pooling", "lp_pooling"])
 def test_pools_take_both_spellings_of_a_window(pool: str, spelling: str):

@@ -155,6 +155,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5),
         "indices[..., None] has a dimension",
     ),
+    (lambda: wrong.activation_relu(wrong.split(V, 0, [2, 4])), "several, take [0], got tuple"),
+    (lambda: wrong.gather(M, (0, 1)), "IndicesTensor to be an array (jax.numpy.asarray makes one)"),
+    (lambda: wrong.matrix_multiply_integer(*[X.astype("i4")] * 2), "of INT8, UINT8, got INT32"),
     (lambda: wrong.gemm(P, P, trans_b=True), "TransB to be one of NONE, TRANSPOSE (True is 'TR"),
     (
         lambda: wrong.cast(P, bool),
