@@ -327,7 +327,9 @@ def fit_by_name(
         if name in optional and name not in given:
             continue
         where = f"the {word} '{name}'"
-        if not expect(name in given, where, "be given", Unquoted("nothing")):
+        if name not in given:
+            rest = " (network.weights | weights has all)" if word == "weight" else ""
+            expect(False, where, f"be given{rest}", Unquoted("nothing"))
             continue
         array, accepted = given[name], _accepted_types(kind)
         rule = f"be {accepted[0].name}{list(kind.shape or ())}{cure(name, array)}"
