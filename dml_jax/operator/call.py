@@ -68,6 +68,13 @@ class Bindable:
         """
         raise NotImplementedError
 
+    def evaluate(self, *arrays: Any) -> Sequence[jax.Array]:
+        """Compute all results without checks.
+
+        An operator that maps elements takes arrays of any shape, if all have the same one.
+        """
+        return self.compute(*arrays)
+
     programs: Any = None
     """The `dml_jax.runtime.program_cache.Programs` that keeps programs of `compile`, or None."""
 
