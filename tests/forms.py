@@ -10,7 +10,7 @@ import jax
 from jax._src import compiler
 from nightly import NIGHTLY
 
-from dml_jax.lowering import arrangement, parallel_cpu, platform_forms
+from dml_jax.lowering import parallel_cpu, platform_forms
 from dml_jax.lowering.reduce import cpu, gpu, primitive, reductions
 
 SOON: dict[str, Any] = {
@@ -83,7 +83,7 @@ def by_branches_of(platform: str) -> Iterator[None]:
 def of_few_elements() -> Iterator[None]:
     """Take the forms for many elements with few: constants are small."""
     with contextlib.ExitStack() as stack:
-        for module in (arrangement, reductions, gpu):
+        for module in (reductions, gpu):
             stack.enter_context(mock.patch.object(module, "LITTLE", 0))
         small: dict[str, Any] = {
             "FEWEST": 3,

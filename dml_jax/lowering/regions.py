@@ -19,7 +19,7 @@ from jax import lax
 from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.dtypes import wide
 from dml_jax.lowering.mesh_axes import alike
-from dml_jax.lowering.platform_forms import by_platform, stored
+from dml_jax.lowering.platform_forms import by_platform
 from dml_jax.lowering.primitives import whole
 from dml_jax.lowering.resampling import nearest
 
@@ -264,7 +264,7 @@ def _prepare(x: jax.Array, rois: jax.Array, batch: jax.Array) -> tuple[Any, Any,
     """Return the picture as [N, H, W, C], the regions as [R, 4], and their pictures as [R]."""
     last = batch.dtype.type(x.shape[0] - 1)
     picture = jnp.minimum(batch, last).astype(np.int32).reshape(-1)
-    pixels = stored(wide(x).transpose(0, 2, 3, 1))  # an element is read many times
+    pixels = wide(x).transpose(0, 2, 3, 1)
     return alike((pixels, wide(rois).reshape(-1, rois.shape[-1]), picture))
 
 

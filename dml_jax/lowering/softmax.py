@@ -8,17 +8,12 @@ from jax import lax
 
 from dml_jax.lowering.axes import beside, summed
 from dml_jax.lowering.elementwise_primitive import derived_by
-from dml_jax.lowering.platform_forms import stored
 
 LAST = (-1,)
 
 
 def _below_maximum(x: jax.Array, axes: Sequence[int]) -> jax.Array:
-    """Return by how much each element of `x` is above the maximum over `axes`: at most 0.
-
-    The elements are read twice, so a CPU stores them.
-    """
-    x = stored(x)
+    """Return by how much each element of `x` is above the maximum over `axes`: at most 0."""
     return x - jnp.max(x, axes, keepdims=True)
 
 
