@@ -2,12 +2,12 @@
 
 The argument names the machine in the files of benchmarks/results. The limits come first, then
 operators, torch.compile for the 40 slowest, and gradients. Each table goes on where an earlier run
-stopped; `--budget 480` ends after so many seconds, `--processes` says how often each cell is
-measured: all tables once, then all again. `--at-once 4` measures four parts of a table at the same
-time, each on cores of its own, and, where the machine has GPUs, on a GPU of its own. On a GPU
-`--compiling 12` processes compile a table into JAX's cache before it is measured; products, whose
-kernels XLA chooses by their times, are compiled where they are measured. On a CPU the pictures of
-docs/benchmarks.md are drawn too.
+stopped, and measures rows again whose code has changed since. `--budget 480` ends after so many
+seconds, `--processes` says how often each cell is measured: all tables once, then all again.
+`--at-once 4` measures four parts of a table at the same time, each on cores of its own, and, where
+the machine has GPUs, on a GPU of its own. On a GPU `--compiling 12` processes compile a table into
+JAX's cache before it is measured; products, whose kernels XLA chooses by their times, are compiled
+where they are measured. On a CPU the pictures of docs/benchmarks.md are drawn too.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from measured_code import code_of, is_changed
 from measuring import restart_with_kept_pages
 
 from dml_jax.bench.charts import draw
@@ -47,6 +48,7 @@ TABLES = {
 def measure(given: argparse.Namespace, kind: str, words: list[str], processes: int) -> None:
     """Measure the cells of a table, by options of the bench, until each has so many processes."""
     file, whole = results_of(given, kind)
+    whole.rows = {name: row for name, row in whole.rows.items() if not is_changed(kind, vars(row))}
     names = slowest(given, whole) if kind == "compiled" else names_of(words)
     missing = [name for name in names if name not in whole.failed]
     missing = [name for name in missing if whole.processes(name) < processes]
@@ -76,6 +78,8 @@ def measure(given: argparse.Namespace, kind: str, words: list[str], processes: i
             whole.rows |= found.rows
     whole.options = {"arguments": words, "at_once": parts}
     whole.rows = {name: whole.rows[name] for name in names if name in whole.rows}
+    for row in whole.rows.values():
+        row.code = code_of(kind, vars(row))
     whole.save(file)
 
 

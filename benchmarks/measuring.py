@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measured_code import code_of, is_changed, kind_of
 
-from dml_jax import __version__
 from dml_jax.bench.timing import Contender, interleave
 from dml_jax.errors import nearest
 from dml_jax.system.files import write_whole
@@ -47,7 +47,7 @@ def parser(text: str | None, rows: str) -> argparse.ArgumentParser:
     """Return the command line of a benchmark, with a text about it and a word for its rows."""
     made = argparse.ArgumentParser(description=text)
     made.add_argument("results", type=Path, help="the file, whose other rows stay")
-    again = f"{rows} that are measured again; by default those that the file lacks"
+    again = f"{rows} to measure again; by default what the file lacks, or whose code has changed"
     made.add_argument("names", nargs="*", help=again)
     made.add_argument("--budget", type=float, default=1e9, help="seconds; then no row begins")
     return made
@@ -58,7 +58,7 @@ def measure(given: argparse.Namespace, /, **tables: Mapping[str, Callable[[], Ro
 
     A row that fails is a line, and the next one is measured. Each table has a call for each row.
     """
-    begin, wrong = time.monotonic(), 0
+    begin, wrong, code = time.monotonic(), 0, code_of(kind_of(given.results), {})
     known = [name for every in tables.values() for name in every]
     for word in given.names:
         if not any(_is_named(name, [word]) for name in known):
@@ -69,7 +69,7 @@ def measure(given: argparse.Namespace, /, **tables: Mapping[str, Callable[[], Ro
             if time.monotonic() - begin > given.budget:
                 break
             try:
-                rows[name] = every[name]()
+                rows[name] = {**every[name](), "code": code}
             except Exception as error:
                 wrong += 1
                 print(f"{name:<24} {type(error).__name__}: {error}"[:400], flush=True)
@@ -81,11 +81,14 @@ def measure(given: argparse.Namespace, /, **tables: Mapping[str, Callable[[], Ro
 
 
 def wanted(given: argparse.Namespace, table: str, every: Iterable[str]) -> list[str]:
-    """Return the rows of a table to measure: those that are named, or that its file lacks."""
-    rows = kept(given.results, table)
+    """Return the rows of a table to measure: those that are named, or that its file lacks.
+
+    A row whose code has changed counts as missing.
+    """
+    rows, kind = kept(given.results, table), kind_of(given.results)
     if given.names:
         return [name for name in every if _is_named(name, given.names)]
-    return [name for name in every if name not in rows]
+    return [name for name in every if name not in rows or is_changed(kind, rows[name])]
 
 
 def _is_named(name: str, words: list[str]) -> bool:
@@ -94,15 +97,8 @@ def _is_named(name: str, words: list[str]) -> bool:
 
 
 def kept(results: Path, table: str) -> dict[str, Row]:
-    """Return a table of a file of results, which is empty without the file.
-
-    A file of another version is refused: all its rows are of the version that it names.
-    """
-    whole = json.loads(results.read_text()) if results.exists() else {}
-    found = whole.get("environment", {}).get("dml_jax", __version__)
-    if found != __version__:
-        raise SystemExit(f"{results} is of dml_jax {found}, not {__version__}: name another file")
-    return whole.get(table, {})
+    """Return a table of a file of results, which is empty without the file."""
+    return json.loads(results.read_text()).get(table, {}) if results.exists() else {}
 
 
 def save(results: Path, table: str, rows: Mapping[str, Row]) -> None:

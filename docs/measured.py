@@ -6,6 +6,7 @@ No figure is written by hand: `python docs/pages.py` writes both, and a test com
 import json
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from dml_jax.bench.report import shown
 from dml_jax.bench.rows import Results, Row, worst
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+
+from measured_code import is_changed  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results"
 README_ROWS = {
     "MATRIX_MULTIPLY_INTEGER": "integer product",
@@ -35,6 +40,7 @@ PROSE = """\
 - A **peer** is another library that computes the same on the same arrays.
 - A **speedup** is the fastest peer's time divided by ours: above 1, dml_jax is faster.
 - A **mean** is the geometric mean.
+- A row with a star (★) was measured before its code changed.
 
 The CPUs are shared cloud machines: do not compare their figures across machines or days. Each
 figure is the median of samples that alternate between the libraries.
@@ -69,13 +75,22 @@ def table(head: list[str], rows: Iterable[list[str]]) -> str:
 def runs(kind: str) -> dict[str, Results]:
     """Return the runs of the bench of a kind, by the name of the machine."""
     paths = sorted(RESULTS.glob(f"{kind}-*.json"))
-    return {path.stem.removeprefix(f"{kind}-"): Results.load(path) for path in paths}
+    found = {path.stem.removeprefix(f"{kind}-"): Results.load(path) for path in paths}
+    for row in (row for run in found.values() for row in run.rows.values()):
+        if is_changed(kind, vars(row)):
+            row.name, row.operator = f"{row.name} ★", f"{row.operator} ★"
+    return found
 
 
 def kept(kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return (environment, rows) of the other files of a kind."""
-    found = (json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{kind}-*.json")))
-    return [(one.pop("environment"), next(iter(one.values()))) for one in found]
+    tables = list[tuple[dict[str, Any], dict[str, Any]]]()
+    for path in sorted(RESULTS.glob(f"{kind}-*.json")):
+        found = json.loads(path.read_text())
+        environment, rows = found.pop("environment"), next(iter(found.values()))
+        marks = {name: " ★" * is_changed(kind, row) for name, row in rows.items()}
+        tables.append((environment, {f"{name}{marks[name]}": rows[name] for name in rows}))
+    return tables
 
 
 def _slowest(words: str, speeds: Mapping[str, float], count: int = 10) -> str:
@@ -580,7 +595,7 @@ def figures() -> str:
     speeds = [row["peer_ms"] / row["ms"] for row in networks.values()]
     rows = []
     for operator, words in README_ROWS.items():
-        row = next(row for row in run.rows.values() if row.operator == operator)
+        row = next(row for row in run.rows.values() if row.operator.split()[0] == operator)
         sizes = " x ".join(str(n) for n in row.sizes if n > 1)
         pair = (f"{row.time(name) * 1e3:.1f}" for name in ("jnp", "allocated"))
         rows.append([f"{words}, {row.data_type} {sizes}", *pair])

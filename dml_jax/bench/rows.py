@@ -41,6 +41,7 @@ class Row:
         spread: for each contender half the distance of its quartiles, as a part of the median.
         processor: for our own calls and the copy the seconds of all cores, likewise.
         differs: how the answers of peers differ, by peer.
+        code: the digest of the code that is measured, where a program of benchmarks adds it.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Row:
     processor: dict[str, list[float]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
     nodes: Sequence[str] = ()
+    code: str = ""
 
     @classmethod
     def of(cls, cell: Cell, operations: float) -> "Row":
