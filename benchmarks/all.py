@@ -73,7 +73,7 @@ def measure(given: argparse.Namespace, kind: str, words: list[str], processes: i
         for process in started:
             process.wait()
         for found in map(Results.load, results):
-            whole.environment = whole.environment or found.environment
+            whole.environment = found.environment or whole.environment
             whole.failed |= found.failed
             whole.rows |= found.rows
     whole.options = {"arguments": words, "at_once": parts}

@@ -124,7 +124,7 @@ def _torch(compiling: bool, device: Any, cell: Cell, inputs: Inputs) -> Found:
     torch.set_default_device("cpu" if on_cpu else "cuda")
     is_rounded = _precision() not in ("highest", "float32")
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = is_rounded
-    function = functions[cell.operator](cell.function)
+    function: Any = functools.partial(functions[cell.operator], cell.function)
     views = [tuple(map(torch.from_dlpack, xs)) for xs in inputs]
     if compiling:
         torch._dynamo.reset()

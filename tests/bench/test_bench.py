@@ -653,6 +653,12 @@ def test_a_peer_that_is_missing_is_said():
     assert "jnp computes" not in result.stdout
 
 
+def test_pytorch_computes_beside_us():
+    pytest.importorskip("torch")
+    for cell in measured("--operator", "ACTIVATION_RELU", "--peers", "torch,torch.compile"):
+        assert {"torch", "torch.compile"} <= cell["seconds"].keys(), cell["differs"]
+
+
 def test_a_peer_that_lacks_memory_is_said(monkeypatch: pytest.MonkeyPatch):
     lacking = mock.Mock(side_effect=LACKING)
     monkeypatch.setitem(peers.PEERS, "jnp", lambda *_: (Contender(lacking), ()))
