@@ -655,8 +655,8 @@ def test_a_peer_that_is_missing_is_said():
 
 def test_pytorch_computes_beside_us():
     pytest.importorskip("torch")
-    for cell in measured("--operator", "ACTIVATION_RELU", "--peers", "torch,torch.compile"):
-        assert {"torch", "torch.compile"} <= cell["seconds"].keys(), cell["differs"]
+    for cell in measured("--operator", "ACTIVATION_RELU", "--peers", "torch"):
+        assert "torch" in cell["seconds"], cell["differs"]
 
 
 def test_a_peer_that_lacks_memory_is_said(monkeypatch: pytest.MonkeyPatch):
