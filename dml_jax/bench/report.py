@@ -99,6 +99,9 @@ def table_of(rows: Sequence[Row], verbose: bool = False) -> Table:
     allocated = verbose and any("allocated" in r.seconds for r in rows)
     total = sum(r.whole for r in rows if r.operator != PROGRAM) or 1.0
 
+    def own_time(row: Row) -> str:
+        return f"{shown_time(row.time())} ±{statistics.median(row.spread[row.way]):4.0%}"
+
     def time_of(name: str) -> Callable[[Row], str]:
         return lambda r: shown_time(r.time(name)) if name in r.seconds else ""
 
@@ -107,7 +110,7 @@ def table_of(rows: Sequence[Row], verbose: bool = False) -> Table:
         ("Largest tensor", not counted, _tensor),  # the label of a network's has sizes
         ("MiB", True, lambda r: shown(r.bytes / MIB)),
         ("FLOP/B", roofline and not peers, lambda r: shown(r.intensity)),
-        ("Time", True, lambda r: f"{shown_time(r.time())} ±{r.noise:4.0%}"),
+        ("Time", True, own_time),
         ("Allocated", allocated, time_of("allocated")),
         ("GB/s", not roofline, lambda r: shown(r.rate / 1e9) if r.rate else ""),
         ("GFLOP/s", roofline or limits, lambda r: shown(r.work / 1e9) if r.operations else ""),

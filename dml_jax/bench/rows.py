@@ -111,11 +111,6 @@ class Row:
         return statistics.median(self.seconds[name or self.way])
 
     @property
-    def noise(self) -> float:
-        """Return half the distance of the quartiles, as a part of the time."""
-        return statistics.median(self.spread[self.way])
-
-    @property
     def interval(self) -> float:
         """Return half of the 95% interval of the time, as a part of it; inf of one process."""
         logs = [math.log(x) for x in self.seconds[self.way]]
