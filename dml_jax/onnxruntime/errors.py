@@ -5,7 +5,9 @@ as `ValueError`, `TypeError` and `RuntimeError` of Python; so does this package.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
+from typing import Any
 
 from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence
 
@@ -71,11 +73,34 @@ def sentence(text: str) -> DmlError:
     return DmlError([Fault("", "", Sentence(text), "")])
 
 
+class _Brief:
+    """A context whose errors of usage show the lines of the caller alone.
+
+    With the environment variable `DML_JAX_RAISE=1` they show the lines of this package too.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, steps: Any) -> None:
+        is_usage = isinstance(error, (OnnxRuntimeError, DmlError))
+        if is_usage and os.environ.get("DML_JAX_RAISE") != "1":
+            error.__traceback__ = None
+
+
+BRIEF = _Brief()
+
+# Op types whose arguments are refused by ONNX Runtime as those of a run are.
+_OF_ARGUMENTS = ("(Expand)", "(OneHot)", "(Slice)", "(Split)", "(Tile)")
+
+
 @contextlib.contextmanager
 def raised_as(kind: type[OnnxRuntimeError]) -> Iterator[None]:
     """Raise each `DmlError` of the body of the `with` statement as another exception."""
     try:
         yield
     except DmlError as error:
-        is_index = error.faults[0].kind == OF_LIMITS
-        raise (InvalidArgument if is_index else kind)(error) from None
+        fault = error.faults[0]
+        node = "".join(fault.context[-1:])
+        is_argument = fault.kind == OF_LIMITS or node.endswith(_OF_ARGUMENTS)
+        raise (InvalidArgument if is_argument else kind)(error) from None

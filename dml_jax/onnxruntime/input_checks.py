@@ -66,17 +66,14 @@ class InputChecks:
     def _input(self, name: str) -> NodeArg:
         kind = self._inputs.get(name) or self._defaults.get(name)
         if kind is None:
-            hint = nearest(name, [*self._inputs, *self._defaults])
-            names = _list_text(self._inputs)
-            text = f"expected the name of an input ({names}), got {name!r}{hint}"
-            raise InvalidArgument(text)
+            raise _unknown("input", name, self._inputs, [*self._inputs, *self._defaults])
         return kind
 
 
 def expect_outputs(names: Any, known: Sequence[str]) -> Sequence[str]:
     """Return the outputs that a run asks for: all of them for None or none.
 
-    Raises `InvalidArgument` for a name that the model does not have.
+    Raises `InvalidArgument` for a name that the model does not have, `TypeError` for what is none.
     """
     if names is None or len(names) == 0:
         return known
@@ -84,9 +81,16 @@ def expect_outputs(names: Any, known: Sequence[str]) -> Sequence[str]:
         raise TypeError(f"expected output_names to be a list of names, got {names!r}: [{names!r}]")
     for name in names:
         if name not in known:
-            text = f"expected the name of an output ({_list_text(known)}), got {name!r}"
-            raise InvalidArgument(f"{text}{nearest(name, known)}")
+            raise _unknown("output", name, known, known)
     return names
+
+
+def _unknown(what: str, name: Any, shown: Any, known: Sequence[str]) -> Exception:
+    """Return the error of a name that is not among the `known` ones."""
+    text = f"expected the name of an {what} ({_list_text(shown)}), got {name!r}"
+    if isinstance(name, str):
+        return InvalidArgument(text + nearest(name, known))
+    return TypeError(text)
 
 
 def _list_text(names: Any) -> str:
@@ -97,14 +101,19 @@ def _value(value: Any, kind: NodeArg) -> Any:
     """Return a value as the input takes it."""
     if isinstance(value, OrtValue):
         value = value.held
-    if kind.type.startswith("optional(") and value is None:
-        return None
+    word, _, inner = kind.type[:-1].partition("(")
+    if word == "optional":
+        return None if value is None else _value(value, NodeArg(kind.name, kind.shape, inner))
     if value is None:
         raise Fail(f"expected the input {kind.name!r} to be {shown(kind)}, got None")
-    if not kind.type.startswith(("tensor(", "optional(tensor(")):
-        return _sequence(value, kind)
-    text = kind.type.removeprefix("optional(").rstrip(")") + ")"
-    element = _ELEMENTS[text]
+    if word == "seq" and isinstance(value, list):
+        items = (NodeArg(f"{kind.name}[{k}]", [], inner) for k in range(len(value)))
+        return [*map(_value, value, items)]
+    if word == "map" and isinstance(value, dict):
+        return value
+    if word != "tensor":
+        raise _misfit(value, kind)
+    element = _ELEMENTS[kind.type]
     if element == TensorProto.STRING:
         array = _strings(value, kind)
     else:
@@ -113,15 +122,12 @@ def _value(value: Any, kind: NodeArg) -> Any:
     return array
 
 
-def _sequence(value: Any, kind: NodeArg) -> Any:
-    if isinstance(value, list):
-        return [v if hasattr(v, "dtype") or isinstance(v, dict) else np.asarray(v) for v in value]
-    if isinstance(value, dict) and kind.type.startswith("map("):
-        return value
-    raise RuntimeError(
-        f"expected the input {kind.name!r} to be {kind.type} (a list of arrays), got "
-        f"{type(value).__name__}"
-    )
+def _misfit(value: Any, kind: NodeArg) -> Exception:
+    """Return the error of a value that is not what Python has for a type."""
+    what = {"seq": "a list", "map": "a dict"}.get(kind.type.partition("(")[0], "an array")
+    text = f"expected the input {kind.name!r} to be {what} ({shown(kind)}), got "
+    is_known = isinstance(value, (np.ndarray, dict))  # to ONNX Runtime, for another type
+    return (InvalidArgument if is_known else RuntimeError)(text + type(value).__name__)
 
 
 def _strings(value: Any, kind: NodeArg) -> np.ndarray:
@@ -138,8 +144,7 @@ def _numbers(value: Any, kind: NodeArg, dtype: np.dtype) -> Any:
     if not hasattr(value, "dtype") and isinstance(value, (list, tuple, bool, int, float)):
         return _of_list(value, kind, dtype)
     if not any(hasattr(value, name) for name in ("dtype", "__array__", "__dlpack__")):
-        text = f"expected the input {kind.name!r} to be an array ({shown(kind)}), got "
-        raise RuntimeError(f"{text}{type(value).__name__}")
+        raise _misfit(value, kind)
     if not isinstance(value, np.ndarray) and not hasattr(value, "addressable_shards"):
         value = np.asarray(value)
     if value.dtype != dtype:
@@ -163,7 +168,7 @@ def _of_list(value: Any, kind: NodeArg, dtype: np.dtype) -> np.ndarray:
             raise ValueError(f"{dtype.name} cannot hold them")
     except ValueError as error:
         text = f"expected the list of the input {kind.name!r} to make {shown(kind)}: {error}"
-        raise InvalidArgument(text) from None
+        raise RuntimeError(text) from None
     return array
 
 
@@ -179,11 +184,11 @@ def _text_of(dtype: Any) -> str:
 def shown(kind: NodeArg) -> str:
     """Return the type and sizes of an input for a message: `tensor(float) [batch, 3]`."""
     sizes = ", ".join("?" if size is None else str(size) for size in kind.shape)
-    return f"{kind.type} [{sizes}]"
+    return f"{kind.type} [{sizes}]" if kind.shape else kind.type
 
 
 def _check_shape(shape: Sequence[int], kind: NodeArg) -> None:
-    if kind.is_any_rank:
+    if not kind.shape:  # ONNX Runtime takes any sizes for a scalar, as for what has no sizes
         return
     text = f"expected the input {kind.name!r} to be {shown(kind)}, got the sizes {list(shape)}"
     if len(shape) != len(kind.shape):

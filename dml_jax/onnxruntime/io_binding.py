@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dml_jax.errors import nearest
+from dml_jax.errors import nearest, with_article
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.ort_values import OrtDevice, OrtValue, as_own_arrays, dtype_of
 
@@ -26,10 +26,14 @@ class IOBinding:
         self._devices: dict[str, OrtDevice] = {}
         self._results: list[OrtValue] = []
 
-    def _known(self, name: str, names: Sequence[str]) -> None:
+    def _check(self, name: str, names: Sequence[str], value: Any = None) -> None:
+        """Raise `RuntimeError` for an unknown name, `AttributeError` for what is no `OrtValue`."""
         if name not in names:
             listed = ", ".join(map(repr, names))
             raise RuntimeError(f"expected one of {listed}, got {name!r}{nearest(name, names)}")
+        if value is not None and not isinstance(value, OrtValue):
+            text = f"expected {name!r} to be bound to an OrtValue, got {with_article(type(value))}"
+            raise AttributeError(text + ": OrtValue.ortvalue_from_numpy(...)")
 
     def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
         """Give an input the memory of an array."""
@@ -54,7 +58,7 @@ class IOBinding:
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Give an input a value, which later runs read again."""
-        self._known(name, self._session.input_names)
+        self._check(name, self._session.input_names, ortvalue)
         self._inputs[name] = ortvalue
 
     def bind_output(
@@ -70,7 +74,7 @@ class IOBinding:
 
         `element_type` and `shape` say what lies there.
         """
-        self._known(name, self._session.output_names)
+        self._check(name, self._session.output_names)
         self._devices[name] = OrtDevice(device_type, device_id)
         self._outputs[name] = None
         if buffer_ptr:
@@ -79,7 +83,7 @@ class IOBinding:
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Ask for an output in the memory of a value."""
-        self._known(name, self._session.output_names)
+        self._check(name, self._session.output_names, ortvalue)
         self._devices[name] = OrtDevice(ortvalue.device_name())
         self._outputs[name] = ortvalue
 
@@ -92,10 +96,13 @@ class IOBinding:
     def run(self, options: Any = None) -> None:
         """Run the session, and write the outputs that were asked for."""
         names = [*self._outputs]
+        if not names:
+            listed = ", ".join(map(repr, self._session.output_names))
+            raise RuntimeError(f"expected an output to be bound, {listed}: bind_output(name)")
         given = {name: value.held for name, value in self._inputs.items()}
         with self._session.pages.lent() as memory:
             try:
-                results = self._session.values_of(names, given, options, memory)[: len(names)]
+                results = self._session.values_of(names, given, options, memory)
             except (errors.OnnxRuntimeError, TypeError, ValueError) as error:
                 # ONNX Runtime has one exception for all mistakes of bindings.
                 raise RuntimeError(str(error)) from None
@@ -105,7 +112,10 @@ class IOBinding:
                 if target is None:
                     target = _laid_out(result, self._devices[name])
                 else:
-                    target.update_inplace(result)
+                    try:
+                        target.update_inplace(result)
+                    except RuntimeError as error:
+                        raise RuntimeError(f"the output {name!r}: {error}") from None
                 self._results.append(target)
 
     def get_outputs(self) -> list[OrtValue]:

@@ -18,13 +18,11 @@ class NodeArg:
         name: its name.
         shape: its sizes: a number, the name of a free dimension, or None for one without a name.
         type: its type in ONNX Runtime's spelling, `tensor(float)`.
-        is_any_rank: whether the model says nothing of its sizes.
     """
 
     name: str
     shape: list[int | str | None]
     type: str
-    is_any_rank: bool = False
 
     def __repr__(self) -> str:
         """Return the text that ONNX Runtime has."""
@@ -47,8 +45,7 @@ class NodeArg:
                 shape.append(denoted[d.denotation])
             else:
                 shape.append(d.dim_param or None)
-        is_ranked = kind.HasField("tensor_type") and kind.tensor_type.HasField("shape")
-        return cls(value.name, shape, type_text(kind), not is_ranked)
+        return cls(value.name, shape, type_text(kind))
 
     @classmethod
     def of_initializer(cls, tensor: onnx.TensorProto) -> "NodeArg":
@@ -99,5 +96,5 @@ class ModelMetadata:
             proto.graph.doc_string,
             proto.graph.name,
             proto.producer_name,
-            proto.model_version,
+            proto.model_version if proto.HasField("model_version") else 2**63 - 1,
         )

@@ -17,7 +17,7 @@ from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.external_data import Folder, files_of
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.errors import raised_as
+from dml_jax.onnxruntime.errors import BRIEF, raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
 from dml_jax.onnxruntime.input_checks import InputChecks, expect_outputs
 from dml_jax.onnxruntime.io_binding import IOBinding
@@ -87,7 +87,8 @@ class InferenceSession:
         self._profile = Profile(prefix, provider) if options.enable_profiling else None
         # Programs ask for the start after `end_profiling` too, when the profile is gone.
         self._profile_start = self._profile.start_time_ns if self._profile else 0
-        self._source = _source(path_or_bytes, options)
+        with BRIEF:
+            self._source = _source(path_or_bytes, options)
         graph = self._source.proto.graph
         names, denoted = options.sizes_by_name, options.sizes_by_denotation
         defaults = {t.name: t for t in graph.initializer}
@@ -134,7 +135,7 @@ class InferenceSession:
         Raises `ValueError` where an input is missing, `InvalidArgument` where a name, a type, a
         rank or a size is not the model's, and `Fail` where a node cannot be computed.
         """
-        with self.pages.lent() as memory:
+        with BRIEF, self.pages.lent() as memory:
             values = self.values_of(output_names, input_feed, run_options, memory)
             return as_own_arrays(values)
 

@@ -79,10 +79,12 @@ class TestFacts:
             assert got == wanted
 
     def test_metadata(self, sessions):
+        bare = parse("graph (float[N] x) => (y) { y = Relu (x) }").SerializeToString()
         fields = ("custom_metadata_map", "description", "domain", "graph_description")
         fields += ("graph_name", "producer_name", "version")
-        got, wanted = ([getattr(s.get_modelmeta(), f) for f in fields] for s in sessions)
-        assert got == wanted
+        for pair in (sessions, both(bare)):
+            got, wanted = ([getattr(s.get_modelmeta(), f) for f in fields] for s in pair)
+            assert got == wanted
 
     @pytest.mark.parametrize("name", ["SessionOptions", "RunOptions"])
     def test_options_have_the_same_defaults(self, name):
@@ -255,6 +257,9 @@ class TestMistakes:
             ({**FEEDS, "x": object()}, None, "got object"),
             ({**FEEDS, "y": X[:, 0]}, None, "dimension 0 has size 3, not 2"),
             ([X], None, "to be a dict"),
+            (FEEDS, [0], r"the name of an output \('z', 'j'\), got 0"),
+            ({**FEEDS, "x": [[1, 2, 3], [4]]}, None, "the list of the input 'x' to make"),
+            ({**FEEDS, "x": {"a": 1.0}}, None, "got dict"),
         ],
     )
     def test_the_exception_has_the_same_class(self, sessions, feeds, names, text):
@@ -298,6 +303,27 @@ class TestMistakes:
         for session, state in zip(sessions, (own_state, real_state), strict=True):
             with pytest.raises(state.InvalidArgument):
                 session.run(None, {"i": np.array([1, 2])})
+
+    def test_sequences_of_others(self):
+        sessions = both(of_text("(seq(float[]) q, int64 i) => (y) { y = SequenceAt (q, i) }"))
+        for session, state in zip(sessions, (own_state, real_state), strict=True):
+            with pytest.raises(state.InvalidArgument):
+                session.run(None, {"q": X, "i": np.array(0)})
+            with pytest.raises((RuntimeError, state.InvalidArgument)):
+                session.run(None, {"q": [PLACES], "i": np.array(0)})
+
+    def test_sizes_that_a_node_refuses(self):
+        data = of_text("(float[N] x, int64[K] r) => (y) { y = Tile (x, r) }")
+        for session, state in zip(both(data), (own_state, real_state), strict=True):
+            with pytest.raises(state.InvalidArgument):
+                session.run(None, {"x": X[0], "r": np.array([1, 2])})
+
+    def test_the_traceback_has_the_lines_of_the_program_alone(self, sessions, monkeypatch):
+        monkeypatch.delenv("DML_JAX_RAISE")
+        for work in (lambda: sessions[0].run(None, {}), lambda: own.InferenceSession("none.onnx")):
+            with pytest.raises((ValueError, own_state.NoSuchFile)) as found:
+                work()
+            assert {str(step.path) for step in found.traceback} == {__file__}
 
     def test_sizes_that_do_not_go_together(self):
         data = of_text("(float[a] x, float[b] y) => (float[c] z) { z = Add (x, y) }")
@@ -457,8 +483,15 @@ class TestValues:
             binding.bind_cpu_input("x", np.ones((2, 4), np.float32))
             with pytest.raises(RuntimeError):
                 session.run_with_iobinding(binding)
+            binding.bind_cpu_input("x", X[:1])
+            with pytest.raises(RuntimeError, match="the output 'z'" if module is own else None):
+                session.run_with_iobinding(binding)
+            with pytest.raises(AttributeError):
+                binding.bind_ortvalue_input("x", X)
             binding.clear_binding_outputs()
             assert binding.get_outputs() == []
+            with pytest.raises(RuntimeError):
+                session.run_with_iobinding(binding)
 
 
 class TestSizes:
@@ -509,7 +542,7 @@ class TestSizes:
             y = If (is_16k) <then_branch = then () => (p) { p = Neg (x) },
             else_branch = other () => (q) { q = Transpose (x) }> }""")
         sessions = both(data)
-        for rate in (16000, 8000):
+        for rate in (16000, 8000, [16000]):  # any sizes are taken for a scalar
             same(sessions, {"x": X, "sr": np.array(rate)})
 
     def test_sizes_that_data_decide(self):
