@@ -406,7 +406,7 @@ def _networks_on_gpus() -> list[str]:
     """Return the tables of `gpu_networks.py`, a machine and a type each."""
     parts = []
     for known, networks in kept("gpu-networks"):
-        kinds = dict.fromkeys(kind for row in networks.values() for kind in row)
+        kinds = dict.fromkeys(k for row in networks.values() for k in row if k != "code")
         for kind in kinds:
             cells = {name: row[kind] for name, row in networks.items() if kind in row}
             shown = {
@@ -500,9 +500,10 @@ def page() -> str:
     parts = [
         PROSE.rstrip(),
         "## All operators",
-        "Every operator beside the plain `jax.numpy` expression and other libraries, outputs "
-        "allocated by the call. *Of the roof* is the shortest time that a copy's bandwidth and a "
-        "product's rate allow, divided by the measured time. Products of integers have none.",
+        "Each operator is timed beside the `jax.numpy` expression and other libraries. Times "
+        "include the allocation of outputs. *Of the roof* is the shortest time that a copy's "
+        "bandwidth and a product's rate allow, divided by the measured time. Products of integers "
+        "have no roof.",
         *_of_all_operators(),
         *_limits(),
         "## Single operators beside ONNX Runtime",

@@ -149,9 +149,9 @@ of DFT by one unit of the largest element. Tests that DirectML's operators canno
 count.
 
 ONNX Runtime and PyTorch are compared exactly where elements are moved or picked (ARGMAX, CLIP, MAX,
-SPLIT, ...); sums and the like, and gradients, to some units in the last place. Clipping with
-min > max is not compared with PyTorch, which returns max where DirectML returns min. Neither is its
-gradient at a bound, which is 1 there and 0 in DirectML.
+SPLIT, ...); sums and the like, and gradients, to some units in the last place. Two uses of CLIP are
+left out. With min > max PyTorch returns max, and DirectML min. At a bound PyTorch's gradient is 1,
+and DirectML's is 0.
 
 WebNN's tests go through this package's functions, as Chromium maps WebNN's operators to DirectML,
 and have the tolerances of that suite's own table. ONNX Runtime's tests of its web provider are
