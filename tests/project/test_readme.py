@@ -48,7 +48,8 @@ def headings(page: Path) -> list[str]:
 
 
 def test_links_lead_somewhere():
-    for page in (ROOT / "README.md", ROOT / "examples" / "images" / "README.md"):
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    for page in pages:
         for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
             path, _, anchor = target.partition("#")
             if not target.startswith("https://"):
