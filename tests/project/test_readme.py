@@ -48,8 +48,7 @@ def headings(page: Path) -> list[str]:
 
 
 def test_links_lead_somewhere():
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    for page in pages:
+    for page in (p for at in (".", "docs/**", "examples/**") for p in ROOT.glob(f"{at}/*.md")):
         for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
             path, _, anchor = target.partition("#")
             if not target.startswith("https://"):
