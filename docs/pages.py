@@ -475,7 +475,7 @@ def _function(op: type[Operator]) -> str:
 def _signature(name: str) -> str:
     """Return the signature of a function as a block of code."""
     lines = folded(f"dml_jax.{name}{inspect.signature(getattr(dml_jax.functional, name))}")
-    return f"```text\n{lines.replace('Ellipsis', '...')}\n```"
+    return f"```text\n{lines}\n```"
 
 
 def _fields(op: type[Operator], text: Documentation) -> str:

@@ -237,7 +237,7 @@ def sizes_of(outputs: int) -> str:
 def default_of(parameter: inspect.Parameter) -> str:
     """Return the default of a parameter as it stands behind it."""
     default = parameter.default
-    shown = "..." if default is ... else repr(default)
+    shown = repr(default)
     return "" if default is parameter.empty else f" = {shown}"
 
 

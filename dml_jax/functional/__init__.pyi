@@ -886,11 +886,11 @@ def average_pooling(
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.
         strides: The steps from one window to the next, one for each spatial dimension.
         window_sizes: The elements of a window in each spatial dimension.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        include_padding: Whether `count` is that of all elements of the window; else of those in
-            the input alone.
+        include_padding: Whether a sum is divided by the number of all elements of the window;
+            else by the number of those in the input.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
@@ -914,10 +914,10 @@ def average_pooling_grad(
         input_gradient: {N, C, spatial...}: one element for each window.
         strides: The steps from one window to the next, one for each spatial dimension.
         window_size: The elements of a window in each spatial dimension.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
-        include_padding: Whether `count` is that of all elements of the window; else of those in
-            the input alone.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
+        include_padding: Whether a sum is divided by the number of all elements of the window;
+            else by the number of those in the input.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
@@ -1143,7 +1143,7 @@ def cast(
 
     Args:
         input: The tensor to read.
-        target_data_type: The target data type.
+        target_data_type: The type of the result.
 
     Makes DML_OPERATOR_CAST.
     """
@@ -1222,10 +1222,9 @@ def convolution(
         direction: FORWARD, or BACKWARD for the transpose.
         strides: The steps from one window to the next, one for each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        start_padding: The zeros before and behind each spatial dimension of the input; in
-            BACKWARD the elements that are cut off the result there.
-        end_padding: The zeros before and behind each spatial dimension of the input; in
-            BACKWARD the elements that are cut off the result there.
+        start_padding: The zeros before each spatial dimension of the input; in BACKWARD the
+            elements that are cut off the result there.
+        end_padding: The same, behind each spatial dimension.
         output_padding: The elements that are added behind each spatial dimension of the output.
         group_count: In how many groups of channels the convolution is done, each by itself; as
             many as channels is a depthwise convolution.
@@ -1259,8 +1258,8 @@ def convolution_integer(
             output channel.
         strides: The steps from one window to the next, one for each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         group_count: In how many groups of channels the convolution is done, each by itself; as
             many as channels is a depthwise convolution.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
@@ -1596,8 +1595,8 @@ def fold(
         window_sizes: The elements of a window in each spatial dimension.
         strides: The steps from one window to the next, one for each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
@@ -2014,8 +2013,8 @@ def lp_pooling(
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.
         strides: The steps from one window to the next, one for each spatial dimension.
         window_size: The elements of a window in each spatial dimension.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         p: 1 for the sum of magnitudes, 2 for the Euclidean norm, and so on.
 
@@ -2151,10 +2150,10 @@ def max_pooling(
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.
         window_size: The elements of a window in each spatial dimension.
         strides: The steps from one window to the next, one for each spatial dimension.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        output_indices: The output indices.
+        output_indices: Whether to return where each largest element lies, too.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
 
@@ -2179,8 +2178,8 @@ def max_pooling_grad(
         input_gradient: One element for each window.
         strides: The steps from one window to the next, one for each spatial dimension.
         window_size: The elements of a window in each spatial dimension.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
 
     Makes DML_OPERATOR_MAX_POOLING_GRAD.
@@ -2393,7 +2392,7 @@ def one_hot(
     Args:
         indices: An index for each line; of the size 1 along `axis`.
         values: `off` and `on`, at least; of the output's type.
-        output_length: The output length.
+        output_length: The size of the result along the axis.
         axis: The dimension of a line.
 
     Makes DML_OPERATOR_ONE_HOT.
@@ -2518,11 +2517,11 @@ def quantized_linear_average_pooling(
             channel.
         strides: The steps from one window to the next, one for each spatial dimension.
         window_size: The elements of a window in each spatial dimension.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        include_padding: Whether `count` is that of all elements of the window; else of those in
-            the input alone.
+        include_padding: Whether a sum is divided by the number of all elements of the window;
+            else by the number of those in the input.
         input_zero_point: The integer that stands for 0: of one element, or one for each
             channel.
         output_zero_point: The integer that stands for 0: of one element, or one for each
@@ -2567,8 +2566,8 @@ def quantized_linear_convolution(
         output_data_type: The type of the result.
         strides: The steps from one window to the next, one for each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
         group_count: In how many groups of channels the convolution is done, each by itself; as
             many as channels is a depthwise convolution.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
@@ -2622,7 +2621,7 @@ def random_generator(
         input_state: [1, ..., 1, 6]: four words of counter and two of key.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
-        output_state: The output state.
+        output_state: Whether to return the generator's next state, too.
         type: The algorithm.
 
     Returns a named tuple of values, state.
@@ -2800,8 +2799,8 @@ def roi_align(
         align_regions_to_corners: Whether the first and the last sample lie on the corners of
             the region: the distance of samples is `(x2 - x1) / max(n * width - 1, 1)` then, as
             TensorFlow has it.
-        output_height: The output height.
-        output_width: The output width.
+        output_height: The height of each region in the result.
+        output_width: The width of each region in the result.
 
     Makes DML_OPERATOR_ROI_ALIGN or DML_OPERATOR_ROI_ALIGN1.
     """
@@ -2849,9 +2848,9 @@ def roi_align_grad(
         align_regions_to_corners: Whether the first and the last sample lie on the corners of
             the region: the distance of samples is `(x2 - x1) / max(n * width - 1, 1)` then, as
             TensorFlow has it.
-        batch_size: The batch size.
-        image_height: The image height.
-        image_width: The image width.
+        batch_size: The number of images.
+        image_height: The height of the images.
+        image_width: The width of the images.
         compute_output_gradient: Whether to return the gradient of the input.
         compute_output_roi_gradient: Whether to return the gradient of the regions.
 
@@ -3000,7 +2999,7 @@ def slice_grad(
 
     Args:
         input_gradient: The gradient of the part that SLICE1 cut out.
-        output_gradient_sizes: The output gradient sizes.
+        output_gradient_sizes: The sizes of the input that was sliced.
         input_window_offsets: The first index of the window, in each dimension.
         input_window_sizes: The number of elements that the window spans, in each dimension.
         input_window_strides: The step from one element to the next, in each dimension; not 0. A
@@ -3034,7 +3033,7 @@ def split(
     Args:
         input: The tensor to read.
         axis: The dimension to work along, in [0, rank - 1].
-        output_axis_sizes: The output axis sizes.
+        output_axis_sizes: The size of each piece along the axis.
 
     Makes DML_OPERATOR_SPLIT.
     """
@@ -3163,8 +3162,8 @@ def unfold(
         window_sizes: The elements of a window in each spatial dimension.
         strides: The steps from one window to the next, one for each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
-        start_padding: The elements that padding adds before and behind each spatial dimension.
-        end_padding: The elements that padding adds before and behind each spatial dimension.
+        start_padding: The elements that padding adds before each spatial dimension.
+        end_padding: The elements that padding adds behind each spatial dimension.
 
     Makes DML_OPERATOR_UNFOLD.
     """

@@ -19,14 +19,35 @@ _SPELLINGS = {"window_size": "window_sizes", "window_sizes": "window_size"}
 """Arguments that DirectMLX spells in two ways: a pool takes both."""
 
 _SAID = {  # arguments that give no field
+    "batch_size": "The number of images.",
     "compute_output_gradient": "Whether to return the gradient of the input.",
     "compute_output_roi_gradient": "Whether to return the gradient of the regions.",
     "graph": "The GraphBuilder that gets a node; without one, an array is returned.",
+    "image_height": "The height of the images.",
+    "image_width": "The width of the images.",
+    "output_axis_sizes": "The size of each piece along the axis.",
     "output_data_type": "The type of the result.",
+    "output_gradient_sizes": "The sizes of the input that was sliced.",
+    "output_height": "The height of each region in the result.",
+    "output_indices": "Whether to return where each largest element lies, too.",
+    "output_length": "The size of the result along the axis.",
     "output_options": "The results to return: Both, Sequence or Single.",
+    "output_state": "Whether to return the generator's next state, too.",
     "output_sizes": "The sizes of the result. Of several results: the sizes of the first, a list "
     "for each result, or a dictionary by field.",
+    "output_width": "The width of each region in the result.",
+    "target_data_type": "The type of the result.",
 }
+
+
+class _Required:
+    """The default of an argument that has to be given, behind others that may be left out."""
+
+    def __repr__(self) -> str:
+        return "..."  # `help` shows it
+
+
+REQUIRED = _Required()
 
 
 class Family:
@@ -107,7 +128,7 @@ class Family:
 
     def bound(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name. Raises `TypeError` where they do not fit the signature."""
-        required = [n for n, d in self.defaults.items() if d in (inspect.Parameter.empty, ...)]
+        required = [n for n, d in self.defaults.items() if d in (inspect.Parameter.empty, REQUIRED)]
         try:
             bound = self.signature.bind_partial(*positional, **named).arguments
             missing = [name for name in required if name not in bound]
@@ -151,6 +172,7 @@ class Family:
 def _parameter(text: str) -> inspect.Parameter:
     name, _, default = text.partition("=")
     value = ast.literal_eval(default) if default else inspect.Parameter.empty
+    value = REQUIRED if value is ... else value
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
 
 

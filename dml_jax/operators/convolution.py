@@ -51,8 +51,9 @@ class Convolution(_Convolving, op="CONVOLUTION"):
         bias_tensor: {1, output channels, 1...}; functions also take {output channels}.
         mode: CROSS_CORRELATION, or CONVOLUTION, which mirrors the filter.
         direction: FORWARD, or BACKWARD for the transpose.
-        start_padding, end_padding: the zeros before and behind each spatial dimension of the input;
-            in BACKWARD the elements that are cut off the result there.
+        start_padding: the zeros before each spatial dimension of the input; in BACKWARD the
+            elements that are cut off the result there.
+        end_padding: the same, behind each spatial dimension.
         output_padding: the elements that are added behind each spatial dimension of the output.
     """
 

@@ -21,8 +21,8 @@ class _Counted(Windowed):
     The elements over the end count as padding. Functions take whole windows without sizes.
 
     Fields:
-        include_padding: whether `count` is that of all elements of the window; else of those in the
-            input alone.
+        include_padding: whether a sum is divided by the number of all elements of the window; else
+            by the number of those in the input.
     """
 
     counted: ClassVar[tuple[str, str]] = ("input_tensor", "output_tensor")
@@ -65,7 +65,8 @@ class _Undilated(_Pooling):
 class AveragePooling(_Undilated, op="AVERAGE_POOLING"):
     """Averages the elements of each window.
 
-    `output[n, c, i] = sum(input[n, c, i * stride + k - start_padding] over k) / count`
+    `output[n, c, i] = sum(input[n, c, i * stride + k - start_padding] over k) / count`, with the
+    `count` that include_padding chooses.
 
     Choices: FLOAT16 is summed in FLOAT32 and rounded once; a window that lies in padding alone
     gives 0.
@@ -82,7 +83,8 @@ class AveragePooling(_Undilated, op="AVERAGE_POOLING"):
 class AveragePooling1(_Pooling, op="AVERAGE_POOLING1"):
     """Averages the elements of each window, which dilations may spread.
 
-    `output[n, c, i] = sum(input[n, c, i * stride + k * dilation - start_padding] over k) / count`
+    `output[n, c, i] = sum(input[n, c, i * stride + k * dilation - start_padding] over k) / count`,
+    with the `count` that include_padding chooses.
 
     Choices: FLOAT16 is summed in FLOAT32 and rounded once; a window that lies in padding alone
     gives 0.

@@ -13,8 +13,8 @@ class Windowed(Operator):
     Fields:
         strides: the steps from one window to the next, one for each spatial dimension.
         dilations: the steps from one element of a window to the next; 1 where there are none.
-        start_padding, end_padding: the elements that padding adds before and behind each spatial
-            dimension.
+        start_padding: the elements that padding adds before each spatial dimension.
+        end_padding: the elements that padding adds behind each spatial dimension.
     """
 
     spatial_count = "DimensionCount"

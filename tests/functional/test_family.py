@@ -1,5 +1,6 @@
 """The functions: DirectMLX's defaults, sizes read from the arrays, nothing added to the program."""
 
+import inspect
 import pickle
 import re
 import subprocess
@@ -201,6 +202,11 @@ def test_every_operator_is_a_function_in_some_version():
     made = {f.__name__: f for f in (getattr(functional, name) for name in functional.FUNCTIONS)}
     listed = set(re.findall(r"DML_OPERATOR_\w+", " ".join(f.__doc__ or "" for f in made.values())))
     assert listed == {op for op in OPERATORS if op.removeprefix(facts.PREFIX) in named}
+    for name, function in made.items():
+        said = dict(re.findall(r"^    (\w+): (.*)", function.__doc__ or "", re.MULTILINE))
+        empty = [a for a, text in said.items() if text == f"The {a.replace('_', ' ')}."]
+        assert not empty, (name, empty)  # no more than the argument's name
+        assert "Ellipsis" not in str(inspect.signature(function))
 
 
 @pytest.mark.parametrize(
