@@ -34,7 +34,7 @@ def test_quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cubic = small.resize(image.size, Image.Resampling.BICUBIC)
     before, after = (
         error(dml_jax.load_onnx(path)(small=array(small))["large"])
-        for path in (ROOT / "examples" / "models" / "enlarge.onnx", "tuned.onnx")
+        for path in (ROOT / "examples" / "models" / "enlarge.onnx", "out/tuned.onnx")
     )
     assert after < before < error(array(cubic))
     first = text.splitlines().index("```python")
