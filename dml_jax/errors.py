@@ -6,7 +6,7 @@ import enum
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
@@ -19,9 +19,9 @@ OF_SIZES, OF_UNSET_SIZES, OF_VALUES, OF_LIMITS = "sizes", "unset sizes", "values
 """The kinds of faults that other sizes of a network's inputs may cure, that no size is set, that
 values of inputs may cure, given as constants, and that an index lies beyond its table."""
 
-OF_BEYOND, OF_BUG = "beyond", "internal"
-"""The kinds of faults that `load_onnx(..., fallback=True)` cures, and that nothing but a change of
-this package cures (`InternalError`)."""
+OF_CURE, OF_BUG = "cure", "internal"
+"""The kinds of faults that say which option cures the others, and that nothing but a change of this
+package cures (`InternalError`)."""
 
 OF_LENGTHS, OF_RANGE = "lengths", "range"
 """The kinds of faults that a list has not one element for each dimension, and that an integer is
@@ -40,7 +40,7 @@ class Fault:
         value: the value of the field; the message leaves `UNSAID` out.
         context: the places that enclose the fault, outermost first (`Dispatchable 'sum'`).
         kind: what would cure the fault, for callers that try it: `OF_SIZES`, `OF_UNSET_SIZES`,
-            `OF_VALUES`, `OF_BEYOND`, `OF_BUG`, or "". The other kinds say what it is about.
+            `OF_VALUES`, `OF_BUG`, or "". The other kinds say what it is about.
         choices: the names of which the value has to be one, where these are few.
     """
 
@@ -61,6 +61,21 @@ class Fault:
             text = f"expected {self.field or 'value'} to {self.rule}{got}"
         where = [*self.context, *([self.operator] if self.operator else [])]
         return printable(": ".join([*where, text]))
+
+
+def names_cure(fault: Fault) -> bool:
+    """Return whether a fault says which option cures others."""
+    return fault.kind in (OF_CURE, OF_UNSET_SIZES)
+
+
+def first_lines(faults: Sequence[Fault], most: int, rest: str) -> list[str]:
+    """Return the messages of the first faults, cures before others; `rest` stands for the others.
+
+    At most `most` are shown; `{}` in `rest` is how many are left.
+    """
+    ordered = sorted(faults, key=names_cure, reverse=True)
+    left = len(ordered) - most
+    return [*map(str, ordered[:most]), *[rest.format(left)] * (left > 0)]
 
 
 PARTS_MAX = 100_000
@@ -84,8 +99,7 @@ class DmlError(ValueError):
         super().__init__(self.faults)
 
     def __str__(self) -> str:
-        more = ["and more"] if len(self.faults) > FAULTS_MAX else []
-        return "\n".join([*map(str, self.faults[:FAULTS_MAX]), *more])
+        return "\n".join(first_lines(self.faults, FAULTS_MAX, "and more"))
 
     @property
     def operator(self) -> str:

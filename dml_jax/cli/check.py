@@ -14,6 +14,7 @@ from dml_jax.cli.terminal import (
     faults_as_values,
     json_option,
     level_option,
+    lines_of,
     reporting,
     say_json,
 )
@@ -32,7 +33,7 @@ from dml_jax.errors import (
 from dml_jax.onnx.options import NetworkOptions
 
 _KINDS = {".json": "model", ".py": "program", ".onnx": "network"}
-_SHOWN = 3  # faults of a file in the table; --json has all
+_SHOWN = 4  # faults of a file in the table; --json has all
 
 
 @click.command(cls=Command)
@@ -92,7 +93,12 @@ def check(
                     continue
                 loaded = load_file(path, options, feature_level)
             except DmlError as error:  # the other models are checked all the same
-                faults += (error.within(name) if name else error).faults
+                own = (error.within(name) if name else error).faults
+                if as_json or len(models) == 1:
+                    faults += own
+                else:
+                    click.echo(lines_of(own), err=True)
+                    runs = False
                 continue
             if name and not as_json:
                 click.echo(f"{printable(name)}:")
@@ -190,16 +196,11 @@ def _show_folder(folder: Path, files: list[_Checked], as_json: bool) -> None:
 
     rows = []
     for file in files:
-        unset = [fault for fault in file.faults if fault.kind == OF_UNSET_SIZES]
-        others = [fault for fault in file.faults if fault.kind != OF_UNSET_SIZES]
-        lines = [str(fault) for fault in (*unset, *others[:_SHOWN])]
-        rest = len(others) - _SHOWN
-        lines += [f"... {rest} more (--json has all)"] * (rest > 0)
+        unset = any(fault.kind == OF_UNSET_SIZES for fault in file.faults)
+        text = lines_of(file.faults, _SHOWN)
         level = file.level.suffix if file.level else ""
         is_running = "needs sizes" if unset else "no" if file.faults else "yes"
-        rows.append(
-            (printable(file.path.as_posix()), file.kind, is_running, level, "\n".join(lines))
-        )
+        rows.append((printable(file.path.as_posix()), file.kind, is_running, level, text))
     if rows:
         show_cells(("File", "Kind", "Runs", "Lowest level", "Missing"), *rows)
     count = sum(not file.faults for file in files)

@@ -41,13 +41,17 @@ def _numbers(text: str) -> Any:
 
 
 def pairs_option(names: str, meaning: str, convert: Callable[[str], Any], text: str) -> Any:
-    """Return the option of `names` that takes names with values; `meaning` is how it looks."""
-    mark = "=" if "=" in meaning else ":"
+    """Return the option of `names` that takes names with values; `meaning` is how it looks.
+
+    A name ends at `=`, or, where no file follows, which may hold one, at `:`.
+    """
+    marks = "=" if convert is Path else ":="
 
     def callback(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
         found = {}
         for value in values:
-            name, _, word = value.rpartition(mark)
+            end = max(map(value.rfind, marks))
+            name, word = value[: max(end, 0)], value[end + 1 :]
             try:
                 if not name:
                     raise ValueError
@@ -72,7 +76,7 @@ _OPTIONS = (
         "-f --onnx_free_dim_name_override names",
         "NAME:SIZE, as batch:8",
         _size,
-        "Size of a free dimension of an ONNX network (others have size 1). Repeatable.",
+        "Size of a free dimension of an ONNX network (others have size 1), also as batch=8.",
     ),
     pairs_option(
         "-F --onnx_free_dim_denotation_override denotations",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dml_jax.cli.terminal import Command, json_option, reporting, say_json
+from dml_jax.cli.terminal import Command, json_option, new_folder, reporting, say_json
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.system.files import readable, similar_file
 
@@ -39,13 +39,14 @@ def save(
         from dml_jax.onnx import save_onnx
 
         values = {} if weights is None else _arrays(weights)
+        new = new_folder(output)
         changed = save_onnx(network, output, values, dtype)
         if as_json:
             say_json({"file": str(output), "weights": len(values), "changed": changed})
         else:
             said = [f"{len(changed)} of {len(values)} weights differ"] if weights else []
             said += [f"floating weights are {dtype.upper()}"] if dtype else []
-            click.echo(f"{output}: {', '.join(said) or 'the same weights'}.")
+            click.echo(f"{output}: {', '.join(said) or 'the same weights'}{new}.")
 
 
 def _arrays(path: Path) -> dict[str, Any]:

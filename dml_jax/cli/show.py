@@ -56,6 +56,14 @@ def show(
         if output is not None:
             check_diagram(output)
         loaded = load_file(file, options, takes_graphs=True)
+        if output is not None:
+            if isinstance(loaded, Graph):
+                picture = graph_picture(loaded)
+            elif isinstance(loaded, Model):
+                picture = model_picture(loaded)
+            else:
+                picture = graph_picture(loaded.graph, loaded.weights)
+            draw(picture, output)  # before the table, whose reader may leave early
         if as_python:
             text = _program(loaded, file)
             say_json({"python": text}) if as_json else click.echo(text, nl=False)
@@ -70,13 +78,6 @@ def show(
         else:
             show_network(loaded, as_json)
         if output is not None:
-            if isinstance(loaded, Graph):
-                picture = graph_picture(loaded)
-            elif isinstance(loaded, Model):
-                picture = model_picture(loaded)
-            else:
-                picture = graph_picture(loaded.graph, loaded.weights)
-            draw(picture, output)
             click.echo(f"Drawn to '{output}'{new}", err=as_json or as_python)
 
 

@@ -15,7 +15,17 @@ import click
 
 from dml_jax.dxdispatch.repetition import Track
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import NOTHING, DmlError, Fault, Sentence, abbreviate, printable
+from dml_jax.errors import (
+    FAULTS_MAX,
+    NOTHING,
+    DmlError,
+    Fault,
+    Sentence,
+    abbreviate,
+    first_lines,
+    names_cure,
+    printable,
+)
 from dml_jax.facts import catalogue
 from dml_jax.show.figures import PICTURES, check_name
 
@@ -26,6 +36,9 @@ STATUS = (
     "Exit status: 0 done, 1 the model or its run failed, 2 wrong usage, 130 interrupted, "
     "143 ended (SIGTERM)."
 )
+
+
+_BESIDE_A_CURE = 8  # faults that are shown, so that a cure stays on the screen
 
 
 class Failure(click.ClickException):
@@ -92,13 +105,19 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         if as_json:
             say_json({"faults": faults_as_values(error.faults)})
             sys.exit(1)
-        raise Failure(str(error)) from None
+        raise Failure(lines_of(error.faults)) from None
     # The traceback of a device that fails leads through XLA and helps no user of a command.
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise Failure(f"The device failed: {lines[0]}") from None
     except FloatingPointError as error:  # of jax_debug_nans and jax_debug_infs
         raise Failure(f"JAX stops at this number: {str(error).splitlines()[0]}") from None
+
+
+def lines_of(faults: Sequence[Fault], most: int = FAULTS_MAX) -> str:
+    """Return the messages of faults, few of them where an option cures them, and at most `most`."""
+    cured = min(most, _BESIDE_A_CURE) if any(map(names_cure, faults)) else most
+    return "\n".join(first_lines(faults, cured, "... {} more (--json has all)"))
 
 
 def faults_as_values(faults: Iterable[Fault]) -> list[dict[str, Any]]:

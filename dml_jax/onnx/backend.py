@@ -15,6 +15,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
 from dml_jax.errors import (
+    OF_CURE,
     OF_SIZES,
     OF_VALUES,
     DmlError,
@@ -133,7 +134,7 @@ class DmlBackend(Backend):
                 shapes, names = free_sizes(model, {})
                 load_onnx(model, shapes, names, fallback=True)
         except DmlError as error:
-            if any(fault.kind not in (OF_SIZES, OF_VALUES) for fault in error.faults):
+            if any(fault.kind not in (OF_CURE, OF_SIZES, OF_VALUES) for fault in error.faults):
                 return False
         return cls.supports_device(device)
 

@@ -235,7 +235,7 @@ class Network(Reported):
         changed.
 
         Args:
-            path: the file to write, another one than the one that was read.
+            path: the file to write, another one than the one that was read. Its folder is made.
             weights: the new values by name, as `apply` takes them; others stay as they are in
                 `self.weights`. A type that holds fewer numbers than the file's is widened.
             dtype: jnp.float16 or jnp.bfloat16 stores FLOAT initializers of the graph so, rounded;

@@ -1,7 +1,9 @@
 """Atomic writes of files, and JSON that refuses duplicate keys."""
 
 import contextlib
+import difflib
 import errno
+import itertools
 import os
 import shutil
 import sys
@@ -9,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dml_jax.errors import DmlError, Fault, MissingFileError, Unquoted, nearest
+from dml_jax.errors import DmlError, Fault, MissingFileError, Unquoted, suggested
 
 if TYPE_CHECKING:  # imported where arrays are read and written: the command line starts without it
     import numpy as np
@@ -89,12 +91,18 @@ def readable(field: str, rule: str) -> Iterator[None]:
 
 
 def similar_file(path: Path) -> str:
-    """Return ` (did you mean 'Input.bin'?)` if the folder of `path` has a similar name, else ""."""
+    """Return ` (did you mean 'Input.bin'?)` if the folder of `path` has a similar name, else "".
+
+    The names have to be much alike without their ends, which many files share.
+    """
     try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.name != path.name]
-        return nearest(path.name, names)
+        found = [*itertools.islice(path.parent.iterdir(), 1000)]  # the search compares all of them
     except OSError:
         return ""
+    found.sort(key=lambda other: other.suffix == path.suffix)
+    by_stem = {other.stem.casefold(): other.name for other in found if other.name != path.name}
+    near = difflib.get_close_matches(path.stem.casefold(), by_stem, n=1, cutoff=0.75)
+    return suggested(by_stem[near[0]] if near else None)
 
 
 def expect_file(path: Path) -> None:

@@ -397,6 +397,7 @@ def test_the_catalogue_on_a_narrow_terminal(width: int, monkeypatch: pytest.Monk
 
 def test_a_wrong_file_name_gets_the_nearest(model: str):
     assert "did you mean 'model.json'?" in command("run", "modle.json", status=1).stderr
+    assert "did you mean" not in command("run", "network.json", status=1).stderr
 
 
 @pytest.mark.parametrize("words", [["bench", "--mb"], ["bench", "--seconds"], ["run", "-t"]])

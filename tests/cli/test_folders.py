@@ -150,6 +150,31 @@ def test_a_program_alone(folder: Path):
     assert said.endswith("is a program that does not import pydirectml\n")
 
 
+@pytest.mark.parametrize(
+    ("inputs", "node", "cure"),
+    [
+        ("float[2, 3, 3] x", "Det(x)", "with fallback=True (the option --fallback), JAX computes:"),
+        ("float[N, M] x", "MatMul(x, c)", "free dimensions N, M of 'x' have size 1: set them with"),
+        ("float[1, 1] x, int64[2] s", "Expand(x, s)", "with constants={'s': ...} (--constant s:"),
+    ],
+)
+def test_what_cures_many_faults_is_said_first(inputs: str, node: str, cure: str, tmp_path: Path):
+    names = [f"y{index}" for index in range(120)]
+    outputs = ", ".join(f"float[A, B] {name}" for name in names)
+    nodes = "\n".join(f"{name} = {node}" for name in names)
+    path = saved(
+        parse(f"g ({inputs}) => ({outputs}) <float[2, 2] c = {{1, 2, 3, 4}}> {{ {nodes} }}"),
+        tmp_path,
+    )
+    lines = check(path, status=1).stderr.splitlines()
+    assert lines[0].startswith(cure)
+    assert "Node 'y0'" in lines[1]
+    assert len(lines) < 12
+    assert lines[-1] == "... 113 more (--json has all)"
+    assert len(json.loads(check(path, "--json", status=1).stdout)["faults"]) == 121
+    assert cure in check(path, path, status=1).stderr.splitlines()[0]
+
+
 def test_sizes_that_a_network_needs(tmp_path: Path):
     network = parse(
         """g (float[N, 3, H, W] x) => (float[N, 3, H2, W2] y) {

@@ -66,7 +66,9 @@ def test_mistakes(
 ):
     monkeypatch.chdir(folder)
     Path("few.txt").write_text("a\nb", encoding="utf-8")
-    assert text in run(folder, *options.split(), status=status).output
+    result = run(folder, *options.split(), status=status)
+    assert text in result.output
+    assert "Dispatch" not in result.output  # the network has not run
 
 
 def identity(folder: Path, sizes: str) -> None:
@@ -78,7 +80,7 @@ def identity(folder: Path, sizes: str) -> None:
     [
         ("1,4,6,3", []),
         ("4,6,3", []),
-        ("n,h,w,3", ["-f", "h:4", "-f", "w:6"]),
+        ("n,h,w,3", ["-f", "h:4", "-f", "w=6"]),
         ("n,h,w,c", ["-b", "x:1,4,6,3"]),
     ],
 )

@@ -22,6 +22,7 @@ class GraphContext(NetworkBuilder):
     Attributes:
         curable: the nodes among the faults that `fallback` would compute.
         asked: the names of the model's inputs.
+        deciding: those of the inputs whose values would cure faults.
         beyond: the label of the ONNX node and the reason, of each `OperatorNode` beyond DirectML,
             by its identity.
         turns: how many turns a Loop may take; None for any number.
@@ -38,7 +39,7 @@ class GraphContext(NetworkBuilder):
     def __init__(self, fallback: bool, outer: NetworkBuilder | None = None):
         super().__init__(fallback, outer)
         self.curable: list[str] = []
-        self.asked: set[str] = set()
+        self.asked, self.deciding = set[str](), set[str]()
         self.beyond: dict[int, tuple[str, str]] = {}
         self.turns: int | None = None
         self.looks = True
@@ -50,6 +51,17 @@ class GraphContext(NetworkBuilder):
     def is_inner(self) -> bool:
         """Return whether this translates a graph within a node."""
         return self._outer is not None or self.loops > 0
+
+    def blame(self, tensors: Sequence[Any]) -> None:
+        """Note the inputs that `tensors` follow from, where nothing else decides them."""
+        found, left = dict[int, Tensor](), [*tensors]
+        while left:
+            tensor = left.pop()
+            if isinstance(tensor, Tensor) and not tensor.is_known and id(tensor) not in found:
+                found[id(tensor)] = tensor
+                left += tensor.made_by.inputs if tensor.made_by else ()
+        names = {tensor.name for tensor in found.values() if tensor.made_by is None}
+        self.deciding |= names if names <= self.asked else set()
 
     inner: Callable[..., "GraphContext"]
     graph: Callable[[Any, Scope, Sequence[str], Mapping[str, int]], Results]

@@ -50,8 +50,8 @@ class UnknownSize:
     def refusal(self) -> DmlError:
         """Return the error that nothing bounds the size."""
         name = self.node.proto.output[0]
-        rule = "be known at load (load_onnx(..., constants={...}) gives inputs a value) or to "
-        rule += f"have a bound (load_onnx(..., bounds={{'{name}': ...}}) or --bounds {name}=SIZE)"
+        rule = "be known at load or to have a bound "
+        rule += f"(load_onnx(..., bounds={{'{name}': ...}}) or --bounds {name}=SIZE)"
         where, value = f"the size of the output '{name}'", Unquoted("a computed size")
         return self.node.refusal(where, rule, value)
 

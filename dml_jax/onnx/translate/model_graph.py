@@ -3,12 +3,22 @@
 import functools
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
 
-from dml_jax.errors import Expect, Sentence, Unquoted, bugs_within, collecting, moving
+from dml_jax.errors import (
+    OF_CURE,
+    UNSAID,
+    Expect,
+    Fault,
+    Sentence,
+    Unquoted,
+    bugs_within,
+    collecting,
+    moving,
+)
 from dml_jax.onnx import fallbacks, translators
 from dml_jax.onnx.files.local_functions import functions_of
 from dml_jax.onnx.files.model import Model, free_names
@@ -22,6 +32,7 @@ from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnx.translated import Translated
 
 FALLBACK = "with fallback=True (the option --fallback), JAX computes:"
+_LISTED = 8  # nodes in a message
 
 
 @functools.cache
@@ -70,9 +81,8 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
     # one that has the size.
     if not expect.faults:
         expect.faults += bounds.faults()
-    if translation.curable:
-        shown = Unquoted(", ".join(translation.curable))
-        expect(not expect.faults, "", Sentence(f"{FALLBACK} {shown}"), "")
+    if expect.faults:
+        expect.faults += _cures(translation)
     expect.check()
     outputs = {n: t for n, t in zip(names, results, strict=True) if t is not None}
     for name, size, limit in bounds.limits():
@@ -84,6 +94,19 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
         translation, read.inputs, outputs, defaults, free_names(read.proto), given
     )
     return found, all(found.weights[n] is arrays.get(n) for n in found.weights)
+
+
+def _cures(translation: Translation) -> Iterator[Fault]:
+    """Yield which options cure faults of a translation."""
+    if nodes := translation.curable:
+        more = f" and {len(nodes) - _LISTED} others" if len(nodes) > _LISTED else ""
+        rule = Sentence(f"{FALLBACK} {', '.join(nodes[:_LISTED])}{more}")
+        yield Fault("", "", rule, UNSAID, kind=OF_CURE)
+    if names := sorted(translation.deciding):
+        values = ", ".join(f"'{name}': ..." for name in names)
+        options = " ".join(f"--constant {name}:NUMBERS" for name in names)
+        text = f"with constants={{{values}}} ({options}), values of inputs are known at load"
+        yield Fault("", "", Sentence(text), UNSAID, kind=OF_CURE)
 
 
 def translated_of(

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from onnx import helper
 
-from dml_jax.errors import OF_SIZES, DmlError, Fault, Sentence, Unquoted, raise_if
+from dml_jax.errors import OF_SIZES, OF_VALUES, DmlError, Fault, Sentence, Unquoted, raise_if
 from dml_jax.graph import Expression, Graph, OperatorNode
 from dml_jax.onnx.fallbacks import curing_types, fallback_types, in_order, known_results
 from dml_jax.onnx.files.types import COUNT, Type, fitting
@@ -171,6 +171,9 @@ class NodeOutputs:
         if not found and not translation.fallback and (others := curing_types(node)) is not None:
             translation.curable.append(node.label)
             kinds = [kind or other for kind, other in zip(kinds, others, strict=True)]
+        if needed := {fault.field for fault in faults if fault.kind == OF_VALUES}:
+            own = enumerate(node.inputs)
+            translation.blame([t for k, t in own if node.input_name(k) in needed])
         each = {str(fault): fault for fault in faults}.values()
         translation.faults += DmlError(each).within(node.label).faults
         return found or [

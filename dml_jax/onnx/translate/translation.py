@@ -74,6 +74,7 @@ class Translation(GraphContext):
         fallback = self.fallback if fallback is None else fallback
         inner = Translation(self._opsets, self._functions, self._ir, fallback, self)
         inner.called, inner.asked, inner.beyond = self.called, self.asked, self.beyond
+        inner.deciding = self.deciding
         inner.turns, inner.looks = self.turns, self.looks
         return inner
 
@@ -168,7 +169,11 @@ class Translation(GraphContext):
         version, schema = resolve(proto, record, inputs, opsets)
         inputs = [*inputs]
         node = Node(proto, record, version, schema, inputs, self.builder, opsets, self._policy)
-        stated = self._count_by_output(node, inputs)
+        try:
+            stated = self._count_by_output(node, inputs)
+        except DmlError:
+            self.blame([t for t in inputs if t is not None and not t.type.is_floating])
+            raise
         node.types = output_types(node, self._ir)
         # A translator comes before ONNX's function: DirectML's operator is one kernel, and the
         # function of ONNX many nodes, which XLA need not fuse into as fast a one.

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dml_jax.errors import DmlError, Fault, Sentence, Unquoted
+from dml_jax.errors import DmlError, Unquoted
 from dml_jax.graph import Graph
 from dml_jax.onnx.files.topology import read_by_graph
 from dml_jax.onnx.files.types import COUNT, Type
-from dml_jax.onnx.nodes.graph_context import GraphContext, Results, Site
+from dml_jax.onnx.nodes.graph_context import Results, Site
 from dml_jax.onnx.nodes.node import expect, refused
 from dml_jax.onnx.nodes.number_limits import Limit, worst
 from dml_jax.onnx.nodes.op_types import inlines
@@ -183,8 +183,9 @@ def branch(site: Site) -> Results:
     try:
         bodies = [subgraph_of(site, name) for name in BRANCHES]
         kinds = _common_types(translation.is_inner, *(body.types for body in bodies))
-    except DmlError as error:
-        raise DmlError([*error.faults, *_cures(translation, condition)]) from None
+    except DmlError:
+        translation.blame([condition])  # one branch is enough where it is known at load
+        raise
     paddings = [tensor.count for tensor in bodies[0].results]
     cure = "both branches have to give it padded in one dimension, or cond to be known at load"
     expect_counts("else_branch", bodies[1].results, paddings, cure)
@@ -226,21 +227,3 @@ def _common_types(is_inner: bool, one: Sequence[Type], other: Sequence[Type]) ->
         shown = [[type_text(kind) for kind in kinds] for kinds in (other, one)]
         raise refused("else_branch", rule, Unquoted("{} and {}".format(*shown)))
     return [max(a, b, key=lambda t: len(t.shape or ())) for a, b in pairs]
-
-
-def _cures(translation: GraphContext, condition: Tensor) -> list[Fault]:
-    """Return how `condition` becomes known at load, where it follows from inputs of the model."""
-    names, left = set[str](), [condition]
-    while left:
-        tensor = left.pop()
-        if not tensor.is_known and tensor.made_by is None:
-            names.add(tensor.name)
-        elif not tensor.is_known:
-            left += [t for t in tensor.made_by.inputs if isinstance(t, Tensor)]
-    if not names or not names <= translation.asked:
-        return []
-    shown = ", ".join(f"'{name}': ..." for name in sorted(names))
-    text = "one branch is enough where cond is known at load: "
-    options = " ".join(f"--constant {name}:VALUE" for name in sorted(names))
-    text += f"load_onnx(..., constants={{{shown}}}) or {options}"
-    return [Fault("", "cond", Sentence(text), Unquoted("a computed tensor"))]

@@ -281,10 +281,11 @@ def test_inputs_that_are_fixed_at_load(tmp_path: Path):
 def test_the_command(tmp_path: Path):
     path, weights = saved(LAYERS, tmp_path), {"b": floats([4, 3, 2, 1])}
     np.savez(tmp_path / "weights.npz", **weights)
-    save = ["save", path, "--weights", tmp_path / "weights.npz", "-o", tmp_path / "tuned.onnx"]
-    assert "1 of 1 weights differ" in command(*save).output
+    target = tmp_path / "new" / "tuned.onnx"
+    save = ["save", path, "--weights", tmp_path / "weights.npz", "-o", target]
+    assert command(*save).output == f"{target}: 1 of 1 weights differ, in a new folder.\n"
     network = layers(path)
-    agrees(network, {**network.weights, **weights}, tmp_path / "tuned.onnx", X)
+    agrees(network, {**network.weights, **weights}, target, X)
     assert '"changed": ["b"]' in command(*save, "--dtype", "float16", "--json").output
     (tmp_path / "weights.npz").write_bytes(b"PK nothing")
     assert "weights.npz' to be a file of numpy.savez" in command(*save, status=1).output
