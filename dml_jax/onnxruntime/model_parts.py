@@ -25,6 +25,7 @@ from dml_jax.onnx.nodes.schemas import (
 )
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.translate.model_graph import load_translators
+from dml_jax.onnxruntime.compile_notice import CompileNotice
 from dml_jax.runtime.weight_store import WeightStore
 
 # Bytes of an initializer from which sizes may follow: ONNX's inference reads it in the proto. The
@@ -52,6 +53,7 @@ class Source:
         digest: what tells models apart, for records.
         store: the arrays on the device.
         host: computes the nodes that only the host computes (`onnxruntime.host_nodes.HostNodes`).
+        notice: says that a run compiles.
     """
 
     proto: onnx.ModelProto
@@ -64,6 +66,7 @@ class Source:
     digest: str = ""
     store: WeightStore = field(default_factory=WeightStore)
     host: Any = None
+    notice: CompileNotice = field(default_factory=CompileNotice)
 
     @classmethod
     def read(

@@ -8,6 +8,7 @@ import numpy as np
 
 from dml_jax.errors import with_article
 from dml_jax.onnxruntime.ort_values import OrtValue
+from dml_jax.onnxruntime.session_options import LOGGER
 
 __all__ = [
     "copy_tensors",
@@ -52,8 +53,9 @@ def _level(name: str, value: Any, last: int) -> None:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Do nothing: sessions log nothing. `severity` is 0 (verbose) to 4 (fatal)."""
+    """Let sessions say that a run compiles, up to the severity 2; from 0 (verbose) to 4 (fatal)."""
     _level("severity", severity, 4)
+    LOGGER["severity"] = severity
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:

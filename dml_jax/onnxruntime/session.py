@@ -320,7 +320,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
         raise_if(unknown_tensors(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
-    return replace(source, host=HostNodes(source))
+    return replace(source, host=HostNodes(source), notice=options.notice)
 
 
 def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:

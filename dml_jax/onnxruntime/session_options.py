@@ -2,6 +2,7 @@
 
 import contextlib
 import operator
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from onnx import ModelProto, numpy_helper
 
 from dml_jax.errors import nearest, with_article
 from dml_jax.onnxruntime import errors
+from dml_jax.onnxruntime.compile_notice import CompileNotice
 from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from dml_jax.onnxruntime.errors import sentence
 from dml_jax.onnxruntime.refused import ADAPTERS, COMPILED, DEVICES, refusing
@@ -20,6 +22,9 @@ PROGRAMS_ENTRY = "session.dml_jax_programs"
 QUICK_ENTRY = "session.dml_jax_quick_compile"
 CACHE_ENTRY = "session.dml_jax_cache"
 DEFAULTS = {CACHE_ENTRY: "0"}
+LOGGER = {"severity": -1}
+"""The severity of sessions that have none; with -1 they write to terminals alone."""
+_WARNING = 2
 
 
 class _Fields:
@@ -81,7 +86,9 @@ class SessionOptions(_Fields):
     """The options of a session.
 
     Those of threads, memory, optimization and order are for ONNX Runtime; XLA decides these things
-    by itself. `optimized_model_filepath` and `register_custom_ops_library` are refused.
+    by itself. A session whose `log_severity_level` is at most 2, or is -1 on a terminal, writes one
+    line to stderr where a run compiles for some seconds. `optimized_model_filepath` and
+    `register_custom_ops_library` are refused.
     """
 
     enable_cpu_mem_arena: bool = True
@@ -187,6 +194,20 @@ class SessionOptions(_Fields):
         """Return the folder where programs are kept; None keeps none."""
         text = self.entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
         return cache_folder() if text == "1" else Path(text) if text not in ("", "0") else None
+
+    @property
+    def notice(self) -> CompileNotice:
+        """Return what says that a run compiles: a warning by its severity."""
+        level = self.log_severity_level if self.log_severity_level >= 0 else LOGGER["severity"]
+        # Programs without a console have no stderr.
+        if not sys.stderr or not (sys.stderr.isatty() if level < 0 else level <= _WARNING):
+            return CompileNotice()
+        text = (
+            "dml_jax compiles programs for the sizes of this run. Later runs of them are fast, and "
+        )
+        if self.cache is None:
+            return CompileNotice(f"{text}the config entry {CACHE_ENTRY} keeps programs.")
+        return CompileNotice(f"{text}the cache keeps the programs.")
 
     def arrays(self, proto: ModelProto) -> dict[str, np.ndarray]:
         """Return the arrays that stand in place of the initializers of a model, by name.

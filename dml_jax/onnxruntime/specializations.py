@@ -79,15 +79,15 @@ class Specializations:
         device = self._device
         on_device = contextlib.nullcontext() if device is None else jax.default_device(device)
         # A session computes INT64 and DOUBLE in their own types, whatever the caller's setting is.
-        with jax.enable_x64(True), on_device:
-            specialization, values = self._first(values), dict(values)
+        with jax.enable_x64(True), on_device, contextlib.ExitStack() as until_end:
+            specialization, values = self._first(values, until_end), dict(values)
             while True:
                 specialization.run(values)
                 if not specialization.stage.remaining:
                     return values
-                specialization = self._next(specialization.stage, values)
+                specialization = self._next(specialization.stage, values, until_end)
 
-    def _first(self, values: Values) -> Specialization:
+    def _first(self, values: Values, until_end: contextlib.ExitStack) -> Specialization:
         """Return the first stage of a run; find the inputs whose values decide sizes."""
         while True:
             deciding, key = self._deciding, self._key(values)
@@ -99,8 +99,7 @@ class Specializations:
                 types = {
                     n: np.asarray(x) if n in deciding else type_of(x) for n, x in values.items()
                 }
-                task = Task(self._nodes, types, self._outputs)
-                return Specialization(stage_of(self._source, task))
+                return self._build(until_end, Task(self._nodes, types, self._outputs))
 
             specialization = self._stages.get_or_build(key, build)
             stage = specialization.stage
@@ -115,13 +114,21 @@ class Specializations:
                 self._deciding |= found
             self._stages.clear()
 
-    def _next(self, stage: Stage, values: Values) -> Specialization:
+    def _next(
+        self, stage: Stage, values: Values, until_end: contextlib.ExitStack
+    ) -> Specialization:
         """Return the stage after another one, which gave `values`."""
+        return self._stages.get_or_build(
+            (stage, stage.key_of_next(values)),
+            lambda: self._build(until_end, stage.next_task(values), stage),
+        )
 
-        def build() -> Specialization:
-            return Specialization(stage_of(self._source, stage.next_task(values), stage))
-
-        return self._stages.get_or_build((stage, stage.key_of_next(values)), build)
+    def _build(
+        self, until_end: contextlib.ExitStack, task: Task, before: Stage | None = None
+    ) -> Specialization:
+        """Return the stage of a task, after another one; the run compiles it before it ends."""
+        until_end.enter_context(self._source.notice.watching())
+        return Specialization(stage_of(self._source, task, before))
 
     def _key(self, values: Mapping[str, Any]) -> Hashable:
         """Return what the first stage depends on."""

@@ -22,6 +22,7 @@ from build import alike, parse
 import dml_jax
 import dml_jax.onnxruntime as own
 from dml_jax.lowering.dtypes import has_x64
+from dml_jax.onnxruntime import compile_notice
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 from dml_jax.system import aligned_memory
 
@@ -434,6 +435,28 @@ class TestGpus:
         assert back.device.type == "cuda" and back.data_ptr() == tensor.data_ptr()
         _, binding = self.bound(value)
         assert torch.from_dlpack(binding.get_outputs()[0]).tolist() == (X + 1).tolist()
+
+
+class TestNotices:
+    """The line on stderr that says why a run takes long."""
+
+    @pytest.mark.parametrize(("severity", "count"), [(-1, 0), (2, 1), (3, 0)])
+    def test_a_session_says_once_that_it_compiles(self, severity, count, monkeypatch, capfd):
+        monkeypatch.setattr(compile_notice, "SECONDS", 0)
+        options = own.SessionOptions()
+        options.log_severity_level = severity
+        session = own.InferenceSession(BYTES, options)
+        for rows in (1, 2, 2):
+            session.run(None, {**FEEDS, "x": np.ones((rows, 3), np.float32)})
+        said = capfd.readouterr()
+        assert said.err.count("\n") == said.err.count("dml_jax compiles") == count
+        assert said.out == ""
+
+    def test_a_run_that_is_fast_says_nothing(self, capfd):
+        options = own.SessionOptions()
+        options.log_severity_level = 0
+        own.InferenceSession(BYTES, options).run(None, FEEDS)
+        assert capfd.readouterr().err == ""
 
 
 class TestValues:
