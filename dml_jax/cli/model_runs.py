@@ -48,7 +48,7 @@ def run_network(network: "Network", name: str, device: Device, asked: Any) -> di
         labels = asked.labels.read_text("utf-8", "replace").splitlines()
         if not network.signature.counted:  # else the run decides how many numbers there are
             kinds = network.output_types.items()
-            zeros = {n: np.broadcast_to(k.array_dtype.type(), k.shape) for n, k in kinds}
+            zeros = {n: np.broadcast_to(k.array_dtype.type(), k.shape or ()) for n, k in kinds}
             largest_of(zeros, labels)  # raises where no output fits
     # A run may take long: a file that cannot be written is refused before it begins.
     files, programs = _output_files(network, asked.output_path), network.programs
