@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dml_jax.dxdispatch.pictures import IMAGE_TYPES, pillow
+from dml_jax.dxdispatch.pictures import IMAGE_TYPES, upright_size
 from dml_jax.dxdispatch.resources import UNKNOWN, Values, reading, values_of_file
 from dml_jax.enums import TensorDataType
 from dml_jax.errors import DmlError, Fault, Sentence, Unquoted, collecting, nearest, raise_if
@@ -37,8 +37,7 @@ class Pictures:
 
         Raises `DmlError` where a picture of integers has a mean, or the channels are others.
         """
-        with pillow().open(path) as opened:
-            width, height = opened.size
+        width, height = upright_size(path)
         channels, *sizes = planes.shape[-3:]
         kind = {1: "grey", 3: "RGB", 4: "RGBA"}[channels]
         text = f"{width} x {height} pixels"
@@ -122,8 +121,8 @@ def _places(network: "Network", point: BindPoint, path: Path) -> tuple[int, int,
     to a free height or width of size 1.
     """
     (tensor,) = point.tensors
-    with reading(str(path), path.suffix.lower()), pillow().open(path) as opened:
-        width, height = opened.size
+    with reading(str(path), path.suffix.lower()):
+        width, height = upright_size(path)
     sizes, kinds = tensor.sizes, ((-3, -2, -1), (-1, -3, -2))
     names = network.free.get(point.name) or [None] * len(sizes)
     found = [p for p in kinds if len(sizes) >= 3 and sizes[p[0]] in (1, 3, 4)]

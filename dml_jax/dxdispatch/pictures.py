@@ -1,5 +1,6 @@
 """Pictures as tensors: read by Pillow, and written again."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,35 @@ def sizes_of_image(
 
     Raises `DmlError` if elements of `data_type` hold no picture, or if there are too many pixels.
     """
-    image_class = pillow()
     if data_type.name not in IMAGE_DATA_TYPES:
         names = ", ".join(IMAGE_DATA_TYPES)
         raise refused(f"come with an initialValuesDataType of {names}", data_type.shown())
-    with image_class.open(path, formats=IMAGE_FORMATS) as header:
-        pixels, most = header.width * header.height, image_class.MAX_IMAGE_PIXELS
-        sizes = resample or (3, header.height, header.width)
-    if most is not None and pixels > most:  # of which Pillow itself only warns
-        raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", pixels)
-    return sizes
+    width, height = upright_size(path)
+    most = pillow().MAX_IMAGE_PIXELS
+    if most is not None and width * height > most:  # of which Pillow itself only warns
+        raise refused(f"have at most {most} pixels (PIL.Image.MAX_IMAGE_PIXELS)", width * height)
+    return resample or (3, height, width)
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """Return the width and height of a picture that stands as its EXIF data say."""
+    with pillow().open(path, formats=IMAGE_FORMATS) as header:
+        width, height = header.size
+        return (height, width) if _orientation(header) > 4 else (width, height)
+
+
+# What Pillow calls the way from each orientation of EXIF to an upright picture.
+_TURNS = (None, None, 0, 3, 1, 5, 4, 6, 2)
+
+
+def _orientation(image: Any) -> int:
+    """Return how the rows of a picture lie, from 1 to 8, as EXIF counts it; 1 is upright."""
+    # The method of a PNG decodes all of the picture first. A picture with data that Pillow cannot
+    # read, whose errors have no common class, is shown by others as it is.
+    with contextlib.suppress(Exception):
+        value = int(pillow().Image.getexif(image).get(0x0112, 1))
+        return value if value in range(1, 9) else 1
+    return 1
 
 
 def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.ndarray:
@@ -37,10 +57,12 @@ def read_image(path: Path, dtype: np.dtype, sizes: tuple[int, int, int]) -> np.n
     channels, height, width = sizes
     image_class = pillow()
     with image_class.open(path, formats=IMAGE_FORMATS) as opened:
+        turn = _TURNS[_orientation(opened)]  # before it is decoded, as for its size
         # Before Pillow converts the picture, which would lose what these bits say.
         deep = _sixteen_bits(path, opened)
         image = opened if deep is None else image_class.fromarray(deep)
         image = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
+        image = image if turn is None else image.transpose(turn)
     if image.size != (width, height):
         image = image.resize((width, height), image_class.Resampling.BICUBIC)
     pixels = np.asarray(image).reshape(height, width, channels)

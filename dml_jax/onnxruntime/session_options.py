@@ -202,12 +202,10 @@ class SessionOptions(_Fields):
         # Programs without a console have no stderr.
         if not sys.stderr or not (sys.stderr.isatty() if level < 0 else level <= _WARNING):
             return CompileNotice()
-        text = (
-            "dml_jax compiles programs for the sizes of this run. Later runs of them are fast, and "
-        )
+        text, end = "dml_jax compiles the programs of these sizes", "Later runs of them are fast"
         if self.cache is None:
-            return CompileNotice(f"{text}the config entry {CACHE_ENTRY} keeps programs.")
-        return CompileNotice(f"{text}the cache keeps the programs.")
+            return CompileNotice(f"{text}. {end}; the config entry {CACHE_ENTRY} keeps programs.")
+        return CompileNotice(f"{text}, or loads them from its cache. {end}.")
 
     def arrays(self, proto: ModelProto) -> dict[str, np.ndarray]:
         """Return the arrays that stand in place of the initializers of a model, by name.

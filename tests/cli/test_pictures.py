@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from build import command, parse, saved
 from click.testing import Result
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 
 SCORES = """g (float[1,3,4,6] x) => (float[1,6] y) {
     m = ReduceMean <axes = [1, 2], keepdims = 0> (x)  y = Identity(m) }"""
@@ -49,6 +49,33 @@ def test_pictures_are_normalized_and_the_largest_have_labels(folder: Path):
     assert report["pictures"]["x"].startswith("6 x 4 pixels, RGB in [0, 1], minus 0.5, 0.25, 0.125")
     said = run(folder, *(o for o in options if o != "--json")).output
     assert "Largest of 'y':" in said and f"kind {order[0]}" in said
+
+
+@pytest.mark.parametrize("orientation", range(1, 10))
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_a_picture_stands_as_its_exif_data_say(orientation: int, kind: str, folder: Path):
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    blocks = PIXELS.repeat(8, 0).repeat(8, 1)  # those that JPEG keeps
+    Image.fromarray(blocks).save(folder / f"x.{kind}", exif=exif, quality=100, subsampling=0)
+    with Image.open(folder / f"x.{kind}") as image:
+        upright = ImageOps.exif_transpose(image)
+    assert upright is not None
+    height, width = upright.height, upright.width
+    saved(
+        f"g (float[1,3,{height},{width}] x) => (float[1,3,{height},{width}] y) {{ y = Neg (x) }}",
+        folder,
+    )
+    result = run(folder, "--input", f"x={folder / f'x.{kind}'}", "--json")
+    report = json.loads(result.output)
+    expected = np.asarray(upright).transpose(2, 0, 1)[None] / -255
+    np.testing.assert_allclose(report["values"]["y"], expected, atol=1e-6)
+    assert report["pictures"]["x"].startswith(f"{width} x {height} pixels, RGB")
+
+
+def test_a_picture_with_broken_exif_data_is_read(folder: Path):
+    Image.fromarray(PIXELS).save(folder / "x.png", exif=b"Exif\0\0no TIFF")
+    assert "6 x 4 pixels" in run(folder, "--input", f"x={folder / 'x.png'}").output
 
 
 @pytest.mark.parametrize(
