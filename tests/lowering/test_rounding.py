@@ -185,11 +185,3 @@ def test_casts_are_mapped_and_derived(given: Any):
     np.testing.assert_array_equal(slope, np.ones(8))
     cube = jax.hessian(lambda x: jnp.sum(cast(x) ** 3))(x)
     np.testing.assert_allclose(np.diag(cube), 6 * expected, rtol=1e-3)
-
-
-def test_a_sequence_of_float16_is_rounded_once():
-    """1 + 2^-11 is a midpoint, and FLOAT32 does not hold what follows it."""
-    step = 2.0**-24
-    result = dml_jax.fill_value_sequence([8200], "FLOAT16", 1, step)
-    expected = (1 + np.arange(8200) * step).astype(np.float16)
-    np.testing.assert_array_equal(result, expected)

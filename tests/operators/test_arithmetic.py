@@ -161,16 +161,11 @@ def test_powers_of_other_types():
 
 
 def test_gradients_of_powers_are_finite():
-    points = float32([(0, 2), (0, 1), (0, 0), (0, 2.5), (-2, 2), (-2, 3), (2, -1), (-1, 0)])
-    x, e = points.T
-    slopes = jax.grad(lambda x, e: dml_jax.pow(x, e).sum(), (0, 1))(x, e)
-    np.testing.assert_allclose(slopes[0], [0, 1, 0, 0, -4, 12, -0.25, 0])
-    np.testing.assert_allclose(slopes[1], [0, 0, 0, 0, 0, 0, np.log(2) / 2, 0], rtol=1e-6)
+    """Those of whole exponents too; `lowering/test_derivatives` has the others."""
+    zero = float32([0])
+    assert jax.grad(lambda x, e: dml_jax.pow(x, e)[0], (0, 1))(zero, zero) == (zero, zero)
     whole = jax.grad(lambda x: dml_jax.pow(x, int32([0, 1, 2, -3])).sum())
     np.testing.assert_allclose(whole(float32([0, 0, 0, 2])), [0, 1, 0, -3 / 16])
-    cube = jax.grad(lambda x: dml_jax.pow(x, float32([3, 3])).sum())
-    second = jax.grad(lambda x: cube(x).sum())(float32([0, 2]))
-    np.testing.assert_allclose(second, [0, 12])
 
 
 def optimizer(data_type: str, sizes: list[int], **fields: float) -> AdamOptimizer:
@@ -180,20 +175,6 @@ def optimizer(data_type: str, sizes: list[int], **fields: float) -> AdamOptimize
     step = T("UINT32", [1, 1, 1, 1])
     values = {"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **fields}
     return AdamOptimizer.infer(**tensors, training_step_tensor=step, **values)
-
-
-@pytest.mark.parametrize("beta1, beta2", [(0.9, 0.999), (0, 0.5), (-0.5, 0.25)])
-def test_adam_takes_many_steps(beta1: float, beta2: float):
-    op = optimizer("FLOAT32", [1, 2, 3, 4], beta1=beta1, beta2=beta2)
-    update, rng = jax.jit(op), np.random.default_rng(0)
-    state: Any = [float32(rng.standard_normal((1, 2, 3, 4))), *np.zeros((2, 1, 2, 3, 4), "f4")]
-    exact = state
-    for step in range(1, 40):
-        g = float32(rng.standard_normal((1, 2, 3, 4)))
-        state = update(*state, g, uint32([[[[step]]]]))
-        exact = ADAM.expected(op, [*exact, g, uint32([[[[step]]]])])
-    for result, expected in zip(state, exact, strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_adam_trains_as_pytorch_does():

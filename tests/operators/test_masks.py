@@ -313,14 +313,6 @@ def test_steps_behind_a_sequence(name: str, direction: str):
     check_hidden(run, arrays, {"x": hidden})
 
 
-def test_reversed_subsequences_do_not_mix_with_the_rest():
-    x, lengths = normal(2, 5, 3), np.array([3, 0], np.uint32).reshape(2, 1, 1)
-    x[0, 3:] = x[1] = np.nan
-    got = dml_jax.reverse_subsequences(x, np.broadcast_to(lengths, (2, 1, 3)).copy(), 1)
-    np.testing.assert_array_equal(got[0, :3], x[0, 2::-1])
-    np.testing.assert_array_equal(got[0, 3:], x[0, 3:])
-
-
 # Regions.
 
 

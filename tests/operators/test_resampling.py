@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,8 +11,6 @@ from dml_jax import DmlError, TensorDesc
 from dml_jax.operator import OPERATORS
 
 pytestmark = pytest.mark.usefixtures("soon")
-
-PAIRS = [("RESAMPLE1", "RESAMPLE_GRAD"), ("RESAMPLE2", "RESAMPLE_GRAD1")]
 
 
 def resample(version: str, x: Any, count: int, scale: float, **fields: Any) -> list[Any]:
@@ -94,13 +91,6 @@ def test_an_element_of_weight_0_is_not_read(value: float):
     np.testing.assert_array_equal(made, [1, value, 3])
     twice = resample("RESAMPLE1", [1, value, 3], 6, 2, interpolation_mode="LINEAR")
     np.testing.assert_array_equal(twice, [1, value, value, value, 3, 3])
-
-
-def test_antialiased():
-    """The numbers are those of ONNX's test resize_downsample_scales_linear_antialias."""
-    x = jnp.arange(1, 17, dtype=jnp.float32).reshape(1, 1, 4, 4)
-    y = dml_jax.resample(x, [1, 1, 2, 2], "LINEAR", scales=[1, 1, 0.6, 0.6], antialiased=True)
-    np.testing.assert_allclose(y[0, 0], [[2.875, 4.5], [9.375, 11.0]], rtol=1e-6)
 
 
 def test_antialiased_of_many_elements():
