@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -38,7 +39,20 @@ from PIL import Image
 from processes import PIPES, dml_jax, interrupt, linux, python
 from serialized_graphs import dense
 
-from dml_jax import Argmax, Buffer, ElementWiseClip, Reduce, TensorDesc, Tile, compile, load_onnx
+from dml_jax import (
+    Argmax,
+    Buffer,
+    Compiled,
+    ElementWiseClip,
+    Graph,
+    GraphBuilder,
+    Reduce,
+    TensorDesc,
+    Tile,
+    compile,
+    load_onnx,
+)
+from dml_jax import clip as clipped
 from dml_jax import pydirectml as dml
 from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import load_model, parse_model
@@ -113,20 +127,66 @@ def test_thousands_of_dispatches_leak_nothing():
     assert target.array.tolist() == [1] * 1000
 
 
-def test_binding_tables_leave_nothing():
-    operator = clip(1000)
-    compiled, arrays = compile(operator), len(jax.live_arrays())
+@linux
+def test_programs_that_differ_leave_nothing():
+    """Each has another bound, and in turn another way to call."""
+    bounds, x = iter(map(float, range(160))), np.ones((4, 4), np.float32)
 
-    def dispatched() -> weakref.ref:
-        source, target = Buffer(np.full(1000, 5, np.float32)), Buffer.of(operator.output_tensor)
-        table = compiled.bind([source], [target])
-        table.dispatch()
-        table.wait()
-        return weakref.ref(table)
+    def work() -> None:
+        high = next(bounds)
+        match high % 4:
+            case 0:
+                clipped(x, 0, high)
+            case 1:
+                clipped(jnp.asarray(x, "bfloat16"), 0, high)
+            case 2:
+                clip(16, high)(x.ravel())
+            case _:
+                compile(clip(16, high))(x.ravel())
 
-    tables = [dispatched() for _ in range(30)]
+    assert_leaks_nothing(work, 70, 90, 50 * MB)
+
+
+def called(program: Callable[..., object], sizes: tuple[int, ...]) -> object:
+    program(np.ones(sizes, np.float32))
+    return program
+
+
+@cache
+def kept() -> Compiled:
+    return compile(clip(1000))
+
+
+def table(_: Path) -> object:
+    source, target = Buffer(np.full(1000, 5, np.float32)), Buffer.of(kept().outputs[0])
+    table = kept().bind([source], [target])
+    table.dispatch()
+    table.wait()
+    return table
+
+
+def graph(_: Path) -> Graph:
+    builder, weights = GraphBuilder(), np.ones((512, 512), np.float32)
+    a = builder.input_tensor("a", TensorDesc.of(weights))
+    return builder.build([a + builder.constant(weights)])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        table,
+        lambda folder: called(graph(folder), (512, 512)),
+        lambda folder: called(compile(graph(folder)), (512, 512)),
+        lambda folder: called(load_onnx(network(folder), {"x": (2, 4)}), (2, 4)),
+    ],
+    ids=["table", "graph", "compiled", "network"],
+)
+def test_what_is_not_used_is_freed(make: Callable[[Path], object], tmp_path: Path):
     gc.collect()
-    assert [table() for table in tables] == [None] * 30
+    arrays = len(jax.live_arrays())
+    made = [weakref.ref(make(tmp_path)) for _ in range(10)]
+    gc.collect()
+    assert [reference() for reference in made] == [None] * 10
     assert len(jax.live_arrays()) == arrays
 
 
@@ -629,21 +689,6 @@ def test_thousands_of_calls_leak_nothing(tmp_path: Path):
 
     # The results are 40 MB, and allocators keep some pages.
     assert_leaks_nothing(work, 500, 10_000, 20 * MB)
-
-
-def test_networks_leave_nothing(tmp_path: Path):
-    gc.collect()
-    path, arrays = network(tmp_path), len(jax.live_arrays())
-
-    def loaded() -> weakref.ref:
-        net = load_onnx(path, {"x": (2, 4)})
-        net(np.ones((2, 4), np.float32))
-        return weakref.ref(net)
-
-    found = [loaded() for _ in range(3)]
-    gc.collect()
-    assert [net() for net in found] == [None] * 3
-    assert len(jax.live_arrays()) == arrays
 
 
 def test_sixteen_threads_call_one_network(tmp_path: Path):

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from processes import linux
 from several_devices import SEVERAL, by_default
 
 from dml_jax import (
@@ -636,10 +634,3 @@ def test_a_dispatch_in_place_allocates_nothing(shape: tuple[int, ...]):
         table = compile(op).bind(parts, parts[:1])
         assert table.bytes_temporary == 0
         assert " copy(" not in table.as_text()
-
-
-@linux
-def test_programs_and_graphs_that_are_not_used_are_freed():
-    """In a process of its own, whose memory grows by a program that is kept (`kept_memory`)."""
-    script = Path(__file__).parents[1] / "kept_memory.py"
-    subprocess.run([sys.executable, script, "70", "160"], check=True)
