@@ -144,16 +144,11 @@ def test_faults_for_machines(words: list[str], model: str):
     faults = values(*words, model, status=1)["faults"]
     assert [fault["field"] for fault in faults] == ["Minn", "resource"]
     assert faults[0]["context"] == ["Dispatchable 'clip'"]
+    assert faults[0]["operator"] == "DML_OPERATOR_ELEMENT_WISE_CLIP"
     assert [fault["value"] for fault in faults] == ["1", "'z'"]
     shown = command(*words, model, status=1)
     assert shown.stdout == ""
     assert shown.stderr.splitlines() == [fault["message"] for fault in faults]
-
-
-def test_levels_for_machines(model: str):
-    fault = values("check", model, "--feature-level", "2_1", status=1)["faults"][0]
-    assert fault["operator"] == "DML_OPERATOR_ELEMENT_WISE_CLIP"
-    assert fault["field"] == "InputTensor.DimensionCount"
 
 
 def test_graph_for_machines(tmp_path: Path):

@@ -853,21 +853,6 @@ def test_the_ways_to_write_a_dispatchable(dispatchable: Json):
     assert shown(reduce_model(**dispatchable))["output"] == "6, 15, 24"
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("DML_DEPTH_SPACE_ORDER_DEPTH_COLUMN_ROW", "0, 2, 4, 6, 1, 3, 5, 7"),
-        ("COLUMN_ROW_DEPTH", "0, 1, 2, 3, 4, 5, 6, 7"),
-    ],
-)
-def test_enumerations_by_name_and_by_suffix(order: str, expected: str):
-    """[1, 8, 1, 1] -> [1, 2, 2, 2], by the page: channels are (i, j, c), or (c, i, j)."""
-    desc = {X: tensor([1, 8, 1, 1]), Y: tensor([1, 2, 2, 2]), "BlockSize": 2, "Order": order}
-    resources = {"x": [*range(8)], "y": [0] * 8}
-    left = after(resources, {"type": "DEPTH_TO_SPACE1", "desc": desc}, {X: "x", Y: "y"})
-    assert left["y"] == expected
-
-
 @pytest.mark.parametrize("change", [str.upper, str.title, str.lower])
 def test_command_types_in_any_case(change: Callable[[str], str], current: Path):
     model = reduce_model()

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forms import by_branches_of
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
@@ -26,10 +27,6 @@ from dml_jax.bench.cells import Cell, cells
 MOVING = ("REDUCE", "ARGMAX", "JOIN", "SPLIT", "TILE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1")
 
 
-def _for_tpu(*xs: Any, default: Any, tpu: Any) -> Any:
-    return tpu(*xs)
-
-
 @pytest.mark.parametrize("order", DepthSpaceOrder, ids=str)
 @pytest.mark.parametrize("cls", [DepthToSpace1, SpaceToDepth1])
 def test_moves_elements(cls: Any, order: DepthSpaceOrder):
@@ -37,10 +34,8 @@ def test_moves_elements(cls: Any, order: DepthSpaceOrder):
         input_tensor=TensorDesc("FLOAT32", [2, 18, 6, 9]), block_size=3, order=str(order)
     )
     (x,) = record_of(cls).arrays(np.random.default_rng(3), op)
-    jax.clear_caches()
-    with mock.patch.object(jax.lax, "platform_dependent", _for_tpu):
+    with by_branches_of("tpu"):
         result = jax.jit(lambda x: op.lower(x))(x)
-    jax.clear_caches()
     (expected,) = record_of(cls).expected(op, [x])
     np.testing.assert_array_equal(result, expected)
 

@@ -213,10 +213,9 @@ IMAGES = (16, 16, 32, 64)
 ELEMENTWISE: dict[str, tuple[Callable[[jax.Array], Any], list[P]]] = {
     "clip": (
         lambda x: dml_jax.clip(x, -1, 1),
-        [P("a"), P(None, None, "a"), P(None, None, None, "a")],
+        [P("a"), P(None, "a"), P(None, None, "a"), P(None, None, None, "a")],
     ),
     "clip_grad": (lambda x: dml_jax.clip_grad(x, 2 * x, -1, 1), [P("a"), P(None, "a")]),
-    "clip1": (lambda x: dml_jax.clip(x, -1, 1), [P(None, "a")]),
     "split": (lambda x: dml_jax.split(x, 1, [7, 9]), [P("a"), P(None, None, "a")]),
     "join": (lambda x: dml_jax.join([x, x], 1), [P("a"), P(None, None, None, "a")]),
     "tile": (lambda x: dml_jax.tile(x, [1, 2, 1, 3]), [P("a"), P(None, None, "a")]),

@@ -118,7 +118,6 @@ def test_other_files_are_no_models(name: str, hint: str, tmp_path: Path):
         (("run", MODEL, "--gpu"), "-a cuda)"),
         (("run", MODEL, "--cpu"), "-a cpu)"),
         (("run", MODEL, "--batch"), "-f NAME:SIZE sets a free dimension)"),
-        (("bench", "--shape", "3"), "--sizes"),
         (("bench", "--csv", "3"), "-o FILE.csv"),
         (("bench", "--baseline", "3"), "--comp"),
     ],
@@ -211,12 +210,3 @@ def test_a_network_is_called_by_the_names_of_its_inputs():
     with pytest.raises(TypeError, match=re.escape("a network is called with arrays: network(x=")):
         unknown.run(None, {"x": x})
     assert network(x=x)["y"].tolist() == [1, 1]
-
-
-def test_free_dimensions_are_named():
-    model = parse("""g (float[DATA, other] x) => (float[DATA, other] y) { y = Relu (x) }""")
-    with pytest.raises(
-        DmlError, match=re.escape("name a free dimension (DATA, other), got 'batch'")
-    ):
-        dml_jax.load_onnx(model, free_dimensions={"batch": 8})
-    assert dml_jax.load_onnx(model, free_dimensions={"DATA": 8, "other": 1}).inputs["x"].shape

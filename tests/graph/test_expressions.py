@@ -10,7 +10,7 @@ import pytest
 from arrays import graph_of
 
 import dml_jax
-from dml_jax import OPERATORS, DmlError, Expression, Graph, GraphBuilder, TensorDesc
+from dml_jax import DmlError, Expression, Graph, GraphBuilder, TensorDesc
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -131,15 +131,6 @@ def test_equal_tensors_cost_nothing():
     assert graph.views == {}
     assert graph.input_tensors is None
     assert "InputTensors" not in graph.to_json()
-
-
-def test_an_operator_without_inputs_is_a_node():
-    builder = GraphBuilder()
-    package: Any = dml_jax
-    fill = package.fill_value_constant
-    op = OPERATORS["DML_OPERATOR_FILL_VALUE_CONSTANT"]
-    made = builder.node(op.infer(output_sizes=[3], value_data_type="FLOAT32", value=2))
-    np.testing.assert_array_equal(builder.build(made)(), fill([3], "FLOAT32", 2))
 
 
 def test_an_operator_with_inputs_is_called_with_them():

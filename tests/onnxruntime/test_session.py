@@ -595,18 +595,6 @@ class TestSizes:
         feeds = {"boxes": boxes, "scores": random.random((1, 1, 20), np.float32)}
         same(both(data), feeds)
 
-    def test_eight_threads_get_their_own_answers(self):
-        session = own.InferenceSession(BYTES)
-
-        def run(k):
-            rows = k % 3 + 1
-            x = np.full((rows, 3), k, np.float32)
-            z, j = session.run(None, {"x": x, "i": np.array([k])})
-            return z.shape == (rows, 3) and bool((z == k + 1).all()) and j.tolist() == [k]
-
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            assert all(pool.map(run, range(200)))
-
 
 MODULE = """AdapterFormat ExecutionMode ExecutionOrder GraphOptimizationLevel IOBinding
 InferenceSession LoraAdapter ModelCompiler ModelMetadata ModelPackage ModelPackageComponentContext

@@ -90,16 +90,35 @@ def in_a_loop(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@pytest.mark.parametrize("op_class", TESTED, ids=lambda op: op.short_name)
-def test_second_derivatives(op_class: type[Operator]):
+def assert_one_second_derivative(loss: Callable[..., Any], point: Arrays, move: Arrays) -> None:
     """By itself, in a loop, and in a loop that computes it again."""
-    loss, point, move = drawn(op_class)
     forms = {"": loss, "scan": in_a_loop(loss), "checkpoint": jax.checkpoint(in_a_loop(loss))}
     ways = {(a, b): f for a, form in forms.items() for b, f in second(form, move).items()}
     results = compiled_soon(lambda *xs: {way: f(*xs) for way, f in ways.items()})(*point)
     values = np.array([*results.values()])
     assert np.isfinite(values).all()
     np.testing.assert_allclose(values, values[0], rtol=1e-3, atol=1e-3 * (1 + abs(values[0])))
+
+
+@pytest.mark.parametrize("op_class", TESTED, ids=lambda op: op.short_name)
+def test_second_derivatives(op_class: type[Operator]):
+    assert_one_second_derivative(*drawn(op_class))
+
+
+REDUCTIONS = [
+    (function.name, axes)
+    for turn, function in enumerate(dml_jax.ReduceFunction)
+    for axes in sample([[1], [3], [0, 2]], turn, of=3)
+    if not function.name.startswith("ARG")
+]
+
+
+@pytest.mark.parametrize(("function", "axes"), REDUCTIONS)
+def test_second_derivatives_of_reductions(function: str, axes: list[int]):
+    x, move = np.random.default_rng(0).uniform(0.2, 1.5, (2, 1, 4, 2, 3)).astype(np.float32)
+    assert_one_second_derivative(
+        lambda x: (dml_jax.reduce(x, function, axes) ** 3).sum(), (x,), (move,)
+    )
 
 
 @pytest.mark.parametrize("op_class", TESTED, ids=lambda op: op.short_name)

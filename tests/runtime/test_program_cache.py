@@ -368,19 +368,6 @@ def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pyt
     assert not old & {*kept_in(tmp_path)}
 
 
-def test_transformations_run_the_plain_function(tmp_path: Path):
-    network = loaded(tmp_path)
-    np.testing.assert_array_equal(jax.jit(lambda x: network(x)["y"])(X), answer())
-    mapped = jax.vmap(lambda x: network(x)["y"])(jnp.stack([jnp.asarray(X)] * 3))
-    np.testing.assert_array_equal(mapped[2], answer())
-    gradient = jax.grad(lambda x: network(x)["y"].sum())(jnp.asarray(X))
-    np.testing.assert_array_equal(gradient, jax.grad(lambda x: plain(x).sum())(jnp.asarray(X)))
-
-
-def plain(x: jax.Array) -> jax.Array:
-    return jax.nn.relu(x @ floats([[2, 0], [1, -1]]))
-
-
 @pytest.mark.skipif(jax.device_count() < 2, reason="the default backend has one device")
 def test_arrays_on_another_device_have_a_program_of_their_own(tmp_path: Path):
     network, device = loaded(tmp_path), jax.devices()[1]

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 MICROSOFT = "com.microsoft"
 X, VECTOR, IMAGE = floats(np.ones((2, 3))), floats(np.ones(5)), floats(np.ones((1, 2, 4, 4)))
-FILTER, ONE = floats(np.ones((3, 2, 3, 3))), np.ones((1, 1), np.int64)
+FILTER, WIDE = (floats(np.ones((3, 2, size, size))) for size in (3, 5))
+ONE = np.ones((1, 1), np.int64)
 BYTES = np.ones((1, 2, 4, 4), np.uint8)
 
 
@@ -35,7 +36,8 @@ CASES: list[tuple[str, Sequence[Any], dict[str, Any], str]] = [
     ("Split", [VECTOR], {"outputs": "y z", "opset": 11, "split": [1, 2]}, "sum of 'split' (3)"),
     ("Conv", [IMAGE, FILTER, VECTOR], {}, "to be 3 (GroupCount*FilterTensor.Sizes[0]"),
     ("Conv", [IMAGE, FILTER, X.T], {}, "to have rank 1, got 2"),
-    ("Conv", [IMAGE, floats(np.ones((3, 2, 5, 5)))], {}, "to span at most 4 elements"),
+    ("Conv", [IMAGE, WIDE], {}, "to span at most 4 elements (the padded input), with its dilation"),
+    ("Conv", [IMAGE[:, :, :3], WIDE], {}, "to span at most 3 elements"),
     ("ConvInteger", [BYTES, np.ones((3, 2, 5, 5), np.uint8)], {"opset": 10}, "to span at most 4"),
     ("MaxPool", [IMAGE], {"kernel_shape": [2, 2], "pads": [2, 2, 0, 0]}, "less than the window"),
     ("Tile", [X, ints(2)], {}, "number of values"),
@@ -76,7 +78,8 @@ def test_a_node_is_refused_in_one_line(
         runtime(model, {} if is_known else {"x0": inputs[0]})
     for fallback in (False, True):
         message = refusal(model, fallback=fallback)
-        assert text in message and "\n" not in message.partition("\nwith fallback")[0]
+        assert text in message and "--fallback" not in message
+        assert "\n" not in message.partition("\nwith fallback")[0]
 
 
 def test_a_run_says_that_there_are_fewer_elements_than_k():
