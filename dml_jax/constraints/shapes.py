@@ -44,6 +44,7 @@ class Shapes:
                 value, origin = self.letters[letter]
                 wanted = factor * value + constant
                 origin = re.sub(rf"\b{letter}\b", origin, text)
+                origin = re.sub(r"^(\w+)\*(\S+) / \1$", r"\2", origin)
                 rules.append(f"{wanted} ({origin})")
                 if size == wanted:
                     return True, ""

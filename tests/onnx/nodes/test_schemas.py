@@ -34,7 +34,7 @@ CASES: list[tuple[str, Sequence[Any], dict[str, Any], str]] = [
     ("Split", [VECTOR, ints(4, 4)], {"outputs": "y z"}, "sum of 'split' (8)"),
     ("Split", [VECTOR, ints(6, -1)], {"outputs": "y z"}, "expected split to have sizes of at"),
     ("Split", [VECTOR], {"outputs": "y z", "opset": 11, "split": [1, 2]}, "sum of 'split' (3)"),
-    ("Conv", [IMAGE, FILTER, VECTOR], {}, "to be 3 (GroupCount*FilterTensor.Sizes[0]"),
+    ("Conv", [IMAGE, FILTER, VECTOR], {}, "to be 3 (FilterTensor.Sizes[0])"),
     ("Conv", [IMAGE, FILTER, X.T], {}, "to have rank 1, got 2"),
     ("Conv", [IMAGE, WIDE], {}, "to span at most 4 elements (the padded input), with its dilation"),
     ("Conv", [IMAGE[:, :, :3], WIDE], {}, "to span at most 3 elements"),
