@@ -19,6 +19,7 @@
 - `fields`: the field of each argument that is not called as its field;
 - `results`: the names of several results;
 - `returns`: a sentence about the result, where its type may surprise;
+- `elsewhere`: how to call what other libraries give this name; a call that misfits is told so;
 - `directmlx`: the name of the function in DirectMLX, where it has one.
 
 `names.json` has what an operator is called elsewhere, by its name without DML_OPERATOR_; later
@@ -44,6 +45,9 @@ elements; `root` is the whole part of a square root.
 `attributes.json` has the attributes of op types of ONNX Runtime that ONNX's package has no schema
 of, by their domain and name.
 
+`hints.json` has what helps the caller of a function: `arguments`, what other libraries call them;
+`faults`, of which the first row whose patterns are found in a fault's parts has the hint.
+
 `fields.json` has what a field is, by its name in DirectML.h, where no docstring says so.
 """
 
@@ -58,29 +62,31 @@ from dml_jax.errors import Fault, nearest, suggested
 PREFIX = "DML_OPERATOR_"
 
 
-def _read(name: str) -> Mapping[str, Any]:
+@functools.cache
+def _read(name: str) -> Any:
     return json.loads((Path(__file__).parent / f"{name}.json").read_text())
 
 
-@functools.cache
 def functions() -> Mapping[str, Any]:
     """Return every function's entry, by its name."""
     return _read("functions")
 
 
-@functools.cache
 def names() -> Mapping[str, Any]:
     """Return what operators are called elsewhere, by their names without DML_OPERATOR_."""
     return _read("names")
 
 
-@functools.cache
 def fields() -> Mapping[str, str]:
     """Return what fields are, by their names in DirectML.h."""
     return _read("fields")
 
 
-@functools.cache
+def hints() -> Mapping[str, Any]:
+    """Return the hints for callers of functions, about arguments and about faults."""
+    return _read("hints")
+
+
 def attributes() -> Mapping[str, Mapping[str, Any]]:
     """Return the attributes of op types that ONNX has no schema of, by their domain and name."""
     return _read("attributes")
@@ -92,7 +98,6 @@ def samples() -> Mapping[str, Any]:
     return {name: entry for names, entry in _read("samples").items() for name in names.split()}
 
 
-@functools.cache
 def catalogue() -> Mapping[str, Any]:
     """Return every operator's entry, by its name without DML_OPERATOR_."""
     return _read("operators")

@@ -23,8 +23,6 @@ from dml_jax.functional.version_choice import call_of
 from dml_jax.graph import Expression, GraphBuilder
 
 _KEPT_MAX = 4096  # calls of one function
-
-
 _MADE: dict[str, Callable[..., Any]] = {}
 
 
@@ -89,9 +87,8 @@ def __getattr__(name: str) -> Any:
     if name in facts.functions():
         return _function(name)
     if name.endswith("Outputs"):  # `pickle` asks for the class of a named tuple
-        for function in __getattr__("FUNCTIONS"):
-            outputs = facts.class_name_of(function.upper()) + "Outputs"
-            if outputs == name and facts.functions()[function].get("results"):
+        for function, entry in facts.functions().items():
+            if entry.get("results") and name == f"{facts.class_name_of(function.upper())}Outputs":
                 return _function(function).family.outputs  # pyright: ignore[reportFunctionMemberAccess]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

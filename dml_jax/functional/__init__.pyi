@@ -725,6 +725,8 @@ def adam_optimizer(
 ) -> AdamOptimizerOutputs[Value]:
     """Updates parameters by their gradient, as the optimizer Adam does.
 
+    Returns a named tuple of parameters, first_moment, second_moment.
+
     Args:
         input_parameters: The parameters. Functions take parameters of every rank, with moments
             and a gradient of the same sizes.
@@ -737,8 +739,6 @@ def adam_optimizer(
         beta1: How much of a mean remains in each step; between 0 and 1.
         beta2: How much of a mean remains in each step; between 0 and 1.
         epsilon: What keeps the divisor from 0, such as 1e-8.
-
-    Returns a named tuple of parameters, first_moment, second_moment.
 
     Makes DML_OPERATOR_ADAM_OPTIMIZER.
     """
@@ -767,6 +767,8 @@ def argmax(
 ) -> Value:
     """The index of the largest element along `axes`; the rank is kept.
 
+    Returns indices of UINT32: cast them before a subtraction.
+
     Args:
         input: The tensor to read.
         axes: The dimensions to reduce: one or more, each once, in any order. Functions reduce
@@ -774,8 +776,6 @@ def argmax(
         axis_direction: Among equals, INCREASING takes the smallest index, DECREASING the
             largest.
         output_data_type: The type of the result.
-
-    Returns indices of UINT32: cast them before a subtraction.
 
     Makes DML_OPERATOR_ARGMAX.
     """
@@ -788,6 +788,8 @@ def argmin(
 ) -> Value:
     """The index of the smallest element along `axes`; otherwise as ARGMAX.
 
+    Returns indices of UINT32: cast them before a subtraction.
+
     Args:
         input: The tensor to read.
         axes: The dimensions to reduce: one or more, each once, in any order. Functions reduce
@@ -795,8 +797,6 @@ def argmin(
         axis_direction: Among equals, INCREASING takes the smallest index, DECREASING the
             largest.
         output_data_type: The type of the result.
-
-    Returns indices of UINT32: cast them before a subtraction.
 
     Makes DML_OPERATOR_ARGMIN.
     """
@@ -882,9 +882,11 @@ def average_pooling(
 ) -> Value:
     """Averages the elements of each window.
 
+    The order of the arguments is DirectMLX's: strides come before the sizes of the window.
+
     Args:
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         window_sizes: The elements of a window in each spatial dimension.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -893,8 +895,6 @@ def average_pooling(
             else by the number of those in the input.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
-
-    The order of the arguments is DirectMLX's: strides come before the sizes of the window.
 
     Makes DML_OPERATOR_AVERAGE_POOLING or DML_OPERATOR_AVERAGE_POOLING1.
     """
@@ -912,7 +912,7 @@ def average_pooling_grad(
 
     Args:
         input_gradient: {N, C, spatial...}: one element for each window.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         window_size: The elements of a window in each spatial dimension.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -970,6 +970,8 @@ def batch_normalization_grad(
 ) -> BatchNormalizationGradOutputs[Value]:
     """Computes the gradients of BATCH_NORMALIZATION, whose mean and variance are constants.
 
+    Returns a named tuple of gradient, scale_gradient, bias_gradient.
+
     Args:
         input: The input of the normalization.
         input_gradient: The gradient of the normalization's output, of the input's sizes.
@@ -980,8 +982,6 @@ def batch_normalization_grad(
         scale: Of equal sizes; each size is the input's, or 1, which repeats the element.
             Functions also take {C}.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
-
-    Returns a named tuple of gradient, scale_gradient, bias_gradient.
 
     Makes DML_OPERATOR_BATCH_NORMALIZATION_GRAD.
     """
@@ -1001,6 +1001,8 @@ def batch_normalization_training(
 ) -> BatchNormalizationTrainingOutputs[Value]:
     """Normalizes elements by their own mean and variance.
 
+    Returns a named tuple of output, mean, variance.
+
     Args:
         input: The tensor to read.
         scale: Of equal sizes; each size is the input's, or 1. Functions also take {C}.
@@ -1009,8 +1011,6 @@ def batch_normalization_training(
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
             leaves the result.
-
-    Returns a named tuple of output, mean, variance.
 
     Makes DML_OPERATOR_BATCH_NORMALIZATION_TRAINING.
     """
@@ -1030,6 +1030,8 @@ def batch_normalization_training_grad(
 ) -> BatchNormalizationTrainingGradOutputs[Value]:
     """Computes the gradients of BATCH_NORMALIZATION_TRAINING, whose statistics are the input's.
 
+    Returns a named tuple of gradient, scale_gradient, bias_gradient.
+
     Args:
         input: The input of the normalization.
         input_gradient: The gradient of the normalization's output, of the input's sizes.
@@ -1040,8 +1042,6 @@ def batch_normalization_training_grad(
         scale: Of equal sizes; each size is the input's, or 1, which repeats the element.
             Functions also take {C}.
         epsilon: Is added to the variance, so that it is not 0; 0.00001 is usual.
-
-    Returns a named tuple of gradient, scale_gradient, bias_gradient.
 
     Makes DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD.
     """
@@ -1220,7 +1220,7 @@ def convolution(
         bias: {1, output channels, 1...}; functions also take {output channels}.
         mode: CROSS_CORRELATION, or CONVOLUTION, which mirrors the filter.
         direction: FORWARD, or BACKWARD for the transpose.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The zeros before each spatial dimension of the input; in BACKWARD the
             elements that are cut off the result there.
@@ -1256,7 +1256,7 @@ def convolution_integer(
         filter: {output channels, C / group_count, spatial...}.
         filter_zero_point: What stands for 0 in the filter; of one element, or one for each
             output channel.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -1452,11 +1452,11 @@ def dynamic_quantize_linear(
 ) -> DynamicQuantizeLinearOutputs[Value]:
     """Quantizes a tensor with one scale and one zero point, which follow from its range.
 
+    Returns a named tuple of output, scale, zero_point.
+
     Args:
         input: The real numbers.
         output_data_type: The type of the result.
-
-    Returns a named tuple of output, scale, zero_point.
 
     Makes DML_OPERATOR_DYNAMIC_QUANTIZE_LINEAR.
     """
@@ -1468,12 +1468,12 @@ def equals(
 ) -> Value:
     """Tells where two elements are equal: `a == b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_EQUALS.
     """
@@ -1593,7 +1593,7 @@ def fold(
     Args:
         input: {N, C * window elements, windows}.
         window_sizes: The elements of a window in each spatial dimension.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -1645,6 +1645,8 @@ def gather_nd(
 ) -> Value:
     """Reads slices, each at a list of indices.
 
+    Without the two counts all dimensions count, and the result has the sizes of the slices.
+
     Args:
         input: The tensor to read.
         indices: Indices of elements.
@@ -1653,8 +1655,6 @@ def gather_nd(
         indices_dimension_count: The number of dimensions of the indices, from the last one,
             that count; those before have the size 1.
         batch_dimension_count: The number of first dimensions that input and indices share.
-
-    Without the two counts all dimensions count, and the result has the sizes of the slices.
 
     Makes DML_OPERATOR_GATHER_ND or DML_OPERATOR_GATHER_ND1.
     """
@@ -1694,12 +1694,12 @@ def greater_than(
 ) -> Value:
     """Tells where the first of two elements is greater: `a > b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_GREATER_THAN.
     """
@@ -1711,12 +1711,12 @@ def greater_than_or_equal(
 ) -> Value:
     """Tells where the first of two elements is greater or equal: `a >= b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL.
     """
@@ -1739,6 +1739,8 @@ def gru(
 ) -> GruOutputs[Value]:
     """Runs gated recurrent units: gates decide how much of the last output stays.
 
+    Returns a named tuple of sequence, single.
+
     Args:
         input: The sequences, [1, S, N, I].
         weight: What multiplies the inputs, [1, D, G*K, I] for G gates.
@@ -1751,8 +1753,6 @@ def gru(
         direction: FORWARD, BACKWARD, or BIDIRECTIONAL: both passes, forward first.
         linear_before_reset: Whether r multiplies after the product with Rh.
         output_options: The results to return: Both, Sequence or Single.
-
-    Returns a named tuple of sequence, single.
 
     Makes DML_OPERATOR_GRU.
     """
@@ -1793,12 +1793,12 @@ def is_infinity(
 ) -> Value:
     """Tells where an element is infinite, of one sign or of either.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         input: The tensor to read.
         infinity_mode: Which infinity counts: POSITIVE, NEGATIVE, or EITHER.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_IS_INFINITY.
     """
@@ -1809,11 +1809,11 @@ def is_nan(
 ) -> Value:
     """Tells where an element is NaN: `x != x`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         input: The tensor to read.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_IS_NAN.
     """
@@ -1838,12 +1838,12 @@ def less_than(
 ) -> Value:
     """Tells where the first of two elements is less: `a < b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_LESS_THAN.
     """
@@ -1855,12 +1855,12 @@ def less_than_or_equal(
 ) -> Value:
     """Tells where the first of two elements is less or equal: `a <= b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The tensors to compare.
         b: The tensors to compare.
         output_data_type: The type of the result.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL.
     """
@@ -1929,11 +1929,11 @@ def logical_and(
 ) -> Value:
     """Tells where both elements are true: `a and b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The truth values.
         b: The truth values.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_AND.
     """
@@ -1943,10 +1943,10 @@ def logical_not(
 ) -> Value:
     """Tells where an element is not true: `x == 0`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         input: The truth values.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_NOT.
     """
@@ -1957,11 +1957,11 @@ def logical_or(
 ) -> Value:
     """Tells where at least one of two elements is true: `a or b`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The truth values.
         b: The truth values.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_OR.
     """
@@ -1972,11 +1972,11 @@ def logical_xor(
 ) -> Value:
     """Tells where exactly one of two elements is true: `(a != 0) != (b != 0)`.
 
+    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
+
     Args:
         a: The truth values.
         b: The truth values.
-
-    Returns UINT8: 1 where true, 0 elsewhere. `y != 0` is a mask of bool.
 
     Makes DML_OPERATOR_ELEMENT_WISE_LOGICAL_XOR.
     """
@@ -2009,16 +2009,16 @@ def lp_pooling(
 ) -> Value:
     """Takes the Lp norm of each window.
 
+    The order of the arguments is DirectMLX's: strides come before the sizes of the window.
+
     Args:
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         window_size: The elements of a window in each spatial dimension.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         p: 1 for the sum of magnitudes, 2 for the Euclidean norm, and so on.
-
-    The order of the arguments is DirectMLX's: strides come before the sizes of the window.
 
     Makes DML_OPERATOR_LP_POOLING or DML_OPERATOR_LP_POOLING1.
     """
@@ -2045,6 +2045,8 @@ def lstm(
 ) -> LstmOutputs[Value]:
     """Runs a long short-term memory: gates decide what a cell takes in, forgets and gives out.
 
+    Returns a named tuple of sequence, single, cell_single.
+
     Args:
         input: The sequences, [1, S, N, I].
         weight: What multiplies the inputs, [1, D, G*K, I] for G gates.
@@ -2061,8 +2063,6 @@ def lstm(
         cell_mem_init: The cell before the first step, [1, D, N, K].
         sequence_lengths: The number of steps of each sequence, [1, 1, 1, N].
         peephole: Pi, Po and Pf, [1, 1, D, 3*K].
-
-    Returns a named tuple of sequence, single, cell_single.
 
     Makes DML_OPERATOR_LSTM.
     """
@@ -2146,18 +2146,19 @@ def max_pooling(
 ) -> MaxPoolingOutputs[Value]:
     """Finds the largest element of each window.
 
+    Returns a named tuple of values, indices. `.values` is the result alone; the indices are
+    UINT32. Without `strides`, windows are 1 apart.
+
     Args:
         input: {N, C, spatial...}, with 2 or 3 spatial dimensions.
         window_size: The elements of a window in each spatial dimension.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         output_indices: Whether to return where each largest element lies, too.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
-
-    Returns a named tuple of values, indices. The indices are UINT32. `.values` is the result alone.
 
     Makes DML_OPERATOR_MAX_POOLING or DML_OPERATOR_MAX_POOLING1 or DML_OPERATOR_MAX_POOLING2.
     """
@@ -2176,7 +2177,7 @@ def max_pooling_grad(
     Args:
         input: The input of MAX_POOLING2, {N, C, spatial...}.
         input_gradient: One element for each window.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         window_size: The elements of a window in each spatial dimension.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -2310,6 +2311,8 @@ def multihead_attention(
 ) -> MultiheadAttentionOutputs[Value]:
     """Weights values by how well each query agrees with their keys, head by head.
 
+    Returns a named tuple of output, present_key, present_value.
+
     Args:
         scale: Usually 1 / sqrt(D).
         mask_filter_value: A large negative number, usually -10000.
@@ -2334,8 +2337,6 @@ def multihead_attention(
         past_sequence_lengths: The number of valid past keys, [B].
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
-
-    Returns a named tuple of output, present_key, present_value.
 
     Makes DML_OPERATOR_MULTIHEAD_ATTENTION or DML_OPERATOR_MULTIHEAD_ATTENTION1.
     """
@@ -2373,10 +2374,10 @@ def non_zero_coordinates(
 ) -> NonZeroCoordinatesOutputs[Value]:
     """Finds the elements that are not zero: their number, and the coordinates of each.
 
+    Returns a named tuple of count, coordinates. Both are UINT32.
+
     Args:
         input: The tensor to read.
-
-    Returns a named tuple of count, coordinates. Both are UINT32.
 
     Makes DML_OPERATOR_NONZERO_COORDINATES.
     """
@@ -2515,7 +2516,7 @@ def quantized_linear_average_pooling(
             channel.
         output_scale: What a step of the integers stands for: of one element, or one for each
             channel.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         window_size: The elements of a window in each spatial dimension.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -2564,7 +2565,7 @@ def quantized_linear_convolution(
             one for each output channel.
         output_zero_point: The integer that stands for 0; of the sizes of the scales.
         output_data_type: The type of the result.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -2617,14 +2618,14 @@ def random_generator(
 ) -> RandomGeneratorOutputs[Value]:
     """Makes random UINT32 numbers, evenly distributed, from a counter and a key.
 
+    Returns a named tuple of values, state.
+
     Args:
         input_state: [1, ..., 1, 6]: four words of counter and two of key.
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
         output_state: Whether to return the generator's next state, too.
         type: The algorithm.
-
-    Returns a named tuple of values, state.
 
     Makes DML_OPERATOR_RANDOM_GENERATOR.
     """
@@ -2748,6 +2749,8 @@ def rnn(
 ) -> RnnOutputs[Value]:
     """Runs a simple recurrent network: each step activates a sum of its input and its last output.
 
+    Returns a named tuple of sequence, single.
+
     Args:
         input: The sequences, [1, S, N, I].
         weight: What multiplies the inputs, [1, D, G*K, I] for G gates.
@@ -2758,8 +2761,6 @@ def rnn(
             recurrences.
         hidden_init: The output before the first step, [1, D, N, K].
         sequence_lengths: The number of steps of each sequence, [1, 1, 1, N].
-
-    Returns a named tuple of sequence, single.
 
     Makes DML_OPERATOR_RNN.
     """
@@ -2831,6 +2832,8 @@ def roi_align_grad(
 ) -> RoiAlignGradOutputs[Value]:
     """Computes the gradients of ROI_ALIGN1, given the gradient of its output.
 
+    Returns a named tuple of output_gradient, output_roi_gradient.
+
     Args:
         input: The pictures, [N, C, H, W]. AVERAGE without `output_roi_gradient_tensor` can do
             without them.
@@ -2853,8 +2856,6 @@ def roi_align_grad(
         image_width: The width of the images.
         compute_output_gradient: Whether to return the gradient of the input.
         compute_output_roi_gradient: Whether to return the gradient of the regions.
-
-    Returns a named tuple of output_gradient, output_roi_gradient.
 
     Makes DML_OPERATOR_ROI_ALIGN_GRAD.
     """
@@ -2917,6 +2918,8 @@ def scatter_nd(
 ) -> Value:
     """Writes slices, each at a list of indices.
 
+    Without the two counts all dimensions count.
+
     Args:
         input: The tensor to read.
         indices: Indices of elements.
@@ -2925,8 +2928,6 @@ def scatter_nd(
             count; those before have the size 1.
         indices_dimension_count: The number of dimensions of the indices, from the last one,
             that count; those before have the size 1.
-
-    Without the two counts all dimensions count.
 
     Makes DML_OPERATOR_SCATTER_ND.
     """
@@ -3135,14 +3136,15 @@ def top_k(
 ) -> TopKOutputs[Value]:
     """Takes the largest elements of each line along an axis, the largest first, and their indices.
 
+    Returns a named tuple of value, index. The indices are UINT32: cast them before a
+    subtraction.
+
     Args:
         input: The tensor to read.
         axis: The dimension of the lines.
         k: How many elements of each line to take.
         axis_direction: INCREASING takes the smallest elements, the smallest first; DECREASING
             the largest.
-
-    Returns a named tuple of value, index. The indices are UINT32: cast them before a subtraction.
 
     Makes DML_OPERATOR_TOP_K or DML_OPERATOR_TOP_K1.
     """
@@ -3160,7 +3162,7 @@ def unfold(
     Args:
         input: {N, C, spatial...}.
         window_sizes: The elements of a window in each spatial dimension.
-        strides: The steps from one window to the next, one for each spatial dimension.
+        strides: The steps from one window to the next; 1 where there are none.
         dilations: The steps from one element of a window to the next; 1 where there are none.
         start_padding: The elements that padding adds before each spatial dimension.
         end_padding: The elements that padding adds behind each spatial dimension.
@@ -3177,7 +3179,7 @@ def upsample_2d(
 
     Args:
         input: The tensor to read.
-        scale_size: The factors of the last two dimensions, width and height.
+        scale_size: The factors of the last two dimensions, as Size2D(width=2, height=3).
         interpolation_mode: NEAREST_NEIGHBOR or LINEAR.
 
     Makes DML_OPERATOR_UPSAMPLE_2D.

@@ -77,13 +77,7 @@ class Family:
             for op in self.operators
             if (f := self.field_of(op, p.name)) and f.tensor and not f.tensor.output
         }
-        self.outputs = (
-            collections.namedtuple(
-                f"{facts.class_name_of(name.upper())}Outputs", self.results, module=__package__
-            )
-            if self.results
-            else None
-        )
+        self.outputs = _named_tuple(name, self.results) if self.results else None
 
     def key_of(self, argument: str) -> Callable[[Any], Any]:
         """Return what makes the key by which a call is kept, of the value of an argument."""
@@ -107,13 +101,13 @@ class Family:
         summary = inspect.cleandoc(first.__doc__ or "").split("\n\n")[0]
         versions = " or ".join(op.c_name for op in self.operators)
         several = f"Returns a named tuple of {', '.join(self.results)}." if self.results else ""
-        returned = " ".join(filter(None, (several, self.returns)))
+        returned = textwrap.fill(" ".join(filter(None, (several, self.returns))), 92)
         entries = (f"{name}: {self._said_of(name)}" for name in self.defaults)
         lines = [
             textwrap.fill(e, 92, initial_indent="    ", subsequent_indent=" " * 8) for e in entries
         ]
         arguments = "\n".join(["Args:", *lines])
-        parts = (summary, arguments, returned, f"Makes {versions}.")
+        parts = (summary, returned, arguments, f"Makes {versions}.")
         return "\n\n".join(part for part in parts if part)
 
     def _said_of(self, argument: str) -> str:
@@ -134,7 +128,7 @@ class Family:
             missing = [name for name in required if name not in bound]
             if not missing:
                 return bound
-            text = hints.missing(self.name, missing)
+            text = hints.missing(self.name, missing, bound.get(next(iter(self.defaults))))
             last = [*self.defaults][len(positional) - 1] if positional else ""
             if last and last not in self.tensors:  # as a k is taken for the axis before it
                 text += f"; {positional[-1]!r} was read as {last}"
@@ -167,6 +161,27 @@ class Family:
             return named(*(next(made) if there else None for there in is_made))
 
         return returned
+
+
+def _named_tuple(function: str, results: Sequence[str]) -> Callable[..., Any]:
+    """Return the class of several results, which names the first where it is used as an array."""
+    called = f"{facts.class_name_of(function.upper())}Outputs"
+    made: Any = collections.namedtuple(called, results, module=__package__)
+    text = f"{called} is a tuple of several arrays: take .{results[0]}"
+
+    def refuse(_: Any) -> Any:
+        raise AttributeError(text)
+
+    def join(own: Any, other: Any) -> Any:
+        return (*own, *other) if isinstance(other, tuple) else refuse(own)
+
+    of_arrays = ("shape", "dtype", "ndim", "astype", "reshape", "T")
+    operators = (f"__{side}{name}__" for name in ("sub", "mul", "truediv") for side in ("", "r"))
+    for name in (*of_arrays, *operators):
+        setattr(made, name, property(refuse))
+    made.__add__ = join
+    made.__radd__ = lambda own, other: (*other, *own) if isinstance(other, tuple) else refuse(own)
+    return made
 
 
 def _parameter(text: str) -> inspect.Parameter:

@@ -7,50 +7,36 @@ from typing import Any
 
 from jax.core import Tracer
 
+from dml_jax import facts
 from dml_jax.description.arrays import is_plain
 from dml_jax.description.tensor import X64_RULE, needs_x64, shown_array
-from dml_jax.errors import OF_LENGTHS, Fault, Unquoted, nearest, raise_if
+from dml_jax.errors import OF_LENGTHS, Fault, Unquoted, abbreviate, nearest, raise_if
 from dml_jax.operator import Operator
 from dml_jax.operator.contract import is_of_axis
 
-_ALONG_AXES = {"max": "MAX", "min": "MIN", "mean": "AVERAGE"}
 _RANKS = re.compile(r"be (?:in \[)?(\d+)(?:, \d+\])?")
-_SQUEEZE = " (a reduced axis stays, with size 1; jax.numpy.squeeze drops it)"
-_ARGUMENTS = {
-    **dict.fromkeys(("pad", "padding", "pads", "pad_width"), " (start_padding and end_padding)"),
-    **dict.fromkeys(("kernel_size", "kernel_shape", "window_shape"), " (window_size)"),
-    "keepdims": _SQUEEZE,
-    "dim": " (axes)",
-    "num_classes": " (output_length)",
-    "is_causal": " (mask: jax.numpy.tril makes a causal one)",
-}
-"""What other libraries call arguments, and what to use here."""
-
-_CHANNELS = re.compile(r"(Filter|Mean|Variance|Scale|Bias)Tensor\.Sizes\[1\]")
-_HEADS = re.compile(r"(Query|Key|Value)Tensor\.Sizes\[0\]")
-_INSTEAD = {"learning_rate": " (for a schedule, use learning_rate=1 and scale the change)"}
 
 
 def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     """Return the hint about an argument that a function lacks; "" where there is none."""
-    if name in ("axis", "axes", "keepdims") and function in _ALONG_AXES:
-        return along_axes(function)
     if name == "axis" and "axes" in known:
         return " (did you mean 'axes'?)"
-    return _ARGUMENTS.get(name) or nearest(name, known)
+    along = _elsewhere(function) if name in ("axis", "axes", "keepdims") else ""
+    if along and "axis" not in known:
+        return along
+    return facts.hints()["arguments"].get(name) or nearest(name, known)
 
 
-def missing(function: str, names: Sequence[str]) -> str:
-    """Return the message about arguments that a call of a function lacks."""
+def missing(function: str, names: Sequence[str], first: Any) -> str:
+    """Return the message about arguments that a call of a function of the array `first` lacks."""
     one = "a required argument" if len(names) == 1 else "required arguments"
-    hint = along_axes(function) or f" (help(dml_jax.{function}))"
+    hint = _elsewhere(function, len(getattr(first, "shape", ()))) or f" (help(dml_jax.{function}))"
     return f"missing {one}: {', '.join(map(repr, names))}{hint}"
 
 
-def along_axes(function: str) -> str:
-    """Return the hint about a function of two tensors which is a reduction elsewhere, or ""."""
-    name = _ALONG_AXES.get(function)
-    return f' (along axes: dml_jax.reduce(x, "{name}", axes))' if name else ""
+def _elsewhere(function: str, rank: int = 0) -> str:
+    """Return the hint about a function that other libraries call in another way, or ""."""
+    return _fill(facts.functions()[function].get("elsewhere", ""), rank or 4)
 
 
 def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str, Any]) -> None:
@@ -60,9 +46,9 @@ def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str
         listed = value if isinstance(value, (list, tuple)) else (value,)
         traced = next((v for v in listed if isinstance(v, Tracer)), None)
         if traced is not None:
-            rule = f"be a constant: attributes cannot be traced{_INSTEAD.get(name, '')}"
-            got = Unquoted(f"a traced {shown_array(traced)}")
-            faults.append(Fault(operator, fields.get(name, name), rule, got))
+            rule, got = "be a constant: attributes cannot be traced", shown_array(traced)
+            fault = Fault(operator, fields.get(name, name), rule, Unquoted(f"a traced {got}"))
+            faults.append(replace(fault, rule=rule + _of_table(fault, 0)))
     raise_if(faults)
 
 
@@ -102,35 +88,35 @@ def cured(
     """
     for fault in faults:
         root, _, aspect = fault.field.partition(".")
-        is_input, rule = root in inputs, fault.rule
-        if is_of_axis(fault) and rank:
-            rule = f"be in [{-rank}, {rank - 1}]"
-            if "MEAN_VARIANCE" in fault.operator and fault.value in (2, 3):  # of the default
-                rule += " (axes=-1, say: without axes the input is an image, NCHW)"
-        elif is_input and aspect in ("DataType", "dtype"):
+        rule = f"be in [{-rank}, {rank - 1}]" if is_of_axis(fault) and rank else fault.rule
+        if root in inputs and aspect in ("DataType", "dtype"):
             rule = _of_type(fault, str(fault.value), inputs[root], beside)
-        elif is_input and aspect == "DimensionCount" and fault.value == 0:
-            rule += " (x.reshape(1) has rank 1)"
-        elif is_input and aspect == "DimensionCount" and (least := _RANKS.fullmatch(rule)):
-            missing = ["None"] * (int(least[1]) - int(str(fault.value)))
-            rule += f" (x[{', '.join(missing)}] has this rank)" if missing else ""
-        elif (
-            is_input
-            and aspect == "DimensionCount"
-            and rule.endswith("(InputTensor.DimensionCount)")
-        ):
-            rule += "; or the input takes a batch: x[None]"
-        elif is_input and _CHANNELS.fullmatch(fault.field):
-            rule += " (images are NCHW)"
-        elif _HEADS.fullmatch(fault.field) and "ATTENTION" in fault.operator:
-            rule += " ([B, S, H, D] is x.reshape(B, S, H * D) here)"
-        elif root == "IndicesTensor" and "ONE_HOT" in fault.operator:
-            rule += " (indices[..., None] has a dimension for the classes)"
-        elif root in ("ScaleTensor", "ZeroPointTensor") and "QUANTIZE" in fault.operator:
-            rule += " (one a channel is s.reshape(1, -1, 1, 1))"
-        elif fault.value is True and rule.endswith("TRANSPOSE"):
-            rule += " (True is 'TRANSPOSE')"
+        elif root in inputs or "Tensor" not in root:
+            hint = _of_table(replace(fault, rule=rule), rank) or _of_rank(fault)
+            rule = rule + hint if hint else rule  # a `Sentence` stays one
         yield replace(fault, rule=rule)
+
+
+def _of_table(fault: Fault, rank: int) -> str:
+    """Return the hint of the first row whose patterns are found in the parts of a fault, or ""."""
+    parts = {part: getattr(fault, part) for part in ("operator", "field", "rule")}
+    parts["value"] = abbreviate(fault.value)
+    rows = facts.hints()["faults"]
+    fitting = (r for r in rows if all(re.search(r[p], parts[p]) for p in r if p in parts))
+    return _fill(next(fitting, {"hint": ""})["hint"], rank)
+
+
+def _fill(hint: str, rank: int) -> str:
+    """Return a hint with examples for arrays of `rank` in its braces."""
+    ones = [1] * rank
+    return hint.format(paddings=[0] * (rank - 2) + ones[:2], shape=str([*ones[1:], 2])[1:-1])
+
+
+def _of_rank(fault: Fault) -> str:
+    """Return the hint about an array of too few dimensions, or ""."""
+    least = _RANKS.fullmatch(fault.rule) if fault.field.endswith(".DimensionCount") else None
+    missing = ["None"] * (int(least[1]) - int(str(fault.value))) if least else []
+    return f" (x[{', '.join(missing)}] has this rank)" if missing else ""
 
 
 def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str:

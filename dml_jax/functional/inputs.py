@@ -35,19 +35,21 @@ def split_inputs(
                 got = shown_array(value)
                 raise DmlError([Fault(operator.c_name, f.c_name, "be a list of arrays", got)])
             value = _listed(operator, f.c_name, value)
-        elif isinstance(value, tuple):
-            names, rule = getattr(value, "_fields", ()), "be an array (jax.numpy.asarray makes one)"
-            if names or any(is_array(item) or isinstance(item, Expression) for item in value):
-                first = f".{names[0]}" if names else "[0]"
-                rule = f"be one array: a function returned several, take {first}"
-            raise DmlError([Fault(operator.c_name, f.c_name, rule, Unquoted(type(value).__name__))])
-        for path, array in paths_of(f, value):
+        for path, array in paths_of(f, value) if f.is_array else [(f.c_name, value)]:
             is_number = isinstance(array, NUMBERS) and not f.is_array
-            if not (is_number or is_array(array) or isinstance(array, Expression)):
+            if not (is_number or is_operand(array)):
                 rule = "be an array (jax.numpy.asarray makes one) or an Expression"
+                if isinstance(array, tuple) and any(map(is_operand, array)):
+                    first = "".join(f".{name}" for name in getattr(array, "_fields", ())[:1])
+                    rule = f"be one array: a function returned several, take {first or '[0]'}"
                 raise DmlError([Fault(operator.c_name, path, rule, shown_array(array))])
         inputs[f.name] = value
     return inputs, values
+
+
+def is_operand(value: Any) -> bool:
+    """Return whether a value is an array or an expression."""
+    return is_array(value) or isinstance(value, Expression)
 
 
 def paths_of(f: Field, value: Any) -> list[tuple[str, Any]]:
@@ -62,8 +64,7 @@ def arrays_of(value: Any) -> Sequence[Any]:
 
 
 def flat(inputs: Mapping[str, Any]) -> list[Any]:
-    listed = (value if isinstance(value, tuple) else (value,) for value in inputs.values())
-    return [array for arrays in listed for array in arrays]
+    return [array for value in inputs.values() for array in arrays_of(value)]
 
 
 def _listed(operator: type[Operator], field: str, values: Any) -> tuple[Any, ...]:
@@ -91,10 +92,10 @@ def data_type_of(operator: str, argument: str, value: Any, beyond: bool = False)
     """
     if is_bfloat16(value):
         return value
-    if isinstance(value, str):
+    if isinstance(value, str) and value.lower() != "bool":
         return value.upper() if value.upper() in TensorDataType.by_name() else value
-    if value in (bool, np.bool_):
-        rule = "be a type that DirectML has (x != 0 is an array of bool)"
+    if value in (bool, np.bool_) or isinstance(value, str):
+        rule = "be a type that DirectML has, as UINT8 (x != 0 is an array of bool)"
         raise DmlError([Fault(operator, c_name_of(argument), rule, Unquoted("bool"))])
     is_dtype = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
     if not is_dtype and not isinstance(value, np.dtype):
@@ -149,7 +150,8 @@ def types_of_numbers(
     chosen = values.get("output_data_type")
     for f in operator.outputs_of():
         if chosen is not None and not isinstance(chosen, Mapping):
-            known[f.name] = BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
+            with moving(operator.c_name, f"{f.c_name}.DataType"):
+                known[f.name] = BFLOAT16 if is_bfloat16(chosen) else TensorDataType.of(chosen).dtype
     types: dict[str, np.dtype] = {}
     for name in numbers:
         alike = operator.contract.fields_of_type(name)
@@ -215,12 +217,10 @@ def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -
     An integer stands for each spatial dimension, in a list of these, and else for a list of one.
     """
     result = dict(values)
-    if "output_sizes" in values and not isinstance(values["output_sizes"], Mapping):
-        sizes, first = values["output_sizes"], operator.outputs_of()[0]
-        is_listed = sizes is None or not _is_integer(sizes)
-        path = f"{first.c_name}.Sizes"
-        listed = _listed(operator, path, sizes) if sizes is not None and is_listed else (sizes,)
-        result["output_sizes"] = None if sizes is None else listed
+    sizes = values.get("output_sizes")
+    if sizes is not None and not isinstance(sizes, Mapping):
+        path = f"{operator.outputs_of()[0].c_name}.Sizes"
+        result["output_sizes"] = (sizes,) if _is_integer(sizes) else _listed(operator, path, sizes)
     for f in operator.fields:
         value = values.get(f.name)
         if value is None or f.tensor:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax.description.tensor import is_array
 from dml_jax.enums import is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted
 from dml_jax.functional import hints
@@ -22,6 +21,7 @@ from dml_jax.functional.inputs import (
     dtype_of,
     fitted_ranks,
     flat,
+    is_operand,
     shape_of,
     split_inputs,
     types_of_conditions,
@@ -138,11 +138,7 @@ def _by_field(
             fields[argument], origins[argument] = value, argument
         elif f is not None and f.tensor and f.tensor.output:
             left_out |= set() if value else {f.name}
-        elif f is not None and not (
-            f.tensor is None
-            and argument in family.tensors
-            and (isinstance(value, Expression) or is_array(value))
-        ):
+        elif f and (f.tensor or argument not in family.tensors or not is_operand(value)):
             fields[f.name], origins[f.name] = value, argument
         elif name in ("output_sizes", "output_data_type"):
             fields[name] = value
@@ -163,7 +159,7 @@ def _by_field(
 def _is_default(family: Family, argument: str, value: Any) -> bool:
     """Return whether a value is the default of an argument, in whatever spelling."""
     default = family.defaults[argument]
-    if default is inspect.Parameter.empty or isinstance(value, Expression) or is_array(value):
+    if default is inspect.Parameter.empty or is_operand(value):
         return False
     for f in filter(None, (family.field_of(op, argument) for op in family.operators)):
         if f.tensor is not None:

@@ -63,7 +63,7 @@ class Upsample2d(_Interpolating, op="UPSAMPLE_2D"):
 
     Fields:
         output_tensor: of the last two sizes times the factors.
-        scale_size: the factors of the last two dimensions, width and height.
+        scale_size: the factors of the last two dimensions, as Size2D(width=2, height=3).
     """
 
     @property

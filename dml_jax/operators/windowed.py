@@ -11,7 +11,7 @@ class Windowed(Operator):
     """Slides a window over the spatial dimensions, those behind batch and channel.
 
     Fields:
-        strides: the steps from one window to the next, one for each spatial dimension.
+        strides: the steps from one window to the next; 1 where there are none.
         dilations: the steps from one element of a window to the next; 1 where there are none.
         start_padding: the elements that padding adds before each spatial dimension.
         end_padding: the elements that padding adds behind each spatial dimension.

@@ -1,6 +1,7 @@
 """The functions: DirectMLX's defaults, sizes read from the arrays, nothing added to the program."""
 
 import inspect
+import operator
 import pickle
 import re
 import subprocess
@@ -348,8 +349,20 @@ def test_several_results_are_named_and_one_left_out_is_none():
 
 def test_a_named_tuple_of_results_is_no_array():
     pooled = wrong.max_pooling(jnp.ones((1, 1, 4, 4), jnp.float32), 2)
-    with pytest.raises(DmlError, match=r"InputTensor .* take \.values, got MaxPoolingOutputs"):
-        wrong.reduce(pooled, "SUM")
+    for call in (lambda: wrong.reduce(pooled, "SUM"), lambda: wrong.join([X, pooled])):
+        with pytest.raises(DmlError, match=r"take \.values, got a MaxPoolingOutputs"):
+            call()
+    for use in (
+        lambda: pooled + 1,
+        lambda: X + pooled,
+        lambda: pooled * 2,
+        lambda: 1 - pooled,
+        lambda: pooled.shape,
+    ):
+        with pytest.raises(AttributeError, match=r"take \.values"):
+            use()
+    added = operator.add  # which a linter leaves alone
+    assert added(pooled, (1,))[2] == added((1,), pooled)[0] == 1
 
 
 def test_layer_normalization_takes_a_scale_of_the_last_axis():

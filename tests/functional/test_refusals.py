@@ -101,7 +101,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: wrong.one_hot(np.zeros((4, 1), np.int32), jnp.ones((1, 1), jnp.float32), 5, 1),
-        "expected ValuesTensor.Sizes to keep product(ValuesTensor.Sizes) at least 2, got 1",
+        "at least 2 (off and on, as jax.numpy.array([0, 1]).reshape(1, 2)), got 1",
     ),
     (
         lambda: dml_jax.Gather(
@@ -155,13 +155,41 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5),
         "indices[..., None] has a dimension",
     ),
-    (lambda: wrong.activation_relu(wrong.split(V, 0, [2, 4])), "several, take [0], got tuple"),
+    (
+        lambda: dml_jax.one_hot(np.ones((2, 1), "i4"), jnp.ones(2), 5),
+        "DimensionCount to be 2 ~ jax.numpy.array([0, 1]).reshape(1, 2)), got 1",
+    ),
+    (lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5, 1), "Axis to be in ~(indices[..., "),
+    (
+        lambda: wrong.padding(M, start_padding=1, end_padding=[0, 0]),
+        "StartPadding to have 2 elements ~ (one number for each dimension, as [1, 1]), got [1]",
+    ),
+    (lambda: wrong.multihead_attention(ROWS, ROWS, ROWS), "(query=, key= and value= take the arr"),
+    (
+        lambda: dml_jax.multihead_attention(
+            query=ROWS, key=ROWS, value=ROWS, query_head_count=3, mask=np.ones((5, 5), "i4")
+        ),
+        "MaskTensor.DimensionCount to be at least 4 (a BOOLEAN mask is jax.numpy.broadcast_to(mas",
+    ),
+    (
+        lambda: dml_jax.convolution(IMAGE, jnp.ones((4, 3, 1, 1)), direction="BACKWARD"),
+        "FilterTensor.Sizes[0] to be 3 (InputTensor.Sizes[1]), got 4",
+    ),
+    (lambda: wrong.activation_relu(wrong.split(V, 0, [2, 4])), "several, take [0], got a tuple"),
     (lambda: wrong.gather(M, (0, 1)), "IndicesTensor to be an array (jax.numpy.asarray makes one)"),
     (lambda: wrong.matrix_multiply_integer(*[X.astype("i4")] * 2), "of INT8, UINT8, got INT32"),
     (lambda: wrong.gemm(P, P, trans_b=True), "TransB to be one of NONE, TRANSPOSE (True is 'TR"),
+    *(
+        (
+            lambda c=c, t=t: c(t),
+            "_LOGICAL_EQUALS: ~ as UINT8 (x != 0 is an array of bool), got bool",
+        )
+        for c in (lambda t: wrong.equals(P, P, t), lambda t: wrong.equals(P, 1, t))
+        for t in (bool, "bool", np.bool_)
+    ),
     (
-        lambda: wrong.cast(P, bool),
-        "(x != 0 is an array of bool), got bool",
+        lambda: wrong.quantize_linear(P, 1, 0, "UINT7"),
+        "_QUANTIZE_LINEAR: expected OutputTensor.Dat",
     ),
     # What C++ writes in braces is a list.
     (lambda: wrong.tile(X, {2, 1}), f"Repeats {SET}"),
@@ -262,6 +290,15 @@ def test_what_does_not_fit(call: Callable[[], Any], message: str):
         (lambda: wrong.top_k(X), "missing a required argument: 'k' (help(dml_jax.top_k))"),
         (lambda: wrong.top_k(X, 3), "missing a required argument: 'k' "),
         (lambda: wrong.top_k(X, 3), "; 3 was read as axis"),
+        (
+            lambda: wrong.padding(X, start_padding=1),
+            "one number for each dimension, as [0, 0, 1, 1]",
+        ),
+        (lambda: wrong.padding(V, 1), "as [1]); 1 was read as padding_mode"),
+        (
+            lambda: wrong.one_hot(PLACE, 3),
+            "dml_jax.one_hot(i[..., None], jax.numpy.array([[0, 1]])",
+        ),
         (lambda: wrong.max(X), "argument: 'b' (along axes: dml_jax.reduce(x, \"MAX\", axes))"),
         (lambda: wrong.max(X, axes=1), 'along axes: dml_jax.reduce(x, "MAX", axes))'),
         (lambda: wrong.mean(X), 'along axes: dml_jax.reduce(x, "AVERAGE", axes))'),
