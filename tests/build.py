@@ -128,10 +128,15 @@ def floats(values: Any) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def session(model: Any) -> Any:
-    """Return a session of ONNX Runtime on the CPU, without its warnings; of a model or a path."""
+def session(model: Any, as_written: bool = False) -> Any:
+    """Return a session of ONNX Runtime on the CPU, without its warnings; of a model or a path.
+
+    The nodes are `as_written`, or others that ONNX Runtime makes of them.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    if as_written:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
     return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 

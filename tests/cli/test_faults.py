@@ -4,6 +4,7 @@ Operators and models come first, then networks, and then PyDirectML's programs.
 """
 
 import gc
+import itertools
 import json
 import os
 import signal
@@ -57,6 +58,7 @@ from dml_jax import pydirectml as dml
 from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import load_model, parse_model
 from dml_jax.errors import DmlError
+from dml_jax.onnxruntime import InferenceSession, SessionOptions
 from dml_jax.system import free_memory
 from dml_jax.system.files import write_whole
 
@@ -145,6 +147,19 @@ def test_programs_that_differ_leave_nothing():
                 compile(clip(16, high))(x.ravel())
 
     assert_leaks_nothing(work, 70, 90, 50 * MB)
+
+
+@linux
+def test_a_session_with_many_sizes_keeps_four_programs(tmp_path: Path):
+    options = SessionOptions()
+    options.add_session_config_entry("session.dml_jax_programs", "4")
+    session = InferenceSession(str(network(tmp_path)), options)
+    turns = itertools.count()
+
+    def work() -> None:
+        session.run(None, {"x": np.ones((1 + next(turns) // 5 % 40, 4), np.float32)})
+
+    assert_leaks_nothing(work, 300, 700, 50 * MB)
 
 
 def called(program: Callable[..., object], sizes: tuple[int, ...]) -> object:

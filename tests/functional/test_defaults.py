@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from arrays import attended, by_heads
 from jax import export
 
 import dml_jax
@@ -194,29 +195,17 @@ def test_activations_by_name():
         dml_jax.convolution(X, w, fused_activation="RELUU")
 
 
-def attention(q: Any, k: Any, v: Any, seen: Any = True) -> np.ndarray:
-    """Return the attention of [batch, head, length, size], in FLOAT64."""
-    score = q.astype(float) @ k.swapaxes(-1, -2).astype(float) / np.sqrt(q.shape[-1])
-    weight = np.where(seen, np.exp(score), 0)
-    return weight / weight.sum(-1, keepdims=True) @ v
-
-
-def heads(x: Any, count: int) -> np.ndarray:
-    batch, length, size = x.shape
-    return np.asarray(x).reshape(batch, length, count, size // count).swapaxes(1, 2)
-
-
 def test_attention_needs_the_number_of_heads_alone():
     q, k, v = np.random.default_rng(2).standard_normal((3, 2, 5, 8)).astype(np.float32)
     result = dml_jax.multihead_attention(query_head_count=2, query=q, key=k, value=v)
-    expected = attention(heads(q, 2), heads(k, 2), heads(v, 2))
-    np.testing.assert_allclose(heads(result.output, 2), expected, rtol=1e-4, atol=1e-5)
+    expected = attended(by_heads(q), by_heads(k), by_heads(v))
+    np.testing.assert_allclose(by_heads(result.output), expected, rtol=1e-4, atol=1e-5)
     seen = np.tril(np.ones((5, 5), bool))
     masked = dml_jax.multihead_attention(
         query_head_count=2, query=q, key=k, value=v, mask=np.broadcast_to(seen, (2, 2, 5, 5))
     )
-    expected = attention(heads(q, 2), heads(k, 2), heads(v, 2), seen)
-    np.testing.assert_allclose(heads(masked.output, 2), expected, rtol=1e-4, atol=1e-5)
+    expected = attended(by_heads(q), by_heads(k), by_heads(v), seen)
+    np.testing.assert_allclose(by_heads(masked.output), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(DmlError, match=r"BOOLEAN with a jax.numpy.tril of bool"):
         wrong.multihead_attention(mask_type="CAUSAL", query_head_count=2, query=q, key=k, value=v)
 
@@ -239,8 +228,8 @@ def test_a_cache_of_keys_keeps_its_sizes():
         return (made.present_key, made.present_value), made.output
 
     _, outputs = jax.lax.scan(step, (empty, empty), jnp.arange(6, dtype=jnp.int32))
-    expected = attention(heads(q, 2), heads(k, 2), heads(v, 2), np.tril(np.ones((6, 6), bool)))
-    found = heads(np.asarray(outputs)[:, 0, 0][None], 2)
+    expected = attended(by_heads(q), by_heads(k), by_heads(v), np.tril(np.ones((6, 6), bool)))
+    found = by_heads(np.asarray(outputs)[:, 0, 0][None])
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 

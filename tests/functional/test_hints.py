@@ -196,16 +196,11 @@ def test_weights_of_another_type_are_one_fault():
     with pytest.raises(DmlError, match=rule) as refused:
         network.weights_as(jnp.float16)
     assert len(refused.value.faults) == 1
-    x = np.ones(2, np.float32)
-    result = network.apply(network.weights_as(jnp.bfloat16), {"x": x})
-    np.testing.assert_array_equal(result["y"].astype(np.float32), [4, 6])
 
 
 def test_a_network_is_called_by_the_names_of_its_inputs():
     model = parse("""g (float[2] x) => (float[2] y) { y = Relu (x) }""")
     network, x = dml_jax.load_onnx(model), np.ones(2, np.float32)
-    with pytest.raises(DmlError, match="inputs to name an input, got 'z'"):
-        network(z=x)
     unknown: Any = network
     with pytest.raises(TypeError, match=re.escape("a network is called with arrays: network(x=")):
         unknown.run(None, {"x": x})

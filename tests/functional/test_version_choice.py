@@ -9,7 +9,7 @@ import pytest
 from arrays import float32, made_by, normal
 
 import dml_jax as package
-from dml_jax import DepthSpaceOrder
+from dml_jax import DepthSpaceOrder, facts
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -79,6 +79,18 @@ def resampled(version: str, mode: str, **fields: Any) -> Choice:
     return f"RESAMPLE{version}", lambda: dml_jax.resample(M, [4, 2], mode, **fields), (4, 2)
 
 
+def regridded(version: str, **fields: Any) -> Choice:
+    call = lambda: dml_jax.resample_grad(M, [1, 3], "NEAREST_NEIGHBOR", **fields)  # noqa: E731
+    return f"RESAMPLE_GRAD{version}", call, (1, 3)
+
+
+def attended(version: str, heads: int) -> Choice:
+    keys = G[..., : 2 * heads]
+    given = {"query_head_count": 2, "key_value_head_count": heads, "query": G}
+    call = lambda: dml_jax.multihead_attention(**given, key=keys, value=keys).output  # noqa: E731
+    return f"MULTIHEAD_ATTENTION{version}", call, G.shape
+
+
 CHOICES: list[Choice] = [
     softmax("", (2, 3)),
     softmax("", (1, 1, 2, 3)),
@@ -141,6 +153,22 @@ CHOICES: list[Choice] = [
     ("ELEMENT_WISE_CLIP1", lambda: dml_jax.clip(V.astype(int), 0, 2**24 + 1), [4, 5, 6]),
     ("ELEMENT_WISE_CONSTANT_POW", lambda: dml_jax.pow(V, 2), [16, 25, 36]),
     ("ELEMENT_WISE_POW", lambda: dml_jax.pow(V, float32([2, 1, 0])), [16, 5, 1]),
+    ("ELEMENT_WISE_ADD", lambda: dml_jax.add(V, -V), [0, 0, 0]),
+    ("ELEMENT_WISE_ADD1", lambda: dml_jax.add(V, -V, "SIGMOID"), [0.5, 0.5, 0.5]),
+    ("ACTIVATION_HARDMAX", lambda: dml_jax.activation_hardmax(ROWS), None),
+    ("ACTIVATION_HARDMAX1", lambda: dml_jax.activation_hardmax(ROWS, 0), None),
+    ("ACTIVATION_LOG_SOFTMAX", lambda: dml_jax.activation_log_softmax(ROWS), None),
+    ("ACTIVATION_LOG_SOFTMAX1", lambda: dml_jax.activation_log_softmax(ROWS, 0), None),
+    ("ELEMENT_WISE_CLIP_GRAD", lambda: dml_jax.clip_grad(V, V, 4, 6), [0, 5, 0]),
+    ("ELEMENT_WISE_CLIP_GRAD1", lambda: dml_jax.clip_grad(V, V, 4, 2**24 + 1), [0, 5, 6]),
+    ("SPACE_TO_DEPTH", lambda: dml_jax.space_to_depth(X, 2), None),
+    ("SPACE_TO_DEPTH1", lambda: dml_jax.space_to_depth(X, 2, "COLUMN_ROW_DEPTH"), None),
+    ("LP_POOLING", lambda: dml_jax.lp_pooling(P, 1, 2), (1, 2, 4, 4)),
+    ("LP_POOLING1", lambda: dml_jax.lp_pooling(P, 1, 2, dilations=[3, 3]), (1, 2, 2, 2)),
+    regridded(""),
+    regridded("1", rounding_direction="DECREASING"),
+    attended("", 2),
+    attended("1", 1),
 ]
 
 
@@ -152,3 +180,9 @@ def test_the_lowest_version(name: str, call: Callable[[], Any], expected: Any):
     elif expected is not None:
         near = 2e-5 if call().dtype == np.float32 else 0
         np.testing.assert_allclose(call(), expected, rtol=near, atol=near)
+
+
+def test_every_function_of_several_versions_is_tested():
+    several = (entry["operators"] for entry in facts.functions().values())
+    versions = {name for names in several if len(names) > 1 for name in names}
+    assert versions <= {name for name, *_ in CHOICES}

@@ -100,25 +100,3 @@ def test_usage_and_files_that_are_not_there(folder):
     assert "Usage" in run(folder, None, code=2)
     assert "Usage" in run(folder, None, "--help")
     assert "can't open file 'no.py'" in run(folder, None, "no.py", code=2)
-
-
-def test_memory_is_bounded(folder):
-    """One in ten of 10,000 runs over 200 sizes, with four programs kept."""
-    text = """
-import resource
-import numpy as np
-import onnxruntime
-options = onnxruntime.SessionOptions()
-options.add_session_config_entry("session.dml_jax_programs", "4")
-session = onnxruntime.InferenceSession("relu.onnx", options)
-
-def runs(count):
-    for k in range(count):
-        session.run(None, {"x": np.ones(1 + k // 5 % 40, np.float32)})
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
-
-first = runs(300)
-print(runs(700) - first < 50)
-"""
-    assert run(folder, text).strip() == "True"

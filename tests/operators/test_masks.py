@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from arrays import normal
+from arrays import attended, by_heads, normal
 from build import single
 from forms import compiled_soon
 
@@ -91,20 +91,9 @@ attention: Any = functools.partial(dml_jax.multihead_attention, 0.5, -10000.0)
 
 
 def softmax_of_visible(q: Any, k: Any, v: Any, visible: np.ndarray) -> np.ndarray:
-    """Return the attention [B, S, H*D] of heads-first arrays, key by key that a query sees."""
-    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
-    batches, heads, queries, _ = q.shape
-    out = np.zeros((batches, queries, heads, v.shape[3]))
-    visible = np.broadcast_to(visible, (batches, heads, queries, k.shape[2]))
-    for b, h, s in np.ndindex(batches, heads, queries):
-        seen, of = visible[b, h, s], h * k.shape[1] // heads
-        weights = np.exp(0.5 * k[b, of, seen] @ q[b, h, s])
-        out[b, s, h] = weights / weights.sum() @ v[b, of, seen]
-    return out.reshape(batches, queries, -1)
-
-
-def by_heads(x: np.ndarray, heads: int = N) -> np.ndarray:
-    return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+    """Return the attention [B, S, H*D] of heads-first arrays, of the keys that a query sees."""
+    found = attended(q, k, v, visible).swapaxes(1, 2)
+    return found.reshape(*found.shape[:2], -1)
 
 
 PLACES = np.arange(L)

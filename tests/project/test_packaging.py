@@ -72,6 +72,7 @@ def test_the_core_needs_jax_and_numpy_alone():
     assert names == ["jax", "jaxlib", "numpy"]
     code = (
         "import sys; import jax; before = set(sys.modules); import dml_jax;"
+        "assert 'dml_jax.dxdispatch' not in sys.modules and callable(dml_jax.run_model);"
         "print(*sorted({m.partition('.')[0] for m in set(sys.modules) - before}"
         " - set(sys.stdlib_module_names)))"
     )

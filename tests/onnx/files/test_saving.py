@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from build import command, floats, model_of, node, parse, saved
+from build import command, floats, model_of, node, parse, saved, session
 from onnx import TensorProto, helper, numpy_helper
 
 from dml_jax import DmlError, load_onnx
@@ -39,11 +38,9 @@ def layers(model: Any) -> Network:
 
 
 def runtime(path: Path, *inputs: np.ndarray) -> list[Any]:
-    options = onnxruntime.SessionOptions()  # as the file says: 4 bits are not multiplied in 8
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-    names = [value.name for value in session.get_inputs()]
-    return list(session.run(None, dict(zip(names, inputs, strict=True))))
+    made = session(path, as_written=True)  # 4 bits are not multiplied in 8
+    names = [value.name for value in made.get_inputs()]
+    return list(made.run(None, dict(zip(names, inputs, strict=True))))
 
 
 def changed(network: Any) -> dict[str, Any]:

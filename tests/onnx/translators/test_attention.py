@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import onnx
 import pytest
+from arrays import attended
 from build import floats, in_function, model_of, node, runtime, single
 
 from dml_jax import load_onnx
@@ -21,21 +22,6 @@ GROUPS: Any = {"num_heads": 4, "kv_num_heads": 2, "outputs": "y nk nv", "domain"
 
 def normal(*sizes: int) -> np.ndarray:
     return floats(RANDOM.randn(*sizes))
-
-
-def attended(q: Any, k: Any, v: Any, is_seen: Any) -> np.ndarray:
-    """Return the attention of arrays [batch, heads, sequence, size], in float64.
-
-    A query that sees nothing gives 0.
-    """
-    q, k, v = (np.asarray(x).astype(np.float64) for x in (q, k, v))
-    groups = q.shape[1] // k.shape[1]
-    k, v = (np.repeat(x, groups, 1) for x in (k, v))
-    scores = np.einsum("bhsd,bhtd->bhst", q, k) / math.sqrt(q.shape[-1])
-    is_seen = np.broadcast_to(is_seen, scores.shape)
-    weights = np.where(is_seen, np.exp(scores), 0)
-    total = weights.sum(-1, keepdims=True)
-    return np.einsum("bhst,bhtd->bhsd", weights / np.where(total == 0, 1, total), v)
 
 
 TOKENS = 96

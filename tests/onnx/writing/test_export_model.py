@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from build import parse
+from build import parse, session
 from jax import lax
 from nightly import NIGHTLY
 from onnx.reference import ReferenceEvaluator
@@ -39,11 +38,7 @@ def runtime(model: Any, arrays: Sequence[Any]) -> list[np.ndarray]:
         v.type.tensor_type.elem_type in (21, 22) for v in (*model.graph.input, *model.graph.output)
     ):
         return [np.asarray(x) for x in ReferenceEvaluator(model).run(None, feeds)]
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return [np.asarray(x) for x in session.run(None, feeds)]
+    return [np.asarray(x) for x in session(model, as_written=True).run(None, feeds)]
 
 
 def agree(made: Sequence[Any], wanted: Sequence[Any], units: float = 200):
