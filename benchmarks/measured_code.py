@@ -1,8 +1,8 @@
 """The code that a row of results measures, as a digest: whether it has changed is seen by it.
 
-Comments, docstrings and white space are no part of it. The code of an operator is `lower`, and each
-definition of dml_jax/lowering and dml_jax/operators that it leads to. The code of a network is all
-that compiles and runs it: whole rooms.
+Comments, docstrings and white space are no part of it. The code of an operator is `lower`, each
+definition of dml_jax/lowering and dml_jax/operators that it leads to, and their derivatives. The
+code of a network is all that compiles and runs it: whole rooms.
 """
 
 import ast
@@ -69,6 +69,7 @@ def digest_of_operator(name: str) -> str:
             found[place] = "".join(part.text for part in parts)
             reads = frozenset[str]().union(*(part.reads for part in parts))
             pending += [p for read in reads for p in _places(place[0], read)]
+            pending += _registered().get(place, ())
     return _digest(f"{place}{text}" for place, text in sorted(found.items()))
 
 
@@ -139,6 +140,22 @@ def _module(name: str) -> Module:
             case _:  # such as the registration of a rule
                 others.append(node)
     return Module(named, others, imports, _code(path).splitlines(keepends=True))
+
+
+@functools.cache
+def _registered() -> Mapping[tuple[str, str], set[tuple[str, str]]]:
+    """Return the functions that decorators register for a definition, such as its derivative."""
+    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for path in sorted((PACKAGE / "lowering").rglob("*.py")):
+        where = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        functions = [node for (node, *_) in _module(where).named.values()]
+        for node in functions:
+            for call in getattr(node, "decorator_list", ()):
+                arguments = call.args if isinstance(call, ast.Call) else ()
+                for read in {name for argument in arguments for name in _names(argument)}:
+                    for place in _places(where, read):
+                        found.setdefault(place, set()).add((where, getattr(node, "name", "")))
+    return found
 
 
 def _names(node: ast.AST) -> Iterator[str]:
