@@ -182,6 +182,8 @@ def gains() -> str:
         for known, networks in kept("networks")
     ]
     parts.append(table(["", "ONNX networks", "over ONNX Runtime"], found))
+    if any("★" in part for part in parts):
+        parts.append("A row with a star was measured before its code changed.")
     return "\n\n".join(parts)
 
 
