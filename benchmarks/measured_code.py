@@ -48,7 +48,7 @@ class Module(NamedTuple):
     imports: Mapping[str, str]
     lines: list[str]
 
-    def part(self, node: ast.AST) -> Part:
+    def part(self, node: ast.stmt | ast.expr) -> Part:
         """Return the text and the names of a statement."""
         first = min([node, *getattr(node, "decorator_list", ())], key=lambda one: one.lineno)
         text = "".join(self.lines[first.lineno - 1 : node.end_lineno])
