@@ -14,30 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forms import by_branches_of
+from devices.test_sharding import KINDS
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from records import combinations, record_of
 
 import dml_jax
-from dml_jax import DepthSpaceOrder, DepthToSpace1, ReduceFunction, SpaceToDepth1, TensorDesc
+from dml_jax import DepthSpaceOrder, ReduceFunction
 from dml_jax.bench.cells import Cell, cells
 
 MOVING = ("REDUCE", "ARGMAX", "JOIN", "SPLIT", "TILE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH1")
-
-
-@pytest.mark.parametrize("order", DepthSpaceOrder, ids=str)
-@pytest.mark.parametrize("cls", [DepthToSpace1, SpaceToDepth1])
-def test_moves_elements(cls: Any, order: DepthSpaceOrder):
-    op = cls.infer(
-        input_tensor=TensorDesc("FLOAT32", [2, 18, 6, 9]), block_size=3, order=str(order)
-    )
-    (x,) = record_of(cls).arrays(np.random.default_rng(3), op)
-    with by_branches_of("tpu"):
-        result = jax.jit(lambda x: op.lower(x))(x)
-    (expected,) = record_of(cls).expected(op, [x])
-    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +76,6 @@ def test_takes_bytes_in_blocks(devices: Any, block: int, order: str):
     wide = jax.ShapeDtypeStruct((8, 16, 256 * block, 256 * block), jnp.uint8, sharding=place)
     _compiled(lambda x: dml_jax.depth_to_space(x, block, order), deep)
     _compiled(lambda x: dml_jax.space_to_depth(x, block, order), wide)
-
-
-KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
 
 
 @pytest.mark.parametrize("spec", [P("a"), P(None, "a")], ids=str)

@@ -16,8 +16,7 @@ import numpy as np
 import onnx
 from exported_folders import CHANNELS, SOURCE, write_config, write_decoder, write_encoder
 from fuzz import fuzz_networks, graphs
-from fuzz.fuzz_networks import mutated_bytes
-from fuzz.mutations import NUMBERS, TEXTS, mutated
+from fuzz.mutations import NUMBERS, TEXTS, mutated, mutated_bytes
 from language_folders import write_folder
 from onnx import TensorProto, helper, numpy_helper
 

@@ -45,8 +45,7 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from fuzz import commands, folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
-from fuzz.fuzz_networks import mutated_bytes  # noqa: E402
-from fuzz.mutations import NUMBERS, mutated  # noqa: E402
+from fuzz.mutations import NUMBERS, mutated, mutated_bytes  # noqa: E402
 from png import png  # noqa: E402
 
 from dml_jax import DmlError  # noqa: E402
@@ -66,14 +65,12 @@ class Format:
         mutate: changes one of them.
         parses: returns whether the first parser takes a file.
         check: reads a file in an empty folder. Raises anything but `DmlError` where it is wrong.
-        loaders: the files of the package that read it.
     """
 
     seeds: Callable[[], dict[str, bytes]]
     mutate: Callable[[bytes, random.Random], bytes]
     parses: Callable[[bytes], Any]
     check: Callable[[bytes, Path], Any]
-    loaders: tuple[str, ...]
 
 
 def arrays() -> dict[str, bytes]:
@@ -311,116 +308,73 @@ def _picture_of(data: bytes) -> Any:
 Lines = dict[str, set[int]]
 CURRENT, STACK = ".current", ".stack"  # the file that is checked, and where a process died
 
-OF_MODELS = (
-    *("dxdispatch/model.py", "dxdispatch/parsing.py", "dxdispatch/commands.py"),
-    "dxdispatch/reading.py",
-)
 FORMATS = {
-    "npy": Format(
-        arrays,
-        mutated_array,
-        lambda d: np.load(io.BytesIO(d)),
-        check_array,
-        ("dxdispatch/resources.py", "system/files.py"),
-    ),
+    "npy": Format(arrays, mutated_array, lambda d: np.load(io.BytesIO(d)), check_array),
     "npz": Format(
         commands.weights,
         mutated_packed,
         lambda d: zipfile.ZipFile(io.BytesIO(d)),
         commands.check_weights,
-        ("cli/save.py", "onnx/files/saving.py"),
     ),
-    "pictures": Format(
-        pictures, mutated_picture, _picture_of, check_picture, ("dxdispatch/resources.py",)
-    ),
+    "pictures": Format(pictures, mutated_picture, _picture_of, check_picture),
     "language_models": Format(
-        language_models,
-        mutated_language_model,
-        _has_json,
-        check_language_model,
-        ("genai/folder.py", "genai/text.py"),
+        language_models, mutated_language_model, _has_json, check_language_model
     ),
     "models": Format(
-        lambda: fuzz_models.seeds() | commands.of_files(),
-        mutated,
-        parse_json,
-        _read_model,
-        (*OF_MODELS, "dxdispatch/resources.py", "graph/graph.py"),
+        lambda: fuzz_models.seeds() | commands.of_files(), mutated, parse_json, _read_model
     ),
     "parts": Format(
-        lambda: parts.seeds() | commands.of_files(),
-        parts.rearranged,
-        _model_of,
-        _read_model,
-        (
-            *(*OF_MODELS, "dxdispatch/dispatchables.py", "graph/wiring.py"),
-            *("description/descriptor.py", "operator/base.py"),
-        ),
+        lambda: parts.seeds() | commands.of_files(), parts.rearranged, _model_of, _read_model
     ),
     "nodes": Format(
         graphs.seeds,
         graphs.mutated_graph,
         lambda data: onnx.checker.check_model(onnx.ModelProto.FromString(data)),
         _read_network,
-        (
-            *("onnx/files/model.py", "onnx/translate/translation.py", "onnx/nodes/node.py"),
-            *("onnx/nodes/schemas.py", "onnxruntime/stage.py"),
-        ),
     ),
     "networks": Format(
         fuzz_networks.models,
         fuzz_networks.mutated_model,
         onnx.ModelProto.FromString,
         lambda data, _: fuzz_networks.check_model(data, zlib.crc32(data) % 50 == 0),
-        (
-            *("onnx/files/model.py", "onnx/translate/model_graph.py"),
-            *("onnx/translate/translation.py", "onnx/translate/node_outputs.py"),
-        ),
     ),
     "graphs": Format(
         fuzz_networks.graphs,
         mutated_bytes,
         lambda data: _read_graph(data, Path(tempfile.gettempdir())),
         _read_graph,
-        ("dxdispatch/serialized.py", "dxdispatch/flatbuffer.py"),
     ),
     "commands": Format(
-        commands.seeds,
-        commands.mutated_file,
-        commands.parsed,
-        commands.check_command,
-        ("cli/check.py", "cli/show.py", "cli/tables.py", "graph/parts.py", "graph/graph.py"),
+        commands.seeds, commands.mutated_file, commands.parsed, commands.check_command
     ),
     "exports": Format(
-        folders.exports,
-        folders.mutated_export,
-        folders.is_export,
-        folders.check_export,
-        (
-            *("genai/optimum_folders.py", "genai/folder.py", "genai/decoder_networks.py"),
-            "genai/decoder_forms.py",
-        ),
+        folders.exports, folders.mutated_export, folders.is_export, folders.check_export
     ),
     "adapters": Format(
-        folders.adapters,
-        folders.mutated_adapter,
-        folders.is_adapter,
-        folders.check_adapter,
-        ("genai/lora.py", "onnx/tensor_parallel/decoder_blocks.py"),
+        folders.adapters, folders.mutated_adapter, folders.is_adapter, folders.check_adapter
     ),
     "external": Format(
         folders.externals,
         folders.mutated_external,
         onnx.ModelProto.FromString,
         folders.check_external,
-        (
-            *("onnx/files/external_data.py", "onnx/files/lazy_initializers.py"),
-            *("onnx/files/saving.py", "onnx/files/model.py"),
-        ),
     ),
 }
 
-LOADERS = tuple(dict.fromkeys(name for kind in FORMATS.values() for name in kind.loaders))
+LOADERS = (
+    *("cli/check.py", "cli/save.py", "cli/show.py", "cli/tables.py", "description/descriptor.py"),
+    *("dxdispatch/commands.py", "dxdispatch/dispatchables.py", "dxdispatch/flatbuffer.py"),
+    *("dxdispatch/model.py", "dxdispatch/parsing.py", "dxdispatch/reading.py"),
+    *("dxdispatch/resources.py", "dxdispatch/serialized.py", "genai/decoder_forms.py"),
+    *("genai/decoder_networks.py", "genai/folder.py", "genai/lora.py", "genai/optimum_folders.py"),
+    *("genai/text.py", "graph/graph.py", "graph/parts.py", "graph/wiring.py"),
+    *("onnx/files/external_data.py", "onnx/files/lazy_initializers.py", "onnx/files/model.py"),
+    *("onnx/files/saving.py", "onnx/nodes/node.py", "onnx/nodes/schemas.py"),
+    *("onnx/tensor_parallel/decoder_blocks.py", "onnx/translate/model_graph.py"),
+    *("onnx/translate/node_outputs.py", "onnx/translate/translation.py", "onnxruntime/stage.py"),
+    *("operator/base.py", "system/files.py"),
+)
+"""The modules that read files."""
 
 
 def is_parsed(kind: Format, data: bytes) -> bool:
@@ -464,9 +418,9 @@ def reached(kind: Format, sample: Iterable[bytes], folder: Path) -> Lines:
     return seen
 
 
-def print_lines(seen: Lines, names: Iterable[str]) -> None:
-    """Print how many lines of each loader are reached."""
-    for name in names:
+def print_lines(seen: Lines) -> None:
+    """Print how many lines are reached of each loader that has some."""
+    for name in filter(seen.get, LOADERS):
         every = lines_of(ROOT / "dml_jax" / name)
         own = len(seen[name] & every)
         share = 100 * own // len(every)
@@ -621,7 +575,7 @@ def run(name: str, seed: int, folder: Path, seconds: float, count: int) -> Total
         flush=True,
     )
     if totals.lines and count:
-        print_lines(totals.lines, FORMATS[name].loaders)
+        print_lines(totals.lines)
     return totals
 
 
@@ -654,7 +608,7 @@ def main() -> None:
         seen = {
             name: set[int]().union(*(r.lines[name] for r in runs if r.lines)) for name in LOADERS
         }
-        print_lines(seen, LOADERS)
+        print_lines(seen)
         missed = {n: sorted(lines_of(ROOT / "dml_jax" / n) - seen[n]) for n in LOADERS}
         (options.folder / "unreached.json").write_text(json.dumps(missed))
     sys.exit(any(r.places for r in runs))

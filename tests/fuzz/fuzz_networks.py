@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import onnx
 from fuzz.models import drawn
-from fuzz.mutations import NUMBERS, TEXTS
+from fuzz.mutations import NUMBERS, TEXTS, mutated_bytes
 from google.protobuf.descriptor import FieldDescriptor as Field
 from onnx import parser
 from serialized_graphs import dense, node_of, serialized
@@ -100,30 +100,6 @@ def graphs() -> dict[str, bytes]:
         ends = (list(filter(None, names)) for names in (node.inputs, node.outputs))
         found[operator.short_name] = serialized([node], *ends)
     return found
-
-
-def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Return `data` with some bytes changed, cut out, moved or repeated."""
-    changed = bytearray(data)
-    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
-        place = rng.randrange(len(changed) + 1)
-        match rng.randrange(6):
-            case 0 | 1:
-                changed[place : place + 1] = bytes([rng.randrange(256)])
-            case 2:
-                size = rng.choice([1, 2, 4, 8])
-                number = rng.choice([0, 1, -1, 2**31, 2**63, 2**16, len(data)])
-                changed[place : place + size] = (number % 256**size).to_bytes(size, "little")
-            case 3:
-                del changed[place : place + rng.choice([1, 4, 16, 1000])]
-            case 4:
-                start = rng.randrange(len(changed) + 1)
-                changed[place:place] = changed[start : start + rng.choice([1, 4, 64])]
-            case 5 if rng.random() < 0.2:
-                del changed[place:]
-        if not changed:
-            break
-    return bytes(changed)
 
 
 def mutated_model(data: bytes, rng: random.Random) -> bytes:

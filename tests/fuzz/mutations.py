@@ -99,26 +99,32 @@ def _twice(text: bytes, rng: random.Random) -> bytes:
     return text[:stop] + text[start:stop] + text[stop:]
 
 
+def mutated_bytes(data: bytes, rng: random.Random, likely: bytes = b"") -> bytes:
+    """Return `data` with some bytes changed, mostly to `likely` ones, cut, moved or repeated."""
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
+        place = rng.randrange(len(changed) + 1)
+        match rng.randrange(6):
+            case 0 | 1:
+                changed[place : place + 1] = bytes([rng.choice([*likely, rng.randrange(256)])])
+            case 2:
+                size = rng.choice([1, 2, 4, 8])
+                number = rng.choice([0, 1, -1, 2**31, 2**63, 2**16, len(data)])
+                changed[place : place + size] = (number % 256**size).to_bytes(size, "little")
+            case 3:
+                del changed[place : place + rng.choice([1, 4, 16, 1000])]
+            case 4:
+                start = rng.randrange(len(changed) + 1)
+                changed[place:place] = changed[start : start + rng.choice([1, 4, 64])]
+            case 5 if rng.random() < 0.2:
+                del changed[place:]
+        if not changed:
+            break
+    return bytes(changed)
+
+
 def _bytes(text: bytes, rng: random.Random) -> bytes:
-    """A byte changed, left out or added, the end cut off, or a part moved."""
-    place = rng.randrange(len(text) + 1)
-    stop = min(len(text), place + rng.choice([1, 1, 1, 2, 8, 64]))
-    byte = bytes([rng.choice([*b'{}[]",:0123456789.-+eE/*\\ntfal', rng.randrange(256)])])
-    match rng.randrange(6):
-        case 0:
-            return text[:place]
-        case 1:
-            return text[:place] + text[stop:]
-        case 2:
-            return text[:place] + byte + text[place:]
-        case 3:
-            return (
-                text[:place] + bytes(rng.randrange(256) for _ in range(stop - place)) + text[stop:]
-            )
-        case 4:
-            return text[:place] + text[place:stop] * rng.choice([2, 3, 40]) + text[stop:]
-        case _:
-            return text[:place] + byte + text[stop:]
+    return mutated_bytes(text, rng, b'{}[]",:0123456789.-+eE/*\\ntfal')
 
 
 def _deep(text: bytes, rng: random.Random) -> bytes:

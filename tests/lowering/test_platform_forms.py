@@ -1,9 +1,9 @@
-"""Operators with a form of their own on a CPU: the same answers, alone and in a larger program."""
+"""Operators with forms of their own on a CPU or TPU: the same answers, also in a larger program."""
 
 import jax
 import numpy as np
 import pytest
-from forms import by_many_cores, of_few_elements, of_platform
+from forms import by_branches_of, by_many_cores, of_few_elements, of_platform
 from records import record_of
 
 import dml_jax
@@ -28,11 +28,12 @@ def operators(type_: str) -> dict[str, Operator]:
 
 @pytest.mark.parametrize("type_", ["FLOAT32", "FLOAT16", "UINT8"])
 @pytest.mark.parametrize("name", operators("FLOAT32"))
-def test_the_same_answer(name: str, type_: str):
+@pytest.mark.parametrize("branch", ["cpu", "tpu"])
+def test_the_same_answer(branch: str, name: str, type_: str):
     op = operators(type_)[name]
     record = record_of(type(op))
     arrays = record.arrays(np.random.default_rng(0), op)
-    with of_few_elements(), of_platform("cpu"), by_many_cores():
+    with of_few_elements(), of_platform("cpu"), by_many_cores(), by_branches_of(branch):
         results = jax.tree.leaves(jax.jit(op)(*arrays))
     for result, expected in zip(results, record.expected(op, arrays), strict=True):
         np.testing.assert_array_equal(result, expected)

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from arrays import float16, float32
+from forms import compiled_soon
 from records import records
 
 import dml_jax
 from dml_jax import AdamOptimizer, Buffer, DmlError, ElementWisePow, TensorDesc, compile
 
-OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 T = TensorDesc
 ADAM = records()["ADAM_OPTIMIZER"]
 
@@ -27,7 +27,7 @@ def uint32(values: Any) -> np.ndarray:
 
 
 def run(function: Any, *arrays: Any) -> np.ndarray:
-    return np.asarray(jax.jit(function, compiler_options=OPTIONS)(*arrays))
+    return np.asarray(compiled_soon(function)(*arrays))
 
 
 def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:

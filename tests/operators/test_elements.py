@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
+from forms import compiled_soon
 from records import records
 
 from dml_jax import TensorDesc
 from dml_jax.operator import OPERATORS, Operator
 
-OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 UNARY = [
     pytest.param(op, id=op.short_name)
     for op in OPERATORS.values()
@@ -40,7 +39,7 @@ def test_every_element_of_a_narrow_type(op_class: type[Operator]):
         fields: dict[str, Any] = {name: drawn[name] for name in plain}
         tensor = TensorDesc(type_, x.shape)
         op = op_class.infer(input_tensor=tensor, output_data_type=made, **fields)
-        result = np.asarray(jax.jit(op, compiler_options=OPTIONS)(x))
+        result = np.asarray(compiled_soon(op)(x))
         with np.errstate(over="ignore"):
             expected = record.expected(op, [x])[0].astype(result.dtype)
         if result.dtype.kind in "iu":

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from arrays import graph_of
-from build import parse
 from forms import by_many_cores, compiled_soon, of_few_elements, of_platform
 from jax.experimental import jet
 from jax.experimental.compute_on import compute_on
@@ -31,7 +30,6 @@ from dml_jax import (
     Reduce,
     ReduceFunction,
     TensorDesc,
-    load_onnx,
 )
 
 TINY = float(np.finfo(np.float32).tiny)
@@ -627,15 +625,6 @@ def test_sums_of_products_in_many_dimensions(sizes: list[int], axis: int):
         xs = a.astype(dtype), b.astype(dtype)
         for way in (jax.jit(program), graph_of(program, *xs)):
             np.testing.assert_array_equal(way(*xs), total / count)
-
-
-def test_sums_of_products_in_many_dimensions_of_a_network():
-    sizes, axis = CROWDED[0]
-    a, b, _ = whole_numbers(sizes)
-    text = f"""n (float{sizes} a, float{sizes} b) => (float[N] y) <int64[1] axes = {{{axis}}}>
-    {{ c = Mul (a, b)  y = ReduceSum (c, axes) }}"""
-    found = load_onnx(parse(text))(a, b)["y"]
-    np.testing.assert_array_equal(found, (a * b).sum(axis, keepdims=True))
 
 
 @pytest.mark.parametrize(("sizes", "axis"), CROWDED[::5])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from build import parse
+from forms import compiled_soon
 from onnx import TensorProto
 
 import dml_jax
@@ -15,7 +16,6 @@ from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.rewrite import ATTENTIONS, DEFAULT, IDENTITIES, Rewrite, refusals, rewritten
 
-OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 FOLDED = "BATCH_NORMALIZATION into CONVOLUTION"
 
 
@@ -57,7 +57,7 @@ def compared(
     # A GPU rounds operands, which differ by the order of sums before them.
     is_rounded = jax.config.jax_default_matmul_precision == "bfloat16"  # pyright: ignore[reportAttributeAccessIssue]
     is_rounded = is_rounded and jax.default_backend() == "gpu"
-    results = jax.jit(everything, compiler_options=OPTIONS)(xs)
+    results = compiled_soon(everything)(xs)
     for name, (plain, own) in results.items():
         is_half = pairs[name][0].inputs["x"].array_dtype == np.float16 or is_rounded
         leaves = zip(jax.tree.leaves(plain), jax.tree.leaves(own), strict=True)

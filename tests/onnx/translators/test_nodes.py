@@ -237,3 +237,12 @@ def test_nan_is_as_in_onnx_runtime(dtype: Any, fallback: bool, is_known: bool):
             np.testing.assert_array_equal(results[f"i{k}{largest}"], expected)
             values = np.take_along_axis(x, expected, axis)
             np.testing.assert_array_equal(results[f"v{k}{largest}"], values)
+
+
+def test_sums_of_products_in_many_dimensions():
+    """What operators/test_reduction.py tests in programs and graphs."""
+    a, b = np.random.default_rng(0).integers(-4, 5, (2, 3, 1, 2, 2, 8, 8, 8)).astype(np.float32)
+    nodes = [node("Mul", "a b", "c"), node("ReduceSum", "c axes", "y")]
+    inputs = {"a": (a.dtype, a.shape), "b": (b.dtype, b.shape)}
+    network = load_onnx(model_of(nodes, inputs, ["y"], {"axes": np.array([3])}))
+    np.testing.assert_array_equal(network(a, b)["y"], (a * b).sum(3, keepdims=True))
