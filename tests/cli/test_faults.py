@@ -740,20 +740,6 @@ def test_sixteen_threads_call_one_network(tmp_path: Path):
     at_once(work)
 
 
-@linux
-def test_a_disk_that_is_full_of_a_network(tmp_path: Path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/y.npy").write_bytes(b"old")
-    path = network(tmp_path)
-    options = ["-f", "N:10000", "--output_path", "out"]
-    done = dml_jax("run", path, *options, cwd=tmp_path, RLIMIT_FSIZE=64 * KB)
-    assert done.status == 1
-    rule = "expected the file 'out/y.npy' to be one that can be written"
-    assert done.err == f"{rule}, got File too large\n"
-    assert (tmp_path / "out/y.npy").read_bytes() == b"old"
-    assert names(tmp_path) == ["n.onnx", "out", "out/y.npy"]
-
-
 def test_a_folder_for_outputs_is_checked_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
