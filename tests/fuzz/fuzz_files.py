@@ -44,7 +44,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from fuzz import commands, folders, fuzz_models, fuzz_networks, graphs, models, parts  # noqa: E402
+from fuzz import commands, folders, fuzz_networks, graphs, models, parts  # noqa: E402
 from fuzz.mutations import NUMBERS, mutated, mutated_bytes  # noqa: E402
 from png import png  # noqa: E402
 
@@ -280,7 +280,7 @@ def _read_model(data: bytes, folder: Path) -> None:
     has_files = b"n.onnx" in data or b"g.bin" in data or b"k.npy" in data
     if has_files:
         models.write_files(folder)
-    fuzz_models.check(folder / "m.json", folder if has_files else ROOT / "examples/models")
+    models.check(folder / "m.json", folder if has_files else ROOT / "examples/models")
 
 
 def _model_of(data: bytes) -> Any:
@@ -321,7 +321,7 @@ FORMATS = {
         language_models, mutated_language_model, _has_json, check_language_model
     ),
     "models": Format(
-        lambda: fuzz_models.seeds() | commands.of_files(), mutated, parse_json, _read_model
+        lambda: models.seeds() | commands.of_files(), mutated, parse_json, _read_model
     ),
     "parts": Format(
         lambda: parts.seeds() | commands.of_files(), parts.rearranged, _model_of, _read_model

@@ -1,5 +1,7 @@
-"""Models and graphs that together use every operator and every feature of the format."""
+"""Models and graphs that use every operator and feature of the format, and what holds of any."""
 
+import json
+import re
 from pathlib import Path
 
 import dispatch_models
@@ -11,6 +13,8 @@ from serialized_graphs import dense
 
 from dml_jax import (
     OPERATORS,
+    DmlError,
+    Graph,
     GraphBuilder,
     Operator,
     TensorDesc,
@@ -19,6 +23,11 @@ from dml_jax import (
     reduce,
     split,
 )
+from dml_jax.dxdispatch.parsing import parse_model
+from dml_jax.dxdispatch.reading import read_json
+from dml_jax.operator import operator_from_json
+
+ROOT = Path(__file__).parents[2]
 
 NAMES = (
     *("SPLIT", "TILE", "JOIN", "DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "SPACE_TO_DEPTH"),
@@ -190,3 +199,37 @@ def rich_models() -> dict[str, Json]:
         for index, operator in enumerate(drawn(name))
     }
     return {**models, "everything": EVERYTHING, "graph": graph()}
+
+
+def check(path: Path, images: Path) -> None:
+    """What holds of any file: it is refused with a `DmlError`, or taken, and then consistent."""
+    try:
+        value = read_json(path)
+        if isinstance(value, dict) and "Nodes" in value:
+            graph = Graph.load(path)
+            assert Graph.from_json(graph.to_json()) == graph
+            graph.describe()
+            return
+        model = parse_model(value, images)
+        for dispatchable in model.dispatchables.values():
+            operator = dispatchable.operator
+            operator.describe()
+            operator.minimum_feature_level  # noqa: B018  (computed when it is asked for)
+            if isinstance(operator, Operator):
+                assert operator_from_json(operator.to_json()) == operator
+        for resource in model.resources.values():
+            if resource.size_in_bytes < 2**20:
+                assert resource.bytes().size == resource.size_in_bytes
+    except DmlError as error:
+        text = str(error)
+        assert text
+        text.encode()
+
+
+def seeds() -> dict[str, bytes]:
+    """The shipped models, what was found before, and a model or graph of every operator."""
+    paths = [*(ROOT / "examples/models").glob("*.json"), *(ROOT / "tests/fuzz/found").glob("*")]
+    found = {path.name: path.read_bytes() for path in paths}
+    # Without their comments too: only what is JSON is changed in its structure.
+    found |= {f"{name}-plain": re.sub(rb"(?m)^//.*", b"", data) for name, data in found.items()}
+    return found | {name: json.dumps(value).encode() for name, value in rich_models().items()}

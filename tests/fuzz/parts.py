@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from enum import EnumMeta
 from typing import Any
 
-from fuzz import fuzz_models
+from fuzz import models
 from fuzz.models import drawn, model_of
 from fuzz.mutations import NUMBERS, mutated
 
@@ -33,10 +33,10 @@ WORDS = [
 
 
 def seeds() -> dict[str, bytes]:
-    """Return the models of the coverage-guided fuzzer, and one of each operator."""
+    """Return models that use everything, and one of each operator."""
     names = [name.removeprefix("DML_OPERATOR_") for name in OPERATORS]
     made = {name: model_of(operator) for name in names for operator in drawn(name, 1)}
-    return fuzz_models.seeds() | {name: json.dumps(model).encode() for name, model in made.items()}
+    return models.seeds() | {name: json.dumps(model).encode() for name, model in made.items()}
 
 
 def rearranged(text: bytes, rng: random.Random) -> bytes:

@@ -12,8 +12,7 @@ import pytest
 from build import command
 from click.testing import CliRunner
 from dispatch_models import Json, buffer, dispatch, filled, model_of, show, tensor
-from fuzz.fuzz_models import check, seeds
-from fuzz.models import rich_models
+from fuzz.models import check, rich_models, seeds
 from fuzz.mutations import mutated
 from nightly import NIGHTLY
 from processes import GB, Ended, dml_jax, linux, within

@@ -15,8 +15,7 @@ import pytest
 from build import command, parse, refusal, saved
 from fuzz import fuzz_networks as fuzz
 from fuzz.fuzz_files import FORMATS
-from fuzz.fuzz_models import check
-from fuzz.models import model_of_networks, write_files
+from fuzz.models import check, model_of_networks, write_files
 from fuzz.mutations import mutated
 from onnx import TensorProto, helper
 from processes import GB, linux, within
