@@ -17,6 +17,7 @@ from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.external_data import Folder, files_of
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnxruntime import errors
+from dml_jax.onnxruntime.compile_notice import notice_of
 from dml_jax.onnxruntime.errors import BRIEF, raised_as
 from dml_jax.onnxruntime.host_nodes import HostNodes, knows
 from dml_jax.onnxruntime.input_checks import InputChecks, expect_outputs
@@ -320,7 +321,7 @@ def _source(model: Any, options: SessionOptions) -> Source:
         raise_if(unknown_tensors(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
-    return replace(source, host=HostNodes(source), notice=options.notice)
+    return replace(source, host=HostNodes(source), notice=notice_of(options))
 
 
 def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import operator
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +11,6 @@ from onnx import ModelProto, numpy_helper
 
 from dml_jax.errors import nearest, with_article
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.compile_notice import CompileNotice
 from dml_jax.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from dml_jax.onnxruntime.errors import sentence
 from dml_jax.onnxruntime.refused import ADAPTERS, COMPILED, DEVICES, refusing
@@ -24,7 +22,6 @@ CACHE_ENTRY = "session.dml_jax_cache"
 DEFAULTS = {CACHE_ENTRY: "0"}
 LOGGER = {"severity": -1}
 """The severity of sessions that have none; with -1 they write to terminals alone."""
-_WARNING = 2
 
 
 class _Fields:
@@ -194,18 +191,6 @@ class SessionOptions(_Fields):
         """Return the folder where programs are kept; None keeps none."""
         text = self.entries.get(CACHE_ENTRY, DEFAULTS[CACHE_ENTRY])
         return cache_folder() if text == "1" else Path(text) if text not in ("", "0") else None
-
-    @property
-    def notice(self) -> CompileNotice:
-        """Return what says that a run compiles: a warning by its severity."""
-        level = self.log_severity_level if self.log_severity_level >= 0 else LOGGER["severity"]
-        # Programs without a console have no stderr.
-        if not sys.stderr or not (sys.stderr.isatty() if level < 0 else level <= _WARNING):
-            return CompileNotice()
-        text, end = "dml_jax compiles the programs of these sizes", "Later runs of them are fast"
-        if self.cache is None:
-            return CompileNotice(f"{text}. {end}; the config entry {CACHE_ENTRY} keeps programs.")
-        return CompileNotice(f"{text}, or loads them from its cache. {end}.")
 
     def arrays(self, proto: ModelProto) -> dict[str, np.ndarray]:
         """Return the arrays that stand in place of the initializers of a model, by name.

@@ -21,7 +21,7 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from dml_jax import DmlError, load_onnx
-from dml_jax.errors import Fault
+from dml_jax.errors import Fault, names_cure
 from dml_jax.onnx import Network
 from dml_jax.onnx.nodes.op_types import OP_TYPES
 from dml_jax.onnx.translate.model_graph import FALLBACK, load_translators
@@ -221,7 +221,7 @@ def _runs_of(outcome: Outcome, fallback: bool) -> list[_Run]:
             )
     except DmlError as error:
         reasons: dict[Any, str] = {}  # a node may break further rules on top of its reason
-        for fault in error.faults:
+        for fault in (one for one in error.faults if not names_cure(one)):
             place = fault.context[:1] or fault.field
             reasons[place] = reasons.get(place) or reason(fault)
         if all(reasons.values()):

@@ -251,7 +251,7 @@ def test_the_command_line_takes_bounds(tmp_path: Path):
     beyond = command("run", *words, "--bounds", "frames=8", status=1)
     assert "the size 'frames' to be at most 8" in beyond.stderr
     assert "--bounds places=SIZE" in command("run", *words, status=1).stderr
-    command("run", *words, "--bounds", "frames:8", status=2)
+    command("run", *words, "--bounds", "frames8", status=2)
 
 
 def test_a_bound_of_an_unknown_name_gets_the_names(tmp_path: Path):
