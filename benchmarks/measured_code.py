@@ -19,11 +19,12 @@ from dml_jax.operator.registry import operator_type
 
 PACKAGE = Path(dml_jax.__file__).parent
 FOLLOWED = ("dml_jax.lowering", "dml_jax.operators")  # the rooms of an operator
+_NETWORKS = ("lowering", "operators", "rewrite", "runtime", "onnx/translators")
 ROOMS = {  # of the other tables, by the kind of the file
-    "networks": ("lowering", "operators", "rewrite", "runtime", "onnx/translators"),
+    "networks": _NETWORKS,
     "programs": ("lowering", "operators", "runtime", "pydirectml"),
-    "onnxruntime-programs": ("lowering", "operators", "rewrite", "runtime", "onnxruntime"),
-    "language-models": ("lowering", "operators", "rewrite", "runtime", "genai"),
+    "onnxruntime-programs": (*_NETWORKS, "onnxruntime"),
+    "language-models": (*_NETWORKS, "genai"),
 }
 ROOMS |= dict.fromkeys(
     ("gpu-networks", "hundred-networks", "onnx-operators", "files"), ROOMS["networks"]
