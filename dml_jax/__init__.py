@@ -14,7 +14,7 @@ import opcode
 import sys
 from typing import Any
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # Where each public name is defined. The operators (`dml_jax.operators`) and the functions
 # (`dml_jax.functional`) are found there; everything is imported when it is asked for.
