@@ -25,8 +25,8 @@ from dml_jax.onnx.nodes.schemas import (
 )
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.translate.model_graph import load_translators
-from dml_jax.onnxruntime.compile_notice import CompileNotice
 from dml_jax.runtime.weight_store import WeightStore
+from dml_jax.system.slow_notice import SlowNotice
 
 # Bytes of an initializer from which sizes may follow: ONNX's inference reads it in the proto. The
 # elements of larger ones lie in memory once, outside of the proto.
@@ -66,7 +66,7 @@ class Source:
     digest: str = ""
     store: WeightStore = field(default_factory=WeightStore)
     host: Any = None
-    notice: CompileNotice = field(default_factory=CompileNotice)
+    notice: SlowNotice = field(default_factory=SlowNotice)
 
     @classmethod
     def read(

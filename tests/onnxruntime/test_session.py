@@ -21,9 +21,8 @@ from build import alike, parse
 import dml_jax
 import dml_jax.onnxruntime as own
 from dml_jax.lowering.dtypes import has_x64
-from dml_jax.onnxruntime import compile_notice
 from dml_jax.onnxruntime.capi import onnxruntime_pybind11_state as own_state
-from dml_jax.system import aligned_memory
+from dml_jax.system import aligned_memory, slow_notice
 
 real_state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 real.set_default_logger_severity(4)
@@ -441,7 +440,7 @@ class TestNotices:
 
     @pytest.mark.parametrize(("severity", "count"), [(-1, 0), (2, 1), (3, 0)])
     def test_a_session_says_once_that_it_compiles(self, severity, count, monkeypatch, capfd):
-        monkeypatch.setattr(compile_notice, "SECONDS", 0)
+        monkeypatch.setattr(slow_notice, "SECONDS", 0)
         options = own.SessionOptions()
         options.log_severity_level = severity
         session = own.InferenceSession(BYTES, options)
