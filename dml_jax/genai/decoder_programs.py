@@ -6,7 +6,8 @@ they lie, and a token copies no buffer.
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from dml_jax.genai.sampling import Numbers, most_likely, pick_tokens
 from dml_jax.runtime.compiled_function import CompiledFunction
 from dml_jax.runtime.platform import platform
 from dml_jax.runtime.recently_used import RecentlyUsed
+from dml_jax.system.slow_notice import SlowNotice
 
 # Lengths of chunks, sizes of buffers (one for near values of max_length) and batches of a program
 # that serves many requests: so many programs are more than the requests of a minute need.
@@ -94,6 +96,7 @@ class DecoderPrograms:
     def __init__(self, decoder: Decoder, ahead: int, start: CachedStart | None, door: Door):
         self._decoder, self._ahead, self.start, self._door = decoder, ahead, start, door
         self.built = 0
+        self._notice = _notice(start)
         self._programs = RecentlyUsed[Program](_PROGRAMS)
 
     def empty_cache(self, batch: int, rows: int) -> Cache:
@@ -125,9 +128,7 @@ class DecoderPrograms:
             given = cache, tokens, counts
             return self._program(f"step {width}", step, lengths, _STEP_ON_A_GPU, given)
 
-        with self._door():
-            program = self._programs.get_or_build(("step", lengths), build)
-            return program(cache, tokens, counts)
+        return self._run(("step", lengths), build, cache, tokens, counts)
 
     def has_step(self, batch: int, rows: int, width: int) -> bool:
         """Return whether the program of a step of one token is there."""
@@ -148,8 +149,13 @@ class DecoderPrograms:
             return self._program(name, steps, lengths, {}, (cache, state, numbers))
 
         key = "steps", lengths, draws, top_k, state.seen is None
-        with self._door():
-            return self._programs.get_or_build(key, build)(cache, state, numbers)
+        return self._run(key, build, cache, state, numbers)
+
+    def _run(self, key: Hashable, build: Callable[[], Program], *arguments: Any) -> Any:
+        """Call the program of a key, which is built before its first call, and compiled in it."""
+        is_first = key not in self._programs
+        with self._door(), self._notice.watching() if is_first else contextlib.nullcontext():
+            return self._programs.get_or_build(key, build)(*arguments)
 
     def _program(
         self,
@@ -219,6 +225,14 @@ class DecoderPrograms:
             return weights
         rows = len(networks.folder.caches) * networks.device_heads * filled
         return weights + rows * networks.heads[1] * networks.cache_type.itemsize
+
+
+def _notice(start: CachedStart | None) -> SlowNotice:
+    """Return what says on a terminal that a call compiles, or reads what `start` keeps."""
+    if not sys.stderr or not sys.stderr.isatty():
+        return SlowNotice()
+    cache = "" if start is None else ", or loads them from its cache"
+    return SlowNotice(f"dml_jax compiles the programs of these lengths{cache}. Then tokens come.")
 
 
 def steps_of(

@@ -1,6 +1,7 @@
 """Tokens that one program computes ahead are those of a program for each token."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from nightly import NIGHTLY
 
 import dml_jax.genai as og
 from dml_jax.runtime.compiled_function import CompiledFunction
+from dml_jax.system import slow_notice
 
 pytestmark = pytest.mark.usefixtures("soon")
 
@@ -122,3 +124,12 @@ def test_no_turn_copies_a_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     sizes = ",".join(map(str, made._runner.cache["buffers"][0].shape))
     assert f"[{sizes}]" in texts[0] and "while(" in texts[0]
     assert not re.findall(rf"\[{sizes}\]\S* copy\(", texts[0])
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_says_once_that_a_call_compiles(is_terminal, folder, monkeypatch, capsys):
+    monkeypatch.setattr(slow_notice, "SECONDS", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    finish(started(og.Model(folder, ahead=AHEAD), max_length=12))
+    said = capsys.readouterr().err
+    assert said.count("\n") == said.count("dml_jax compiles") == is_terminal
