@@ -119,9 +119,9 @@ def generator(og: Any, folder: Path, length: int, prompt: Any = PROMPT) -> Any:
     config = og.Config(str(folder))
     config.clear_providers()
     last = json.loads((folder / "genai_config.json").read_text())["model"]["vocab_size"] - 1
-    config.overlay(json.dumps({"model": {"eos_token_id": last}}))  # none ends
+    config.overlay(json.dumps({"model": {"eos_token_id": last}}))
     params = og.GeneratorParams(model := og.Model(config))
-    params.set_search_options(max_length=length, do_sample=False)
+    params.set_search_options(max_length=length, min_length=length, do_sample=False)
     made = og.Generator(model, params)
     made.append_tokens(np.array(prompt, np.int32))
     return made

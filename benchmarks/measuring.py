@@ -19,7 +19,8 @@ from dml_jax.errors import nearest
 from dml_jax.system.files import write_whole
 from dml_jax.system.processor import cores
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))  # its helpers make models and folders
+# Its helpers make models and folders; one has the name of a package of PyPI.
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 ROUNDS = 15
 SETTLING = 0.1  # seconds in which a system spreads the threads of another program over its cores
 PEERS = ("torch", "onnxruntime", "onnxruntime_genai")  # whose versions the environment has

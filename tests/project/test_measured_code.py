@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +19,24 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*-*.json"))
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the package, whose code is read."""
     copy = tmp_path / "dml_jax"
     shutil.copytree(code.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code, "PACKAGE", copy)
-    return copy
+    yield copy
+    forget()
+
+
+def forget() -> None:
+    code._module.cache_clear()
+    code._registered.cache_clear()
+    code.digest_of_rooms.cache_clear()
 
 
 def digests() -> dict[str, str]:
     """Of four operators, and of networks."""
-    code._module.cache_clear()
-    code._registered.cache_clear()
-    code.digest_of_rooms.cache_clear()
+    forget()
     names = ("ACTIVATION_SOFTMAX", "TILE", "ELEMENT_WISE_CLIP", "REDUCE")
     found = {name: code.digest_of_operator(name) for name in names}
     return {**found, "networks": code.digest_of_rooms("networks")}
