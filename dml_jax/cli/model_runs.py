@@ -99,9 +99,9 @@ def run_network(network: "Network", name: str, device: Device, asked: Any) -> di
         click.echo("(values: --output_path FOLDER)")
     if facts:
         click.echo(printable(f"Compiled {facts['said']} (--no-cache)"))
+    count = f"median of {len(samples)}" if len(samples) > 1 else "the first one; -i 20 runs more"
     click.echo(
-        f"Load {asked.load_ms:.0f} ms, compile {compile_ms:.0f} ms, "
-        f"run {run_ms:.3f} ms (median of {len(samples)})"
+        f"Load {asked.load_ms:.0f} ms, compile {compile_ms:.0f} ms, run {run_ms:.3f} ms ({count})"
     )
     return {}
 

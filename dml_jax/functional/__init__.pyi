@@ -2227,6 +2227,9 @@ def mean_variance_normalization(
 ) -> Value:
     """Normalizes each image, or each channel of it, by its mean and variance.
 
+    Without axes, the batch and the positions of images (NCHW) have one mean a channel. Layer
+    normalization has axes=-1, instance normalization [2, 3].
+
     Args:
         input: {N, C, H, W}.
         scale: Each size is the input's, or 1, which repeats the element. Below feature level

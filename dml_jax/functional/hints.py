@@ -15,12 +15,14 @@ from dml_jax.operator import Operator
 from dml_jax.operator.contract import is_of_axis
 
 _RANKS = re.compile(r"be (?:in \[)?(\d+)(?:, \d+\])?")
+_FLOAT = re.compile(r"be (FLOAT\d+) \(")
+_INPUT_RANK = re.compile(r"be (\d+) \(InputTensor\.DimensionCount\)")
 
 
 def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     """Return the hint about an argument that a function lacks; "" where there is none."""
-    if name == "axis" and "axes" in known:
-        return " (did you mean 'axes'?)"
+    for other in {"axis", "axes"} & {*known} if name in ("axis", "axes", "dim") else ():
+        return f" (did you mean {other!r}?)"
     along = _elsewhere(function) if name in ("axis", "axes", "keepdims") else ""
     if along and "axis" not in known:
         return along
@@ -109,12 +111,22 @@ def _of_table(fault: Fault, rank: int) -> str:
 def _fill(hint: str, rank: int) -> str:
     """Return a hint with examples for arrays of `rank` in its braces."""
     ones = [1] * rank
-    return hint.format(paddings=[0] * (rank - 2) + ones[:2], shape=str([*ones[1:], 2])[1:-1])
+    return hint.format(
+        paddings=[0] * (rank - 2) + ones[:2],
+        shape=str([*ones[1:], 2])[1:-1],
+        channels=str([1, -1, *ones[2:]])[1:-1],
+    )
 
 
 def _of_rank(fault: Fault) -> str:
-    """Return the hint about an array of too few dimensions, or ""."""
-    least = _RANKS.fullmatch(fault.rule) if fault.field.endswith(".DimensionCount") else None
+    """Return the hint about an array of too few dimensions, or more than the input, or ""."""
+    if not fault.field.endswith(".DimensionCount"):
+        return ""
+    input_rank = _INPUT_RANK.fullmatch(fault.rule)
+    if input_rank:
+        is_of_batch = int(str(fault.value)) == int(input_rank[1]) + 1
+        return "; or the input takes a batch: x[None]" if is_of_batch else ""
+    least = _RANKS.fullmatch(fault.rule)
     missing = ["None"] * (int(least[1]) - int(str(fault.value))) if least else []
     return f" (x[{', '.join(missing)}] has this rank)" if missing else ""
 
@@ -122,10 +134,13 @@ def _of_rank(fault: Fault) -> str:
 def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str:
     """Return a rule about an array's type with the conversion that keeps most."""
     if got == "bool":  # which takes the type of the array beside it
-        best = next((n for n in (beside, "UINT8", "UINT32", "INT32") if n in taken), "FLOAT32")
+        sums = ("INT32",) if fault.operator.endswith("_REDUCE") else ()
+        like = (beside, *sums, "UINT8", "UINT32", "INT32")
+        best = next((n for n in like if n in taken), "FLOAT32")
         return f"be one that DirectML has (x.astype('{best.lower()}') converts)"
     if not fault.choices:
-        return fault.rule
+        only = _FLOAT.match(fault.rule)
+        return f"{fault.rule}; x.astype('{only[1].lower()}') converts" if only else fault.rule
     if fault.field.startswith("ConditionTensor"):
         return f"{fault.rule} (x != 0 is a condition)"
     kind = got.rstrip("0123456789")

@@ -55,5 +55,6 @@ def _add(digest: Any, arrays: Mapping[str, Any], files: Sequence[Path]) -> None:
         digest.update(repr((name, array.dtype, array.shape)).encode() + array.tobytes())
     # Files of weights are large, and to read them would take longer than a start may: their sizes
     # and times tell whether they may be others.
-    stamps = [(str(f), found.st_size, found.st_mtime_ns) for f in files if (found := f.stat())]
-    digest.update(repr(stamps).encode())
+    # A missing one is a fault of the initializer that lies there.
+    found = [(str(f), f.stat()) for f in files if f.is_file()]
+    digest.update(repr([(name, s.st_size, s.st_mtime_ns) for name, s in found]).encode())

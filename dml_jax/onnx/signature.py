@@ -332,10 +332,11 @@ def fit_by_name(
             expect(False, where, f"be given{rest}", Unquoted("nothing"))
             continue
         array, accepted = given[name], _accepted_types(kind)
-        rule = f"be {accepted[0].name}{list(kind.shape or ())}{cure(name, array)}"
-        fits = getattr(array, "shape", None) == kind.shape
-        fits = fits and np.dtype(array.dtype) in accepted
-        if expect(fits, where, rule, shown_array(array)):
+        has_shape = getattr(array, "shape", None) == kind.shape
+        has_type = has_shape and np.dtype(array.dtype) in accepted
+        converts = f" (x.astype('{accepted[0].name}') converts)" if has_shape else ""
+        rule = f"be {accepted[0].name}{list(kind.shape or ())}{converts or cure(name, array)}"
+        if expect(has_type, where, rule, shown_array(array)):
             values[name] = array
     return values
 
@@ -371,9 +372,13 @@ def as_given(name: str, array: Any, kind: Type | None) -> Any:
     Raises `DmlError` where it would be cut.
     """
     # An array of JAX has lost its 64 bits where it was made, and JAX has warned there.
-    if isinstance(array, jax.Array) or has_x64():
+    if isinstance(array, jax.Array):
         return array
     given, array = array, np.asarray(array)
+    if array.dtype.kind in "OSU":
+        raise DmlError([Fault("", f"the input '{name}'", "be an array", shown_array(given))])
+    if has_x64():
+        return given
     if array.dtype == np.float64 and (kind is None or kind.is_floating):
         # A float of Python has no type of its own. An array of NumPy has, and halving its bits
         # without a word would be a surprise.

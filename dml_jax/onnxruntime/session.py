@@ -286,8 +286,8 @@ def _source(model: Any, options: SessionOptions) -> Source:
         raise TypeError(text + cure * isinstance(model, onnx.ModelProto))
     if isinstance(model, bytes):
         data, where = model, "the bytes"
-        path = Path(options.entries.get(_FOLDER_ENTRY, "."))
-        folder = Folder(path, path)
+        path = options.entries.get(_FOLDER_ENTRY)
+        folder = Folder() if path is None else Folder(Path(path), Path(path).resolve())
     else:
         path = Path(os.fspath(model))
         where, folder = f"the file '{path}'", Folder.of(path)

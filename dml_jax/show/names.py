@@ -32,6 +32,11 @@ _OTHER_ROADS = {  # what other libraries begin with
     "transpose": "jax.numpy.transpose",
     "scatteradd": "x.at[indices].add(updates)",
     "cubic": "jax.image.resize has cubic",
+    "export": "dml_jax.onnx.export",
+    "instancenorm": "dml_jax.mean_variance_normalization(x, axes=[2, 3])",
+    "layernorm": "dml_jax.mean_variance_normalization(x, axes=-1)",
+    "groupnorm": "dml_jax.mean_variance_normalization of x.reshape(n, groups, -1), axes=-1",
+    "hardsigmoid": "dml_jax.activation_hard_sigmoid; alpha=1 / 6 is that of JAX and PyTorch",
 }
 
 

@@ -58,6 +58,7 @@ def check_process() -> None:
     """Raise `DmlError` in the child of a process whose JAX had begun: programs would never end."""
     if _FORKED:
         text = "JAX cannot compute in this process: os.fork made it, of a process that had used "
-        text += "JAX, whose threads it lacks (multiprocessing.get_context('spawn') makes processes "
-        text += "that can; or fork before the first session, network or array of JAX)"
+        text += "JAX, whose threads it lacks (fork before the first session, network or array of "
+        text += "JAX; or multiprocessing.get_context('spawn') makes processes that can, where the "
+        text += "program imports dml_jax itself)"
         raise DmlError([Fault("", "", Sentence(text), "")])

@@ -54,10 +54,14 @@ def test_all_arguments_that_a_function_lacks_are_named_at_once():
     )
 
 
-@pytest.mark.parametrize(("name", "hint"), [("axis", "did you mean 'axes'?"), ("dim", "axes")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("axis", "did you mean 'axes'?"), ("dim", "did you mean 'axes'?")]
+)
 def test_an_axis_by_another_name(name: str, hint: str):
     with pytest.raises(TypeError, match=re.escape(f"'{name}' ({hint})")):
         wrong.argmax(np.ones((2, 3), np.float32), **{name: 1})
+    with pytest.raises(TypeError, match=re.escape("'dim' (did you mean 'axis'?)")):
+        wrong.gather(np.ones((2, 3), np.float32), np.array([0]), dim=1)
 
 
 @pytest.mark.parametrize("spelling", ["window_size", "window_sizes"])

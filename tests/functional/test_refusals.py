@@ -140,6 +140,19 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     # What users of other libraries try first.
     (lambda: dml_jax.mean_variance_normalization(ROWS), "without axes the input is an image, NCHW"),
     (lambda: dml_jax.quantize_linear(IMAGE, jnp.ones(3)), "is s.reshape(1, -1, 1, 1)), got 3"),
+    (lambda: dml_jax.quantize_linear(jnp.ones((3, 4)), jnp.ones(3)), "is s.reshape(1, -1)), got 3"),
+    (lambda: dml_jax.gemm(jnp.ones((3, 4)), jnp.ones(4)), "(x[:, None] is a column), got 1"),
+    (lambda: dml_jax.gemm(jnp.ones(4), jnp.ones((4, 3))), "(x[None] is a row), got 1"),
+    (
+        lambda: dml_jax.max_pooling(jnp.ones((2, 3, 4)), 2),
+        "(x[None] is a batch of one image; of signals, x[..., None] with a window of [n, 1]), got",
+    ),
+    (
+        lambda: dml_jax.convolution(IMAGE, jnp.ones((3, 2, 2))),
+        "FilterTensor.DimensionCount to be 4 (InputTensor.DimensionCount), got 3",
+    ),
+    (lambda: wrong.reduce(X > 0, "SUM"), "that DirectML has (x.astype('int32') converts)"),
+    (lambda: wrong.add(X, X.astype(jnp.int32)), "; x.astype('float32') converts, got INT32"),
     (
         lambda: dml_jax.convolution(IMAGE[0], jnp.ones((4, 3, 3, 3))),
         "a batch: x[None], got 4",
@@ -153,13 +166,16 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5),
-        "indices[..., None] has a dimension",
+        "(jax.numpy.expand_dims(indices, axis) has a dimension",
     ),
     (
         lambda: dml_jax.one_hot(np.ones((2, 1), "i4"), jnp.ones(2), 5),
         "DimensionCount to be 2 ~ jax.numpy.array([0, 1]).reshape(1, 2)), got 1",
     ),
-    (lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5, 1), "Axis to be in ~(indices[..., "),
+    (
+        lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5, 1),
+        "Axis to be in ~(jax.numpy.expand_dims(indices, axis) ",
+    ),
     (
         lambda: wrong.padding(M, start_padding=1, end_padding=[0, 0]),
         "StartPadding to have 2 elements ~ (one number for each dimension, as [1, 1]), got [1]",
@@ -297,7 +313,7 @@ def test_what_does_not_fit(call: Callable[[], Any], message: str):
         (lambda: wrong.padding(V, 1), "as [1]); 1 was read as padding_mode"),
         (
             lambda: wrong.one_hot(PLACE, 3),
-            "dml_jax.one_hot(i[..., None], jax.numpy.array([[0, 1]])",
+            "dml_jax.one_hot(i[..., None], jax.numpy.float32([0, 1]).reshape(*[1] * i.ndim, 2), n)",
         ),
         (lambda: wrong.max(X), "argument: 'b' (along axes: dml_jax.reduce(x, \"MAX\", axes))"),
         (lambda: wrong.max(X, axes=1), 'along axes: dml_jax.reduce(x, "MAX", axes))'),

@@ -183,3 +183,9 @@ def test_the_size_of_an_edge_is_a_dimension_with_a_name():
     ):
         with pytest.raises(DmlError, match=rule):
             graph.replace(intermediate_edges=[*others, changed])
+
+
+@pytest.mark.parametrize("value", [None, "x", [object()]])
+def test_an_input_that_is_no_array_is_refused(value: Any):
+    with pytest.raises(DmlError, match="expected the input 'x' to be an array, got a"):
+        network()(YES, value)

@@ -28,7 +28,7 @@ class Folder:
 
     Attributes:
         apparent: the folder that locations start from.
-        true: the folder of the model's file, after symbolic links are followed.
+        true: the folder of the model's file, after symbolic links are followed. Bytes have none.
         large: where the elements of large initializers are, which the model itself lacks.
         arrays: the functions that make elements when they are read, by the name of the tensor.
     """
@@ -92,6 +92,9 @@ class Folder:
         base = str(self.apparent)
         if not is_external(tensor) or not location:
             return tensor, base
+        if self.true == Path():  # files of the current folder may be another model's
+            rule = "lie in the model's bytes (give its path: a file beside it has the elements)"
+            raise DmlError([Fault("", where, rule, location)])
         path = Path(location)
         if path.is_absolute() or ".." in path.parts:
             return tensor, base  # ONNX refuses it

@@ -314,7 +314,7 @@ def parsed(model: Any, is_whole: bool = True) -> tuple[onnx.ModelProto, Folder]:
     Raises `DmlError` where a model cannot be read.
     """
     if isinstance(model, onnx.ModelProto):
-        return model, Folder()
+        return model, Folder.of(Path("model.onnx"))
     path = Path(model) if isinstance(model, (str, Path)) else None
     if path is None and not isinstance(model, (bytes, bytearray, memoryview)):
         rule = "be a path, bytes or a ModelProto"

@@ -74,6 +74,9 @@ def test_external_data_of_every_tensor(place: str, tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     close(load_onnx(model)({"x": X, "c": other})["y"], X + W)
     assert model.SerializeToString() == path.read_bytes()
+    assert "to lie in the model's bytes (give its path: " in refusal(path.read_bytes())
+    (tmp_path / "w.bin").unlink()
+    assert refusal(path, cache=tmp_path / "cache") == refusal(path)
 
 
 def test_links_of_a_cache_are_followed(tmp_path: Path):
