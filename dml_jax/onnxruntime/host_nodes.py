@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dml_jax.errors import DmlError, Fault
+from dml_jax.errors import DmlError, Fault, nearest
 from dml_jax.onnx.files.attributes import MICROSOFT, domain_of, label_of
 from dml_jax.onnx.files.local_functions import Opsets, key_of
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.nodes.op_types import record_of
+from dml_jax.onnx.nodes.op_types import OP_TYPES, record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.model_parts import Source, Types, read_by_outer, types_of
@@ -193,8 +193,10 @@ def _given(value: Any) -> Any:
 
 
 def _missing(nodes: Sequence[onnx.NodeProto]) -> str:
-    text = f"expected the package {_PACKAGE} to be installed for {label_of(nodes[0])}"
-    return f"{text}, which JAX does not compute: pip install {_PACKAGE}"
+    node = nodes[0]
+    near = nearest(node.op_type, [name for domain, name in OP_TYPES if domain == MICROSOFT])
+    text = f"expected the package {_PACKAGE} to be installed for {label_of(node)}"
+    return f"{text}, which JAX does not compute{near}: pip install {_PACKAGE}"
 
 
 def _session(model: onnx.ModelProto) -> Any:

@@ -115,6 +115,19 @@ def unknown_tensors(source: Source) -> list[Fault]:
     return faults
 
 
+def cycles(source: Source) -> list[Fault]:
+    """Return the fault of the first node that reads a tensor of a later one: nodes are sorted."""
+    later = {name for node in source.nodes for name in node.output if name}
+    for node in source.nodes:
+        read = sorted(read_by_outer(node) & later)
+        if read:
+            rule = "be no output of a node that reads this one (the nodes are a cycle)"
+            fault = Fault("", "the input", rule, read[0])
+            return [*DmlError([fault]).within(label_of(node)).faults]
+        later -= {*node.output}
+    return []
+
+
 def unknown_types(source: Source) -> list[Fault]:
     """Return the faults of inputs whose elements have no type, or one that ONNX lacks."""
     known = {*onnx.TensorProto.DataType.values()} - {onnx.TensorProto.UNDEFINED}

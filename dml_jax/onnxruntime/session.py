@@ -25,6 +25,7 @@ from dml_jax.onnxruntime.io_binding import IOBinding
 from dml_jax.onnxruntime.metadata import ModelMetadata, NodeArg
 from dml_jax.onnxruntime.model_parts import (
     Source,
+    cycles,
     types_of,
     unknown_nodes,
     unknown_tensors,
@@ -319,6 +320,8 @@ def _source(model: Any, options: SessionOptions) -> Source:
         source = Source.read(proto, folder, arrays, networks, cache, digest)
     with raised_as(errors.InvalidArgument):
         raise_if(unknown_tensors(source))
+    with raised_as(errors.Fail):
+        raise_if(cycles(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
     return replace(source, host=HostNodes(source), notice=notice_of(options))

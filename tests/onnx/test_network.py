@@ -187,5 +187,5 @@ def test_the_size_of_an_edge_is_a_dimension_with_a_name():
 
 @pytest.mark.parametrize("value", [None, "x", [object()]])
 def test_an_input_that_is_no_array_is_refused(value: Any):
-    with pytest.raises(DmlError, match="expected the input 'x' to be an array, got a"):
+    with pytest.raises(DmlError, match="expected the input 'x' to be an array, got "):
         network()(YES, value)

@@ -308,6 +308,13 @@ def test_a_missing_package_is_named_when_a_session_is_made(text: str, without_pa
         session(of_strings(text, 2))
 
 
+def test_a_typo_is_no_reason_to_install_the_package(without_package: None):
+    text = '<ir_version: 10, opset_import: ["": 18, "com.microsoft": 1]> g (float[2, 2] x) => '
+    text += "(float[2, 2] y) { y = com.microsoft.FusedMatMull (x, x) }"
+    with pytest.raises(NotImplemented, match="did you mean 'FusedMatMul'"):
+        session(parse(text))
+
+
 def test_a_missing_package_is_named_by_a_loop_that_data_end(without_package: None):
     made, feeds = turns("sequence", "yes", 3)
     with pytest.raises(OnnxRuntimeError, match=r"\(Loop\)[^\n]*: pip install onnxruntime$"):

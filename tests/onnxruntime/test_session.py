@@ -287,6 +287,28 @@ class TestMistakes:
             own.InferenceSession(data)
         assert type(got.value).__name__ == type(wanted.value).__name__
 
+    def test_a_cycle(self):
+        data = parse("graph (float[N] x) => (float[N] y) { z = Add (x, y) y = Relu (z) }")
+        for module, state in ((real, real_state), (own, own_state)):
+            with pytest.raises(state.Fail, match="cycl"):
+                module.InferenceSession(data.SerializeToString())
+
+    def test_bytes_have_no_elements_in_files(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        model = parse("graph (float[3] x) => (float[3] y) { y = Add(x, w) }")
+        weight = np.array([1, 2, 3], np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+        onnx.save(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+        data, options = (tmp_path / "m.onnx").read_bytes(), own.SessionOptions()
+        for module in (real, own):
+            with pytest.raises(Exception, match="path"):
+                module.InferenceSession(data)
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", "."
+        )
+        (y,) = own.InferenceSession(data, options).run(None, {"x": np.zeros(3, np.float32)})
+        assert y.tolist() == [1, 2, 3]
+
     @pytest.mark.parametrize("domain", ["", "my.domain"])
     def test_unknown_op_types(self, domain):
         op_type = f"{domain}.Foo" if domain else "Foo"
