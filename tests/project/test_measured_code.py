@@ -1,5 +1,6 @@
 """Rows of results name the code that they measured; a release has tables of its own code."""
 
+import functools
 import json
 import shutil
 import sys
@@ -42,12 +43,21 @@ def digests() -> dict[str, str]:
     return {**found, "networks": code.digest_of_rooms("networks")}
 
 
+@functools.cache
+def digests_of_the_copy() -> dict[str, str]:
+    """Of the files before they change, which are the same in each test."""
+    return digests()
+
+
 def changed(file: Path, old: str, new: str) -> set[str]:
     """Whose digest changes with a part of a file."""
-    before, text = digests(), file.read_text()
+    before, text = digests_of_the_copy(), file.read_text()
     assert old in text
-    file.write_text(text.replace(old, new, 1))
-    after = digests()
+    try:
+        file.write_text(text.replace(old, new, 1))
+        after = digests()
+    finally:
+        file.write_text(text)
     return {name for name in before if before[name] != after[name]}
 
 
