@@ -421,6 +421,8 @@ def activation_gelu(
 ) -> Value:
     """Weights each element by the normal distribution: `0.5 * x * (1 + erf(x / sqrt(2)))`.
 
+    This is `jax.nn.gelu(x, approximate=False)`.
+
     Args:
         input: The tensor to read.
 
@@ -2676,6 +2678,9 @@ def resample(
     antialiased: bool = False,
 ) -> Value:
     """Resamples a tensor between the centres of its elements.
+
+    Where it shrinks, it reads single elements unless it is `antialiased`; `jax.image.resize`
+    smooths.
 
     Args:
         input: The tensor to read.

@@ -202,7 +202,8 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
             )
         except _REFUSALS as error:
             text = str(error).strip().splitlines()
-            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error}")
+            inputs = ", ".join(str(Type.of(kinds[name])) for name in proto.input if name in kinds)
+            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {inputs})")
             raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
 
     found = infer(data)
