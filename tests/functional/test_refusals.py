@@ -143,13 +143,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: dml_jax.quantize_linear(jnp.ones((3, 4)), jnp.ones(3)), "is s.reshape(1, -1)), got 3"),
     (lambda: dml_jax.gemm(jnp.ones((3, 4)), jnp.ones(4)), "(x[:, None] is a column), got 1"),
     (lambda: dml_jax.gemm(jnp.ones(4), jnp.ones((4, 3))), "(x[None] is a row), got 1"),
-    (
-        lambda: dml_jax.max_pooling(jnp.ones((2, 3, 4)), 2),
-        "(x[None] is a batch of one image; of signals, x[..., None] with a window of [n, 1]), got",
-    ),
+    (lambda: dml_jax.max_pooling(jnp.ones((2, 3, 4)), 2), "of signals, x[..., None] with a window"),
     (
         lambda: dml_jax.convolution(IMAGE, jnp.ones((3, 2, 2))),
-        "FilterTensor.DimensionCount to be 4 (InputTensor.DimensionCount), got 3",
+        "(InputTensor.DimensionCount), got 3",
     ),
     (lambda: wrong.reduce(X > 0, "SUM"), "that DirectML has (x.astype('int32') converts)"),
     (lambda: wrong.add(X, X.astype(jnp.int32)), "; x.astype('float32') converts, got INT32"),
@@ -172,10 +169,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: dml_jax.one_hot(np.ones((2, 1), "i4"), jnp.ones(2), 5),
         "DimensionCount to be 2 ~ jax.numpy.array([0, 1]).reshape(1, 2)), got 1",
     ),
-    (
-        lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5, 1),
-        "Axis to be in ~(jax.numpy.expand_dims(indices, axis) ",
-    ),
+    (lambda: dml_jax.one_hot(np.ones(2, "i4"), jnp.ones(2), 5, 1), "Axis to be in ~(jax.numpy.exp"),
     (
         lambda: wrong.padding(M, start_padding=1, end_padding=[0, 0]),
         "StartPadding to have 2 elements ~ (one number for each dimension, as [1, 1]), got [1]",
