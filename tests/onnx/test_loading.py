@@ -227,12 +227,10 @@ def test_quantized_matrices_are_multiplied_as_integers(
     for part in (left, right):
         part[2] *= has_zeros
     arrays = dict(zip(("s", "z", "b", "t", "u"), (*left[1:], *right), strict=True))
-    nodes = [
-        node("DequantizeLinear", "a s z" if has_zeros else "a s", "x"),
-        node("DequantizeLinear", "b t u" if has_zeros else "b t", "w", axis=axis),
-        node("MatMul", "x w", "y"),
-    ]
-    network = load_onnx(model_of(nodes, {"a": (a[0], a[1])}, ["y"], arrays))
+    given = ["a, s, z", "b, t, u"] if has_zeros else ["a, s", "b, t"]
+    text = f"g ({a[0]}{[*a[1]]} a) => (y) {{ x = DequantizeLinear({given[0]})"
+    text += f" w = DequantizeLinear<axis = {axis}>({given[1]}) y = MatMul(x, w) }}"
+    network = load_onnx(parse(text, **arrays))
     expected = real(*left, 0) @ real(*right, axis)
     np.testing.assert_allclose(network(left[0])["y"], expected, rtol=1e-6)
     if has_zeros:
@@ -276,8 +274,7 @@ def test_all_that_is_in_the_way_is_said_at_once():
         node("Add", "c w", "d", name="fourth"),
         node("Add", "a d", "y"),
     ]
-    inputs = {"x": (np.float32, [2]), "w": (np.float64, [2])}
-    message = refusal(model_of(nodes, inputs, ["y"]))
+    message = refusal(model_of(nodes, {"x": (np.float32, [2]), "w": (np.float64, [2])}, ["y"]))
     assert "Node 'first' (Foo): expected op type to be known" in message
     assert "Node 'third' (Elu): expected gamma to be an attribute of Elu 6" in message
     assert len(message.splitlines()) == 2

@@ -113,6 +113,12 @@ def has_a_scale(types: Types) -> bool:
 
 SCALES = {"": (-4.0, 4.0), "scale_tensor": (0.25, 4), "quantization_tensors": (0.25, 1)}
 
+
+def of_blocks(reference: Any) -> Record:
+    given = {"quantization_type": "SCALE"}
+    return Record(reference, draw_blocks, given, SCALES, types=are_real_and_whole, unbroken=LENGTHS)
+
+
 RECORDS = {
     "CAST": Record(cast, values={"": (-40, 40)}),
     "ELEMENT_WISE_QUANTIZE_LINEAR": Record(
@@ -128,20 +134,6 @@ RECORDS = {
         values={"": (0.25, 4), "a_tensor": (-20, 20), "b_tensor": (-20, 20)},
         batch=(dict.fromkeys(("a_tensor", "b_tensor", "output_tensor"), 0),),
     ),
-    "QUANTIZE": Record(
-        quantize_blocks,
-        draw_blocks,
-        {"quantization_type": "SCALE"},
-        SCALES,
-        types=are_real_and_whole,
-        unbroken=LENGTHS,
-    ),
-    "DEQUANTIZE": Record(
-        dequantize_blocks,
-        draw_blocks,
-        {"quantization_type": "SCALE"},
-        SCALES,
-        types=are_real_and_whole,
-        unbroken=LENGTHS,
-    ),
+    "QUANTIZE": of_blocks(quantize_blocks),
+    "DEQUANTIZE": of_blocks(dequantize_blocks),
 }

@@ -124,13 +124,9 @@ def test_float64_needs_jaxs():
 
 def mixed() -> Any:
     """Return a model whose second node has no operator."""
-    nodes = [
-        node("Mul", "x w", "a"),
-        node("Det", "a", "d"),
-        node("Mul", "d d", "e"),
-        node("Add", "e a", "y"),
-    ]
-    return model_of(nodes, {"x": (np.float32, [2, 2])}, ["y"], {"w": floats([[1, 2], [3, 4]])})
+    nodes = "a = Mul(x, w) d = Det(a) e = Mul(d, d) y = Add(e, a)"
+    text = f"g (float[2, 2] x) => (float[2, 2] y) {{ {nodes} }}"
+    return parse(text, w=floats([[1, 2], [3, 4]]))
 
 
 def test_a_node_without_an_operator_is_computed_where_that_is_asked_for():
@@ -189,13 +185,9 @@ def test_the_commands_show_nodes_beyond_directml(tmp_path: Path):
 
 
 def test_a_network_with_fallbacks_is_one_pure_function():
-    nodes = [
-        node("Mul", "x w", "a"),
-        node("ScatterElements", "a i a", "d", axis=1, reduction="add"),
-        node("Mul", "d x", "y"),
-    ]
-    arrays = {"w": floats([[1, 2], [3, 4]]), "i": np.array([[1, 1], [0, 0]])}
-    model = model_of(nodes, {"x": (np.float32, [2, 2])}, ["y"], arrays)
+    text = """g (float[2, 2] x) => (float[2, 2] y) {
+        a = Mul(x, w) d = ScatterElements<axis = 1, reduction = "add">(a, i, a) y = Mul(d, x) }"""
+    model = parse(text, w=floats([[1, 2], [3, 4]]), i=np.array([[1, 1], [0, 0]]))
     network = load_onnx(model, fallback=True)
     x = jnp.array([[1.0, 2], [3, 4]], jnp.float32)
 
@@ -257,11 +249,8 @@ def test_functions_and_descriptors_refuse_types_beyond_directml():
 def test_values_of_types_that_directml_lacks_are_converted(kind: str):
     x = floats([0.3, -1.4, 3.0, 0.0, 1.6])
     x = np.round(np.abs(x)) if "INT" in kind else x
-    nodes = [
-        node("Cast", "x", "n", to=TensorProto.DataType.Value(kind)),
-        node("Cast", "n", "y", to=TensorProto.FLOAT),
-    ]
-    model = model_of(nodes, {"x": (np.float32, [5])}, ["y"], opset=25)
+    narrow = f"n = Cast<to = {TensorProto.DataType.Value(kind)}>(x)"
+    model = parse(f"g (float[5] x) => (float[5] y) {{ {narrow} y = Cast<to = 1>(n) }}", 25)
     expected = ReferenceEvaluator(model).run(None, {"x": x})[0]  # pyright: ignore
     np.testing.assert_array_equal(load_onnx(model, fallback=True)(x)["y"], expected)
 

@@ -269,14 +269,10 @@ def test_sizes_of_weights_are_numbers():
 def test_lists_of_any_length_are_known():
     sizes = [1, 2] * 35
     x, names = np.arange(105, dtype=np.float32), [f"y{k}" for k in range(70)]
-    nodes = [
-        helper.make_node("Split", ["x", "s"], names),
-        node("SplitToSequence", "x s", "q"),
-        node("SequenceAt", "q last", "z"),
-    ]
-    constants = {"s": np.array(sizes), "last": np.array(-1)}
-    model = model_of(nodes, {"x": (np.float32, [105])}, [*names, "z"], constants)
-    results = load_onnx(model)(x)
+    outputs = ", ".join(names)
+    text = f"""g (float[105] x) => ({outputs}, z) {{
+        {outputs} = Split(x, s) q = SplitToSequence(x, s) z = SequenceAt(q, last) }}"""
+    results = load_onnx(parse(text, s=np.array(sizes), last=np.array(-1)))(x)
     for name, part in zip(names, np.split(x, np.cumsum(sizes)[:-1]), strict=True):
         close(results[name], part)
     close(results["z"], x[-2:])
@@ -296,9 +292,8 @@ def test_lists_of_any_length_are_known():
 )
 def test_lists_have_rank_1(op_type: str, opset: int, field: str, inputs: str):
     constants = {"s": np.array(1), "l": np.array([1])}
-    model = model_of(
-        [node(op_type, inputs, "y")], {"x": (np.float32, [4])}, ["y"], constants, opset
-    )
+    kinds = {"x": (np.float32, [4])}
+    model = model_of([node(op_type, inputs, "y")], kinds, ["y"], constants, opset)
     rule = f"Node 'y' ({op_type}): expected {field} to have rank 1 (be a list), got rank 0"
     assert rule in refusal(model)
 
@@ -394,13 +389,9 @@ def test_the_command_line_computes_dimensions(tmp_path: Path, sizes: list[str], 
 
 def with_default(ir: int = 10) -> Any:
     weights = {"w": floats([3, 4]), "index": np.array([1, 0]), "sizes": np.array([2, 1])}
-    nodes = [
-        node("Mul", "a w", "m"),
-        node("Gather", "m index", "g"),
-        node("Reshape", "g sizes", "y"),
-    ]
-    inputs = {"a": (np.float32, [2])} | {n: (a.dtype, a.shape) for n, a in weights.items()}
-    model = model_of(nodes, inputs, ["y"], weights)
+    text = """g (float[2] a, float[2] w, int64[2] index, int64[2] sizes) => (float[2, 1] y) {
+        m = Mul(a, w) g = Gather(m, index) y = Reshape(g, sizes) }"""
+    model = parse(text, **weights)
     model.ir_version = ir
     return model
 

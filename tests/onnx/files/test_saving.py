@@ -203,15 +203,10 @@ def test_weights_may_be_stored_in_a_narrow_type(tmp_path: Path, dtype: Any, is_e
 def test_quantized_weights(tmp_path: Path):
     numbers = RANDOM.integers(-128, 128, (3, 4)).astype(np.int8)
     weights = {"w": numbers, "scale": floats(0.25), "zero": np.array(3, np.int8), "s": floats(0.5)}
-    nodes = [
-        node("DequantizeLinear", "w scale zero", "f"),
-        node("MatMul", "x f", "t"),
-        node("DequantizeLinear", "q s", "d"),
-        node("MatMul", "x d", "t2"),
-        node("Transpose", "t", "t3", perm=[1, 0]),
-        node("MatMul", "t3 t2", "y"),
-    ]
-    model = model_of(nodes, {"x": (np.float32, [2, 3])}, ["y"], weights, opset=21)
+    text = """g (float[2, 3] x) => (float[4, 3] y) {
+        f = DequantizeLinear(w, scale, zero) t = MatMul(x, f) d = DequantizeLinear(q, s)
+        t2 = MatMul(x, d) t3 = Transpose<perm = [1, 0]>(t) y = MatMul(t3, t2) }"""
+    model = parse(text, 21, **weights)
     four = RANDOM.integers(-8, 8, (3, 3)).astype(jnp.int4)
     model.graph.initializer.append(numpy_helper.from_array(four, "q"))
     network = load_onnx(saved(model, tmp_path))

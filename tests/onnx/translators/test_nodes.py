@@ -95,18 +95,21 @@ def test_normalizations_of_several_types_are_computed_in_the_widest():
     arrays = {**channels, **narrow, "row": np.float32([1e5, 1, 2, 3, 4, 1 / 3])}
     arrays["row16"] = np.float16([1, 2, 3, 4, 5, 1 / 3])
     arrays |= {"mean_b": mean.astype(BFLOAT16), "var_b": channels["var"].astype(BFLOAT16)}
+    batches = {
+        "batch": "x scale bias mean var",
+        "mixed": "x scale16 bias16 mean var",
+        "narrow": "w scale16 bias16 mean16 var16",
+        "bfloat": "x_b scale bias mean var",
+        "statistics": "w scale bias mean_b var_b",
+    }
     nodes = [
-        node("BatchNormalization", "x scale bias mean var", "batch"),
-        node("BatchNormalization", "x scale16 bias16 mean var", "mixed"),
-        node("BatchNormalization", "w scale16 bias16 mean16 var16", "narrow"),
-        node("BatchNormalization", "x_b scale bias mean var", "bfloat"),
-        node("BatchNormalization", "w scale bias mean_b var_b", "statistics"),
+        *(node("BatchNormalization", read, name) for name, read in batches.items()),
         node("RMSNormalization", "x row", "rms", epsilon=0.0),
         node("RMSNormalization", "w row16", "rms16", epsilon=0.0),
         node("LayerNormalization", "x row16", "layer", epsilon=0.0),
     ]
     kinds = {n: (a.dtype, a.shape) for n, a in inputs.items()}
-    names = ["batch", "mixed", "narrow", "bfloat", "statistics", "rms", "rms16", "layer"]
+    names = [*batches, "rms", "rms16", "layer"]
     results = load_onnx(model_of(nodes, kinds, names, arrays, opset=23))(inputs)
 
     def wide(name: str) -> np.ndarray:
@@ -118,12 +121,7 @@ def test_normalizations_of_several_types_are_computed_in_the_widest():
 
     a, w = wide("x"), wide("w")
     centred = a - a.mean(-1, keepdims=True)
-    expected = {
-        "batch": batch("x", "scale", "bias", "mean", "var"),
-        "mixed": batch("x", "scale16", "bias16", "mean", "var"),
-        "narrow": batch("w", "scale16", "bias16", "mean16", "var16"),
-        "bfloat": batch("x_b", "scale", "bias", "mean", "var"),
-        "statistics": batch("w", "scale", "bias", "mean_b", "var_b"),
+    expected = {name: batch(*read.split()) for name, read in batches.items()} | {
         "rms": a / np.sqrt((a**2).mean(-1, keepdims=True)) * wide("row"),
         "rms16": w / np.sqrt((w**2).mean(-1, keepdims=True)) * wide("row16"),
         "layer": centred / np.sqrt((centred**2).mean(-1, keepdims=True)) * wide("row16"),
