@@ -202,8 +202,8 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
             )
         except _REFUSALS as error:
             text = str(error).strip().splitlines()
-            inputs = ", ".join(str(Type.of(kinds[name])) for name in proto.input if name in kinds)
-            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {inputs})")
+            sizes = ", ".join(str([*tensor.shape]) for tensor in inputs if tensor is not None)
+            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {sizes})")
             raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
 
     found = infer(data)
