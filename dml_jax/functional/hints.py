@@ -21,7 +21,8 @@ _INPUT_RANK = re.compile(r"be (\d+) \(InputTensor\.DimensionCount\)")
 
 def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     """Return the hint about an argument that a function lacks; "" where there is none."""
-    for other in {"axis", "axes"} & {*known} if name in ("axis", "axes", "dim") else ():
+    other = next((n for n in ("axes", "axis") if n in known), "")
+    if other and name in ("axis", "axes", "dim"):
         return f" (did you mean {other!r}?)"
     along = _elsewhere(function) if name in ("axis", "axes", "keepdims") else ""
     if along and "axis" not in known:
