@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from dml_jax.errors import OF_LIMITS, DmlError, Fault, Sentence
+from dml_jax.errors import DmlError, Fault, Sentence
 
 
 class OnnxRuntimeError(Exception):
@@ -48,6 +48,10 @@ class InvalidGraph(OnnxRuntimeError):
     """The graph of a model breaks ONNX's rules."""
 
 
+class RuntimeException(OnnxRuntimeError):
+    """A node failed."""
+
+
 class EPFail(OnnxRuntimeError):
     """A provider failed."""
 
@@ -65,7 +69,10 @@ ModelLoaded = _exception("ModelLoaded")
 ModelRequiresCompilation = _exception("ModelRequiresCompilation")
 NoModel = _exception("NoModel")
 NotFound = _exception("NotFound")
-RuntimeException = _exception("RuntimeException")
+
+
+class NodeError(Fail, InvalidArgument, RuntimeException):
+    """A node cannot be computed by its inputs: ONNX Runtime's kernels raise any of the three."""
 
 
 def sentence(text: str) -> DmlError:
@@ -90,9 +97,6 @@ class _Brief:
 
 BRIEF = _Brief()
 
-# Op types whose arguments are refused by ONNX Runtime as those of a run are.
-_OF_ARGUMENTS = ("(Expand)", "(OneHot)", "(Slice)", "(Split)", "(Tile)")
-
 
 @contextlib.contextmanager
 def raised_as(kind: type[OnnxRuntimeError]) -> Iterator[None]:
@@ -100,7 +104,4 @@ def raised_as(kind: type[OnnxRuntimeError]) -> Iterator[None]:
     try:
         yield
     except DmlError as error:
-        fault = error.faults[0]
-        node = "".join(fault.context[-1:])
-        is_argument = fault.kind == OF_LIMITS or node.endswith(_OF_ARGUMENTS)
-        raise (InvalidArgument if is_argument else kind)(error) from None
+        raise kind(error) from None

@@ -102,7 +102,7 @@ class HostNodes:
             # that data decide sizes within it, which the package would not mind.
             if has_graph or not faults:
                 raise errors.NotImplemented(_missing(nodes))
-            raise errors.Fail(DmlError(faults))
+            raise errors.NodeError(DmlError(faults))
         try:
             if key not in self._sessions:
                 weights = [name for name in reads if name not in values]

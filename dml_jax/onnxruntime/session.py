@@ -135,7 +135,7 @@ class InferenceSession:
             run_options: `RunOptions`.
 
         Raises `ValueError` where an input is missing, `InvalidArgument` where a name, a type, a
-        rank or a size is not the model's, and `Fail` where a node cannot be computed.
+        rank or a size is not the model's, and `NodeError` where a node cannot be computed.
         """
         with BRIEF, self.pages.lent() as memory:
             values = self.values_of(output_names, input_feed, run_options, memory)
@@ -166,7 +166,7 @@ class InferenceSession:
         if self._is_cpu:
             for name, value in values.items():
                 values[name] = align(value, memory) if type(value) is np.ndarray else value
-        with raised_as(errors.Fail):
+        with raised_as(errors.NodeError):
             if self._profile is None:
                 values = self._stages.run(values)
             else:
