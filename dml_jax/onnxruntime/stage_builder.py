@@ -20,7 +20,7 @@ from dml_jax.onnx.files.types import Type
 from dml_jax.onnx.loading import network_of, record_of, start_from
 from dml_jax.onnx.network import Network
 from dml_jax.onnx.nodes.schemas import BREAKS_RULES
-from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
+from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList, mistyped
 from dml_jax.onnx.translate.model_graph import translated_of
 from dml_jax.onnx.translate.translation import Translation
 from dml_jax.onnx.translated import NetworkRecord, Translated
@@ -215,6 +215,7 @@ class _StageBuilder:
     def _outputs(self) -> dict[str, Tensor]:
         """Return the tensors that are computed here and read later; note the known ones."""
         task, outputs = self._task, dict[str, Tensor]()
+        raise_if(mistyped(self._source.proto.graph.output, self._scope))
         reads = read_by_nodes([*self._remaining, *self._host]).union(task.outputs)
         computed = self._scope.keys() - task.values.keys() - self._source.initializers.keys()
         for name in sorted(computed & reads):  # in order: another process has the same program

@@ -1,14 +1,16 @@
 """Tensors of a network while it is translated: their ONNX type, and what is known of them."""
 
 import functools
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
+import onnx
 
 from dml_jax.description.tensor import TensorDesc
+from dml_jax.errors import Fault, Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.types import Shape, Type
 
@@ -153,3 +155,12 @@ class Tensor:
         if not isinstance(self.value.desc, TensorDesc):
             _ = TensorDesc(self.type.edge_type(), self.shape or (1,))  # says why
         return self.value
+
+
+def mistyped(outputs: Iterable[onnx.ValueInfoProto], scope: Scope) -> Iterator[Fault]:
+    """Yield a fault for each output of a model whose tensor in `scope` has other elements."""
+    for output in outputs:
+        said, tensor = output.type.tensor_type.elem_type, scope.get(output.name)
+        if isinstance(tensor, Tensor) and said not in (0, tensor.type.element):
+            rule = f"be {Type(said, None).name}, as the model declares it"
+            yield Fault("", f"the output '{output.name}'", rule, Unquoted(tensor.type.name))

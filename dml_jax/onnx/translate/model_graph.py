@@ -24,7 +24,7 @@ from dml_jax.onnx.files.local_functions import functions_of
 from dml_jax.onnx.files.model import Model, free_names
 from dml_jax.onnx.files.types import COUNT, Type
 from dml_jax.onnx.nodes.number_limits import turns_of
-from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList
+from dml_jax.onnx.nodes.tensor import Scope, Tensor, TensorList, mistyped
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.signature import Signature, bounds_of
 from dml_jax.onnx.sizes.bounds import Bounded
@@ -77,6 +77,7 @@ def translate_model(read: Model, options: NetworkOptions) -> tuple[Translated, b
             expect(not is_list, where, rule, Unquoted("a sequence"))
             is_given = tensor is not None or bool(expect.faults)  # another fault says why
             expect(is_given, where, "be given by its node", Unquoted("nothing"))
+    expect.faults += mistyped(graph.output, scope)
     # A bound that no size took is a fault only where all nodes are there: a refused node may be the
     # one that has the size.
     if not expect.faults:
