@@ -71,7 +71,7 @@ def resolve(
     check_attributes(proto, schema)
     if schema is not None:
         check_inference(proto)
-        _check_lists(record, schema, inputs)
+        _check_lists(proto, record, schema, inputs)
         if any(x is not None and x.type.element in _COMPLEX for x in inputs):
             _check_types(schema, inputs)
     return version, schema
@@ -91,12 +91,17 @@ def _before(domain: str, op_type: str, version: int) -> tuple[int, defs.OpSchema
     return version, None
 
 
-def _check_lists(record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]) -> None:
-    """Raise `DmlError` where an input that is a list of numbers has another rank than 1."""
+def _check_lists(
+    proto: onnx.NodeProto, record: OpType, schema: defs.OpSchema, inputs: Sequence[Tensor | None]
+) -> None:
+    """Raise `DmlError` where a list of numbers has another rank than 1, or a weight other sizes."""
     if record.takes_scalars or schema.domain:
         return
-    faults = []
+    faults, kernel = [], [n for a in proto.attribute if a.name == "kernel_shape" for n in a.ints]
     for known, tensor in zip(schema.inputs, inputs, strict=False):
+        sizes = [*tensor.shape[2:]] if tensor and known.name in ("W", "w") else kernel
+        if kernel not in ([], sizes):
+            faults.append(Fault("", "kernel_shape", f"be {sizes}, as in the weight", kernel))
         if tensor is None or known.name not in _LISTS:
             continue
         if len(tensor.shape) != 1:
