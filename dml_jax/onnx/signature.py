@@ -100,6 +100,8 @@ class Signature:
         names = self.defaults_among(inputs) if isinstance(inputs, Mapping) else ()
         replaced = {name: kinds.pop(name) for name in names if name in kinds}
         expect = Expect("")
+        if isinstance(weights, Mapping) and {*weights} & self.inputs.keys() - kinds.keys():
+            raise DmlError([Fault("", "weights", "come before inputs", Unquoted("inputs first"))])
         values = self._fit(expect, inputs)
         held = fit_by_name(expect, "weight", weights, kinds, replaced)
         expect.check()
