@@ -21,6 +21,7 @@ from dml_jax.cli.terminal import (
 from dml_jax.enums import FeatureLevel
 from dml_jax.errors import (
     NOTHING,
+    OF_SIZES,
     OF_UNSET_SIZES,
     DmlError,
     Fault,
@@ -196,7 +197,8 @@ def _show_folder(folder: Path, files: list[_Checked], as_json: bool) -> None:
 
     rows = []
     for file in files:
-        unset = any(fault.kind == OF_UNSET_SIZES for fault in file.faults)
+        kinds = {fault.kind for fault in file.faults if not fault.operator}
+        unset = OF_UNSET_SIZES in kinds <= {OF_UNSET_SIZES, OF_SIZES}
         text = lines_of(file.faults, _SHOWN)
         level = file.level.suffix if file.level else ""
         is_running = "needs sizes" if unset else "no" if file.faults else "yes"
