@@ -1343,7 +1343,7 @@ def depth_to_space(
     Args:
         input: [N, C * B * B, H, W].
         block_size: The side of a block in pixels.
-        order: How a pixel's channels are numbered.
+        order: How a pixel's channels are numbered. One of DEPTH_COLUMN_ROW, COLUMN_ROW_DEPTH.
 
     Makes DML_OPERATOR_DEPTH_TO_SPACE or DML_OPERATOR_DEPTH_TO_SPACE1.
     """
@@ -2630,7 +2630,7 @@ def random_generator(
         output_sizes: The sizes of the result. Of several results: the sizes of the first, a
             list for each result, or a dictionary by field.
         output_state: Whether to return the generator's next state, too.
-        type: The algorithm.
+        type: The algorithm. One of PHILOX_4X32_10.
 
     Makes DML_OPERATOR_RANDOM_GENERATOR.
     """
@@ -2659,7 +2659,8 @@ def reduce(
 
     Args:
         input: The tensor to read.
-        function: What to compute.
+        function: What to compute. One of ARGMAX, ARGMIN, AVERAGE, L1, L2, LOG_SUM, LOG_SUM_EXP,
+            MAX, MIN, MULTIPLY, SUM, SUM_SQUARE.
         axes: The dimensions to reduce: one or more, each once, in any order. Functions reduce
             all where the list is empty or left out.
         output_data_type: The type of the result.
@@ -3027,7 +3028,7 @@ def space_to_depth(
     Args:
         input: [N, C, H * B, W * B].
         block_size: The side of a block in pixels.
-        order: How a pixel's channels are numbered.
+        order: How a pixel's channels are numbered. One of DEPTH_COLUMN_ROW, COLUMN_ROW_DEPTH.
 
     Makes DML_OPERATOR_SPACE_TO_DEPTH or DML_OPERATOR_SPACE_TO_DEPTH1.
     """

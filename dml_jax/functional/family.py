@@ -8,8 +8,11 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+
 from dml_jax import facts
-from dml_jax.description.fields import Field
+from dml_jax.description.fields import Choice, Field
+from dml_jax.enums import TensorDataType
 from dml_jax.functional import hints
 from dml_jax.functional.cache_keys import either_key, tensor_key, value_key
 from dml_jax.operator import OPERATORS, Operator
@@ -117,7 +120,11 @@ class Family:
         for operator in self.operators:
             f = self.field_of(operator, argument)
             if f is not None and not (f.tensor and f.tensor.output):
-                return Documentation.of(operator).fields[f.name]
+                said = Documentation.of(operator).fields[f.name]
+                members = f.kind.enumeration if isinstance(f.kind, Choice) else ()
+                names = [m.suffix for m in members if not isinstance(m, TensorDataType)]
+                is_short = names and not any(name in said for name in names)
+                return f"{said} One of {', '.join(names)}." if is_short else said
         return f"The {argument.replace('_', ' ')}."
 
     def bound(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,9 +182,9 @@ def _named_tuple(function: str, results: Sequence[str]) -> Callable[..., Any]:
     def join(own: Any, other: Any) -> Any:
         return (*own, *other) if isinstance(other, tuple) else refuse(own)
 
-    of_arrays = ("shape", "dtype", "ndim", "astype", "reshape", "T")
+    of_arrays = (name for name in dir(jax.Array) if not name.startswith("_"))
     operators = (f"__{side}{name}__" for name in ("sub", "mul", "truediv") for side in ("", "r"))
-    for name in (*of_arrays, *operators):
+    for name in {*of_arrays, *operators} - {*results}:
         setattr(made, name, property(refuse))
     made.__add__ = join
     made.__radd__ = lambda own, other: (*other, *own) if isinstance(other, tuple) else refuse(own)
