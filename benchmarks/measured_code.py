@@ -56,6 +56,7 @@ class Module(NamedTuple):
         return Part("".join(text.split()), frozenset(_names(node)))
 
 
+@functools.cache
 def digest_of_operator(name: str) -> str:
     """Return the digest of the code of an operator, such as "REDUCE"."""
     cls: Any = operator_type(name)

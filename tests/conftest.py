@@ -98,13 +98,20 @@ def pytest_collection_finish():
     gc.freeze()  # what all tests need is not searched again with each of their arrays
 
 
-@pytest.fixture(scope="module")
-def soon():
-    """XLA's programs without LLVM's optimisations, for tests of values alone (`forms`)."""
-    from forms import all_compiled_soon
+# Modules whose programs have all of XLA's optimisations, as users have them: the tests hold digits,
+# times and memory. Without the optimisations XLA ends the process at elements of 8 bits.
+OPTIMISED = ("cli/test_faults.py", "conformance", "lowering", "memory", "runtime")
+OPTIMISED += ("onnx/translators/test_double.py",)
+OPTIMISED += tuple(f"operators/test_{name}.py" for name in ("reduction", "region", "registry"))
 
-    with all_compiled_soon():
-        yield
+
+@pytest.fixture(scope="module", autouse=True)
+def compile_as_asked(request: pytest.FixtureRequest):
+    """Leave LLVM's optimisations out of the programs, but for the modules of `OPTIMISED`."""
+    from forms import compile_all_soon
+
+    place = request.path.relative_to(HELPERS).as_posix()
+    compile_all_soon(not place.startswith(OPTIMISED))
 
 
 @pytest.fixture

@@ -41,20 +41,20 @@ def compiled_soon(function: Callable[..., Any]) -> jax.stages.Wrapped:
     return jax.jit(function, compiler_options=soon())
 
 
-@contextlib.contextmanager
-def all_compiled_soon() -> Iterator[None]:
-    """Compile what JAX compiles by itself, too, as `compiled_soon` does; nightly as ever."""
-    plain, options = compiler.get_compile_options, None if NIGHTLY else soon()
-    if options is None:
-        yield
-        return
+_options_of_jax = compiler.get_compile_options
 
-    def with_options(*given: Any, **named: Any) -> Any:
-        named["env_options_overrides"] = {**options, **(named.get("env_options_overrides") or {})}
-        return plain(*given, **named)
 
-    with mock.patch.object(compiler, "get_compile_options", with_options), nothing_traced():
-        yield
+def compile_all_soon(is_soon: bool) -> None:
+    """Compile what JAX compiles by itself, too, as `compiled_soon` does, or not; nightly never."""
+    wanted = _soon_options if is_soon and not NIGHTLY and soon() else _options_of_jax
+    if compiler.get_compile_options is not wanted:
+        jax.clear_caches()
+        compiler.get_compile_options = wanted
+
+
+def _soon_options(*given: Any, **named: Any) -> Any:
+    options = {**(soon() or {}), **(named.get("env_options_overrides") or {})}
+    return _options_of_jax(*given, **{**named, "env_options_overrides": options})
 
 
 @contextlib.contextmanager

@@ -293,7 +293,7 @@ def _op_type_of(model: Any) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
-def sample(tests: Sequence[NodeTest], count: int = 3) -> list[NodeTest]:
+def sample(tests: Sequence[NodeTest], count: int = 2) -> list[NodeTest]:
     """Return some tests, far from each other in the order of their names."""
     step = max(1, len(tests) // count)
     return list(tests[::step][:count])

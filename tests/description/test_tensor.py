@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightly import NIGHTLY
 
 from dml_jax import (
     DmlError,
@@ -19,8 +20,6 @@ from dml_jax import (
     TensorFlags,
     calc_buffer_tensor_size,
 )
-
-pytestmark = pytest.mark.usefixtures("soon")
 
 BIG = 2**32 - 1
 
@@ -194,6 +193,7 @@ layouts = st.integers(1, 4).flatmap(
 )
 
 
+@settings(max_examples=25 if NIGHTLY else 8)
 @given(layout=layouts)
 def test_read_and_write_as_numpy_does(layout):
     """Any strides: broadcast, padded, transposed, overlapping."""

@@ -20,8 +20,6 @@ from several_devices import SEVERAL
 from dml_jax import DmlError, TensorDesc
 from dml_jax.operator import OPERATORS, Operator
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 DEVICES = 8
 PARTS = np.array([0, 1, 1, 0, 1, 0, 0, 1], bool)  # neighbours, and their neighbours, differ
 TRIES = 400

@@ -20,7 +20,6 @@ from dml_jax import DmlError, load_onnx
 LAYERS, COUNT = 2, 8
 
 pytestmark = [
-    pytest.mark.usefixtures("soon"),
     pytest.mark.skipif(
         jax.device_count() < COUNT, reason=f"the default backend has fewer than {COUNT} devices"
     ),

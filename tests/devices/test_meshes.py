@@ -16,15 +16,13 @@ import pytest
 from forms import compiled_soon
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from nightly import NIGHTLY
+from nightly import NIGHTLY, sample
 from records import combinations, record_of
 from several_devices import SEVERAL
 
 import dml_jax
 from dml_jax import DmlError
 from dml_jax.operator import OPERATORS, Operator
-
-pytestmark = pytest.mark.usefixtures("soon")
 
 DEVICES = 4
 DRAWS = 60 if NIGHTLY else 30
@@ -126,7 +124,7 @@ def check(got: Any, expected: Any, op: Operator) -> None:
         np.testing.assert_allclose(*wide, rtol=least, atol=least, err_msg=str(op))
 
 
-@pytest.mark.parametrize("op_class", TESTED, ids=lambda op: op.short_name)
+@pytest.mark.parametrize("op_class", sample(TESTED), ids=lambda op: op.short_name)
 def test_an_input_is_sharded(op_class: type[Operator]):
     for op, arrays, cases in itertools.islice(uses(op_class), None if NIGHTLY else 1):
         program = by_cases(op, cases)
@@ -142,7 +140,7 @@ def test_an_input_is_sharded(op_class: type[Operator]):
                 check(program(placed), expected, op)
 
 
-@pytest.mark.parametrize("op_class", TESTED, ids=lambda op: op.short_name)
+@pytest.mark.parametrize("op_class", sample(TESTED, 1), ids=lambda op: op.short_name)
 def test_each_device_has_its_own_input(op_class: type[Operator]):
     """Of one input; the others are those of all devices."""
     op, arrays = next((op, arrays) for op, arrays in drawn(op_class) if arrays)

@@ -24,8 +24,6 @@ from several_devices import SEVERAL
 import dml_jax
 from dml_jax import GraphBuilder, ReduceFunction, TensorDesc, compile
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 assert_equal = functools.partial(jax.tree.map, np.testing.assert_array_equal)
 
 SHAPE = (16, 24, 32)

@@ -15,8 +15,6 @@ from dml_jax.dxdispatch.executor import Executor
 from dml_jax.dxdispatch.parsing import parse_model
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType, TensorFlags
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 CONSTRAINTS = [(n, c) for n in DOCUMENTED for c in DOCUMENTED[n].get("constraints", ())]
 
 

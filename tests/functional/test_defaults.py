@@ -14,8 +14,6 @@ from jax import export
 import dml_jax
 from dml_jax import ActivationSigmoid, ActivationTanh, DmlError
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 N = np.random.default_rng(7).standard_normal((2, 3, 4, 6)).astype(np.float32)
 X = jnp.asarray(N)
 wrong: Any = dml_jax  # for calls that a type checker refuses, too

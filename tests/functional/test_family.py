@@ -19,8 +19,6 @@ import dml_jax
 from dml_jax import OPERATORS, DmlError, Expression, TensorDesc, facts, functional
 from dml_jax.lowering import reduction
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 N = np.random.default_rng(0).standard_normal((2, 8, 4, 6)).astype(np.float32)
 X = jnp.asarray(N)
 DESC = TensorDesc.of(X)

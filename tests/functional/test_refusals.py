@@ -13,8 +13,6 @@ from arrays import float32, normal
 import dml_jax
 from dml_jax import DmlError, TensorDesc
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 wrong: Any = dml_jax  # for calls that a type checker refuses, too
 IMAGE, HEADS, ROWS = (jnp.ones(s, jnp.float32) for s in ((1, 3, 8, 8), (2, 5, 4, 8), (2, 5, 9)))
 X, P, M, V = jnp.asarray(normal(2, 8, 4, 6)), normal(1, 2, 5, 5), normal(2, 3), float32(range(6))

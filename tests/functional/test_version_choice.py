@@ -11,8 +11,6 @@ from arrays import float32, made_by, normal
 import dml_jax as package
 from dml_jax import DepthSpaceOrder, facts
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 dml_jax: Any = package
 X, G, M, V = normal(2, 8, 4, 6), normal(2, 3, 4), normal(2, 3), float32([4, 5, 6])
 P, ROWS = normal(1, 2, 5, 5), np.arange(30, dtype=np.float32).reshape(5, 6)

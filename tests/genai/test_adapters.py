@@ -27,8 +27,6 @@ from safetensors.numpy import load_file, save_file
 import dml_jax.genai as og
 from dml_jax import DmlError
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 HEADS, GROUPS = 4, 2
 PREFIX = "base_model.model.model.layers"
 

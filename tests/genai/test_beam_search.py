@@ -9,8 +9,6 @@ from language_folders import RECORDED, configured, finish, generated, generator,
 
 import dml_jax.genai as og
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 
 @pytest.mark.parametrize("case", RECORDED["beams"], ids=lambda case: str(case["options"]))
 def test_sequences_are_those_of_onnx_runtime_genai(case: dict[str, Any], folder: Path):

@@ -37,8 +37,6 @@ from dml_jax.genai import text as text_module
 from dml_jax.genai.chat import Answer
 from dml_jax.genai.sampling import Numbers, pick_tokens, repeating
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 CONFIG = "genai_config.json"
 FORMS: dict[str, tuple[dict[str, Any], float]] = {
     "FLOAT32": ({}, 1e-4),

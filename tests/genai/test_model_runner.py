@@ -15,8 +15,6 @@ import dml_jax.genai as og
 from dml_jax.runtime.compiled_function import CompiledFunction
 from dml_jax.system import slow_notice
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 AHEAD, MOST = 4, 43  # tokens of a program, and of a sequence
 DRAWN: dict[str, Any] = {"do_sample": True, "top_k": 20, "temperature": 2.0, "random_seed": 3}
 OPTIONS: dict[str, dict[str, Any]] = {

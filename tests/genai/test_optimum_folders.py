@@ -25,8 +25,6 @@ from language_folders import PROMPT, finish, generated, generator, sequences
 import dml_jax.genai as og
 from dml_jax import DmlError
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 
 def greedy(
     path: Path, prompt: list[int], count: int, change: Callable[..., Any] | None = None

@@ -10,8 +10,6 @@ from build import parse
 from dml_jax import DmlError, load_onnx
 from dml_jax.onnx import Network
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(7)
 STEP = 2.0**-8  # half the distance of two bfloat16 numbers, relative
 TEXT = """g (float[2,3,8,8] x, int64[4] ids) => (float[2,5] y, float[4,6] e, int64[2] best)

@@ -12,8 +12,6 @@ from arrays import graph_of
 import dml_jax
 from dml_jax import DmlError, Expression, Graph, GraphBuilder, TensorDesc
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 X = np.array([[-3, 0.5, 2], [0.25, 9, 4]], np.float32)
 ROW = np.array([1, 2, 4], np.float32)
 BITS = np.array([[1, 2, 3], [12, 255, 7]], np.uint32)

@@ -25,8 +25,6 @@ from onnx import TensorProto, helper
 
 from dml_jax import DmlError, load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(0)
 
 
@@ -127,6 +125,8 @@ def test_inputs_of_another_shape_or_name_are_refused():
             network(np.ones((2, 4)))
     with pytest.raises(DmlError, match="the weight 'b' to be given"):
         network.apply({"w": network.weights["w"]}, {"x": np.ones((2, 4), np.float32)})
+    with pytest.raises(DmlError, match="weights to come before inputs"):
+        network.apply({"x": np.ones((2, 4), np.float32)}, network.weights)
 
 
 def test_quantized_weights_stay_narrow():
@@ -294,6 +294,11 @@ def test_other_sources_are_refused(tmp_path: Path):
         load_onnx(tmp_path / "none.onnx")
     assert "be an ONNX model" in refusal(b"\x08\xff\xff")
     assert "an empty file" in refusal(b"")
+
+
+def test_an_output_of_another_type_than_its_model_says_is_refused():
+    model = parse("g (float[2] x) => (int64[2] y) { y = Relu (x) }")
+    assert "the output 'y' to be INT64, as the model declares it, got FLOAT" in refusal(model)
 
 
 def test_nodes_that_read_each_other_are_refused():

@@ -342,9 +342,14 @@ class TestMistakes:
             assert {str(step.path) for step in found.traceback} == {__file__}
 
     def test_sizes_that_do_not_go_together(self):
-        data = of_text("(float[a] x, float[b] y) => (float[c] z) { z = Add (x, y) }")
-        with pytest.raises(own_state.Fail, match="Add"):
-            own.InferenceSession(data).run(None, {"x": X[0], "y": X[0, :2]})
+        feeds = {"x": X, "y": X[:1, :2]}
+        for op_type in ("Add", "MatMul", "Concat<axis = 1>"):
+            data = of_text(f"(float[a, b] x, float[c, d] y) => (z) {{ z = {op_type} (x, y) }}")
+            ours, theirs = both(data)
+            with pytest.raises(Exception, match="Non-zero status") as found:
+                theirs.run(None, feeds)
+            with pytest.raises(getattr(own_state, found.type.__name__), match=op_type[:3]):
+                ours.run(None, feeds)
 
     def test_what_is_refused(self, tmp_path):
         options = own.SessionOptions()

@@ -23,8 +23,6 @@ from dml_jax import (
 from dml_jax.description.fields import Input, Output
 from dml_jax.description.support import ALL_TYPES, rows
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 T = TensorDesc
 
 

@@ -4,8 +4,6 @@ import pytest
 
 from dml_jax import DmlError, Join, TensorDesc
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 T = TensorDesc
 
 

@@ -11,8 +11,6 @@ from arrays import normal
 import dml_jax
 from dml_jax import DmlError
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 B, S, L, H, N, D, E = 2, 5, 7, 4, 2, 8, 6
 SCALE = 1 / np.sqrt(D)
 

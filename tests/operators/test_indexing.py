@@ -10,8 +10,6 @@ import pytest
 import dml_jax
 from dml_jax import DmlError, NonzeroCoordinates, Scatter, TensorDesc, operator_from_json
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 X = np.arange(10, 16, dtype=np.float32)
 INDICES = {
     "int32": [-(2**31), -7, -6, -1, 0, 5, 6, 2**31 - 1],

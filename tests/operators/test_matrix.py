@@ -22,8 +22,6 @@ from dml_jax import (
     TensorDesc,
 )
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 NONE: dict[str, Any] = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1, "beta": 1}
 
 

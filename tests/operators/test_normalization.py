@@ -16,8 +16,6 @@ from dml_jax import (
     TensorDesc,
 )
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 SIZES = (2, 6, 4, 5)
 CHANNELS = (1, 6, 1, 1)
 EPSILON = 1e-3

@@ -30,8 +30,6 @@ from dml_jax.lowering.convolution.integers import integer_convolution
 from dml_jax.lowering.matrix import integer_product
 from dml_jax.lowering.windows import Window
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 FLOATS = ("float64", "float32", "float16")
 INTEGERS = tuple(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))
 T = TensorDesc

@@ -13,8 +13,6 @@ import dml_jax
 from dml_jax import DmlError
 from dml_jax.operator import OPERATORS
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 SIGMOID, TANH = dml_jax.ActivationSigmoid.fused(), dml_jax.ActivationTanh.fused()
 GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 COUNTS = {"RNN": 1, "LSTM": 3, "GRU": 2}

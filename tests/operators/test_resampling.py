@@ -10,8 +10,6 @@ import dml_jax
 from dml_jax import DmlError, TensorDesc
 from dml_jax.operator import OPERATORS
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 
 def resample(version: str, x: Any, count: int, scale: float, **fields: Any) -> list[Any]:
     """Return `x`, of one dimension, read at `count` places without offsets."""

@@ -14,8 +14,6 @@ from several_devices import SEVERAL
 import dml_jax
 from dml_jax import TensorDesc, TopK1
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 DIRECTIONS = ("INCREASING", "DECREASING")
 
 

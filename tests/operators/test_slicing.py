@@ -11,8 +11,6 @@ from records.slicing import MODES
 import dml_jax
 from dml_jax import DmlError, Padding, PaddingMode, Slice1, TensorDesc
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 T = TensorDesc
 
 

@@ -20,8 +20,6 @@ from snippets import run_page
 from dml_jax import OPERATORS, FeatureLevel, Operator
 from dml_jax.operator.documentation import Documentation, matrices
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 

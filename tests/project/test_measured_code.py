@@ -33,6 +33,7 @@ def forget() -> None:
     code._module.cache_clear()
     code._registered.cache_clear()
     code.digest_of_rooms.cache_clear()
+    code.digest_of_operator.cache_clear()
 
 
 def digests() -> dict[str, str]:

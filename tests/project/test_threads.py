@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from dispatch_models import guide_model, model_file, tensor
+from nightly import sample
 from processes import python
 
 PROGRAM = """
@@ -67,7 +68,7 @@ USES = {  # what is before it, the use, and what each thread gets
 }
 
 
-@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("name", sample([*USES]))
 def test_first_use_by_eight_threads(name: str, tmp_path: Path):
     model_file(guide_model(), tmp_path)
     before, use, expected = USES[name]

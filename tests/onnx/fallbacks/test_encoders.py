@@ -10,8 +10,6 @@ from onnx import numpy_helper
 
 from dml_jax import load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 TABULAR = "ai.onnx.ml"
 WHOLE = np.array([[2, 7, 1], [9, -5, 3]])
 LARGE = np.array([2, 2**40 + 1, 2**40])

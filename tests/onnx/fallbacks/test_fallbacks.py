@@ -29,8 +29,6 @@ import dml_jax
 from dml_jax import DmlError, GraphBuilder, TensorDesc, load_onnx
 from dml_jax.graph import cut as parts_of
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(2)
 X = RANDOM.rand(2, 3, 4) * 0.8 + 0.1
 Y = RANDOM.rand(2, 3, 4) * 0.8 + 0.1

@@ -7,8 +7,6 @@ import pytest
 from build import floats, refusal, same_as_runtime, single
 from onnx import numpy_helper
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 TABULAR = "ai.onnx.ml"
 RANDOM = np.random.RandomState(5)
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]

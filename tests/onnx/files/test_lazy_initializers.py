@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from build import model_of, node, parse, refusal, runtime
+from nightly import sample
 from onnx import TensorProto, helper, numpy_helper
 from processes import linux
 
@@ -55,7 +56,7 @@ def saved(model: Any, path: Path, is_external: bool) -> Path:
 
 
 @linux
-@pytest.mark.parametrize("is_external", [False, True], ids=["inline", "external"])
+@pytest.mark.parametrize("is_external", sample([True, False]))
 def test_weights_are_in_memory_once_and_prepared_ones_once_more(is_external: bool, tmp_path: Path):
     small = saved(products("Gemm", 8, 1, transB=1), tmp_path / "small.onnx", is_external)
     plain = saved(products("MatMul", SIZE, 6), tmp_path / "plain.onnx", is_external)

@@ -11,8 +11,6 @@ from onnx import TensorProto, helper, numpy_helper
 from dml_jax import load_onnx
 from dml_jax.onnxruntime import InferenceSession
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(3)
 X = floats(RANDOM.randn(2, 3, 4, 4))
 ROWS = floats(RANDOM.randn(4, 6))

@@ -10,8 +10,6 @@ from onnx import helper, numpy_helper
 
 from dml_jax import load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(5)
 MICROSOFT, TABULAR = "com.microsoft", "ai.onnx.ml"
 X, Y = floats(RANDOM.randn(4, 4)), floats(RANDOM.randn(3, 4))

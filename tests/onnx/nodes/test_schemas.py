@@ -12,8 +12,6 @@ from dml_jax import facts
 from dml_jax.onnxruntime import InferenceSession
 from dml_jax.onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 MICROSOFT = "com.microsoft"
 X, VECTOR, IMAGE = floats(np.ones((2, 3))), floats(np.ones(5)), floats(np.ones((1, 2, 4, 4)))
 FILTER, WIDE = (floats(np.ones((3, 2, size, size))) for size in (3, 5))
@@ -60,6 +58,12 @@ CASES: list[tuple[str, Sequence[Any], dict[str, Any], str]] = [
     ("Clip", [X, VECTOR], {}, "to have one element, got [5]"),
     ("Relu", [X], {"foo": 3}, "expected foo to be an attribute of Relu 14, got 3"),
     ("SequenceConstruct", [X], {"foo": 3}, "expected foo to be an attribute"),
+    (
+        "Conv",
+        [IMAGE, IMAGE],
+        {"kernel_shape": [5, 5]},
+        "kernel_shape to be [4, 4], as in the weight",
+    ),
     ("Gelu", [X], {"opset": 20, "approximate": "erf"}, "to be one of none, tanh, got 'erf'"),
     ("Gelu", [X], {"domain": MICROSOFT, "approx": 1}, "expected approx to be an attribute of Gelu"),
     ("MaxUnpool", [IMAGE, IMAGE[:, :, :2].astype(int)], {"kernel_shape": [2, 2]}, "as X, got"),

@@ -12,8 +12,6 @@ from build import command, floats, parse, runtime, same_as_runtime, saved
 import dml_jax
 from dml_jax import DmlError
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(0)
 VOICE = """
     voice (float[n] lengths, float[n, 4] features) => (OUT)

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from build import parse, refusal, same_as_runtime
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(7)
 
 # Nodes that read the elements v and w [N] of x above 0 and above 1, the rows r [N, 4] and the

@@ -13,8 +13,6 @@ from build import floats, in_function, model_of, node, runtime, single
 
 from dml_jax import load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(0)
 MICROSOFT = "com.microsoft"
 GROUPS: Any = {"num_heads": 4, "kv_num_heads": 2, "outputs": "y nk nv", "domain": MICROSOFT}

@@ -12,8 +12,6 @@ from onnx import TensorProto, helper
 
 from dml_jax import DmlError, load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 DOMAIN, NCHWC = "com.microsoft", "com.microsoft.nchwc"
 RANDOM = np.random.RandomState(1)
 

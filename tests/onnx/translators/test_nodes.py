@@ -11,8 +11,6 @@ from build import in_function, model_of, node, runtime, single
 
 from dml_jax import load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 BFLOAT16 = np.dtype(jnp.bfloat16)
 RANDOM = np.random.RandomState(0)
 

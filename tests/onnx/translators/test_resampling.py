@@ -12,8 +12,6 @@ from build import model_of, node, same_as_runtime
 
 from dml_jax import load_onnx
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.RandomState(0)
 HALF = Fraction(1, 2)
 Place = Callable[[int, int, int], Fraction]

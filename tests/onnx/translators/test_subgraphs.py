@@ -15,8 +15,6 @@ from dml_jax import Graph, load_onnx
 from dml_jax.graph import cut
 from dml_jax.onnxruntime import InferenceSession
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 X = np.array([0.5, -1, 2, 3], np.float32)
 XS = np.random.RandomState(0).randn(3, 4).astype(np.float32)
 SIX = np.random.RandomState(3).randn(6, 4).astype(np.float32)

@@ -21,8 +21,6 @@ from dml_jax.onnx import export
 from dml_jax.onnx.writing.operator_exporters import EXPORTERS
 from dml_jax.operator import Operator
 
-pytestmark = pytest.mark.usefixtures("soon")
-
 RANDOM = np.random.default_rng(21)
 X = RANDOM.standard_normal((2, 3, 4)).astype(np.float32)
 UNITS = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-23}  # of single precision
