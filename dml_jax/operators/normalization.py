@@ -154,7 +154,7 @@ class _MeanVariance(_Normalizing):
     Fields:
         scale_tensor, bias_tensor: each size is the input's, or 1, which repeats the element. Below
             feature level 5_2, both are given or neither. Functions also take one dimension: of the
-            size of the last axis, or else {C}.
+            last axis where this alone is normalized, or else {C}.
         normalize_variance: false leaves out the division by the deviation.
     """
 
@@ -165,11 +165,11 @@ class _MeanVariance(_Normalizing):
     def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
         """Return a scale and a bias of one dimension with the input's rank.
 
-        They go along the last axis, as NumPy broadcasts and layer normalization has them; else
-        along the channels, as for images.
+        They go along the last axis where this alone is normalized, as layer normalization has them;
+        else along the channels, as for images.
         """
-        x, scale = sizes["input_tensor"] or (), sizes.get("scale_tensor") or ()
-        if len(scale) == 1 and len(x) > 1 and scale[0] != x[-1]:
+        x, axes = sizes["input_tensor"] or (), attributes.get("axes", ())
+        if np.asarray(axes, object).ravel().tolist() not in ([-1], [len(x) - 1]):
             return per_channel(sizes, "scale_tensor", "bias_tensor")
         known = {name: sizes.get(name) or () for name in ("scale_tensor", "bias_tensor")}
         return Fitted({n: with_rank(s, len(x)) for n, s in known.items() if len(s) == 1 < len(x)})

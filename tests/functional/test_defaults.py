@@ -106,6 +106,12 @@ def test_normalization():
     for own in ((mean, variance), (mean.ravel(), variance.ravel())):
         batch = dml_jax.batch_normalization(X, *map(jnp.asarray, own), 1.0, 0.0)
         np.testing.assert_allclose(batch, expected, rtol=1e-4, atol=1e-5)
+    square = X[:, :, :4, :3]
+    row = np.arange(3, dtype=np.float32)
+    for axes, shape in (([2, 3], (1, 3, 1, 1)), ([-1], (3,)), ((1, 2, 3), (1, 3, 1, 1))):
+        found = dml_jax.mean_variance_normalization(square, row, axes=axes)
+        plain = dml_jax.mean_variance_normalization(square, axes=axes)
+        np.testing.assert_allclose(found, np.asarray(plain) * row.reshape(shape), rtol=1e-6)
     ones = jnp.ones(3, jnp.float32)
     trained = dml_jax.batch_normalization_training(X, ones, ones * 0)
     np.testing.assert_allclose(trained[0], expected, rtol=1e-4, atol=1e-5)
