@@ -2,7 +2,7 @@
 
 Comments, docstrings and white space are no part of it. The code of an operator is `lower`, each
 definition of dml_jax/lowering and dml_jax/operators that it leads to, and their derivatives. The
-code of a network is all that compiles and runs it: whole rooms.
+code of a network is all that compiles and runs it: the code of every operator, and whole rooms.
 """
 
 import ast
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dml_jax
-from dml_jax.operator.registry import operator_type
+from dml_jax.operator.registry import OPERATORS, operator_type
 
 PACKAGE = Path(dml_jax.__file__).parent
 FOLLOWED = ("dml_jax.lowering", "dml_jax.operators")  # the rooms of an operator
-_NETWORKS = ("lowering", "operators", "rewrite", "runtime", "onnx/translators")
-ROOMS = {  # of the other tables, by the kind of the file
+_NETWORKS = ("lowering", "rewrite", "runtime", "onnx/translators")
+ROOMS = {  # of the other tables, by the kind of the file; the code of every operator is beside them
     "networks": _NETWORKS,
-    "programs": ("lowering", "operators", "runtime", "pydirectml"),
+    "programs": ("lowering", "runtime", "pydirectml"),
     "onnxruntime-programs": (*_NETWORKS, "onnxruntime"),
     "language-models": (*_NETWORKS, "genai"),
 }
@@ -77,9 +77,11 @@ def digest_of_operator(name: str) -> str:
 
 @functools.cache
 def digest_of_rooms(kind: str) -> str:
-    """Return the digest of the rooms that the rows of a kind of file measure."""
+    """Return the digest of the rooms, and of the operators, that a kind of file measures."""
     paths = sorted(path for room in ROOMS[kind] for path in (PACKAGE / room).rglob("*.py"))
-    return _digest(f"{path.relative_to(PACKAGE)}{''.join(_code(path).split())}" for path in paths)
+    texts = [f"{path.relative_to(PACKAGE)}{''.join(_code(path).split())}" for path in paths]
+    names = sorted(operator.short_name for operator in OPERATORS.values())
+    return _digest([*texts, *map(digest_of_operator, names)])
 
 
 def code_of(kind: str, row: Mapping[str, Any]) -> str:
