@@ -1,5 +1,6 @@
 """Run programs that import `onnxruntime`, or `onnxruntime_genai`."""
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -7,9 +8,10 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import metadata
+from multiprocessing import spawn
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dml_jax.errors import DmlError
 from dml_jax.onnxruntime import session_options
@@ -26,21 +28,36 @@ def main(arguments: Sequence[str]) -> None:
     Compiled programs are kept for the next run, unless `--no-cache` stands first.
     """
     is_kept = [*arguments[:1]] != [_NO_CACHE]
-    session_options.DEFAULTS[session_options.CACHE_ENTRY] = str(int(is_kept))
     given, shown = arguments[not is_kept :], f"[{_NO_CACHE}] "
-    unchanged_programs.run(_OWN, given, install, _is_usage, shown, has_modules=True)
+    begin = functools.partial(install, is_kept)
+    unchanged_programs.run(_OWN, given, begin, _is_usage, shown, has_modules=True)
 
 
 def _is_usage(error: BaseException) -> bool:
     return isinstance(error, (OnnxRuntimeError, DmlError))
 
 
-def install() -> None:
-    """Let `import onnxruntime` find this package, in all modules from here on."""
+def install(is_kept: bool) -> None:
+    """Let `import onnxruntime` find this package, in all modules from here on.
+
+    Processes that the program spawns find it too; `is_kept` is whether they keep programs.
+    """
+    session_options.DEFAULTS[session_options.CACHE_ENTRY] = str(int(is_kept))
+    data_of, first = spawn.get_preparation_data, _First(is_kept)
+    spawn.get_preparation_data = lambda name: {_OWN: first, **data_of(name)}
     parts = pkgutil.iter_modules(importlib.import_module(f"{_OWN}.capi").__path__)
     for name in ("", ".capi", *(f".capi.{part.name}" for part in parts)):
         sys.modules[f"onnxruntime{name}"] = importlib.import_module(_OWN + name)
     sys.meta_path.insert(0, _Finder())
+
+
+class _First(NamedTuple):
+    """What a spawned process gets before it imports the program: it installs the package there."""
+
+    is_kept: bool
+
+    def __reduce__(self) -> Any:
+        return install, (self.is_kept,)
 
 
 class _Finder(metadata.DistributionFinder):

@@ -59,6 +59,5 @@ def check_process() -> None:
     if _FORKED:
         text = "JAX cannot compute in this process: os.fork made it, of a process that had used "
         text += "JAX, whose threads it lacks (fork before the first session, network or array of "
-        text += "JAX; or multiprocessing.get_context('spawn') makes processes that can, where the "
-        text += "program imports dml_jax itself)"
+        text += "JAX; or multiprocessing.get_context('spawn') makes processes that can)"
         raise DmlError([Fault("", "", Sentence(text), "")])

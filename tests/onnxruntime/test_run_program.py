@@ -53,6 +53,19 @@ print(ort.capi.onnxruntime_pybind11_state.InvalidArgument is InvalidArgument)
     ]
 
 
+def test_processes_that_a_program_spawns_find_this_package(folder):
+    text = """
+import multiprocessing, numpy, onnxruntime
+def run(k):
+    session = onnxruntime.InferenceSession("relu.onnx")
+    return onnxruntime.__name__, session.run(None, {"x": numpy.full(1, k, "float32")})[0].tolist()
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(run, [3]))
+"""
+    assert run(folder, text) == "[('dml_jax.onnxruntime', [3.0])]\n"
+
+
 def test_a_module(folder):
     package = folder / "package"
     package.mkdir()
