@@ -50,7 +50,8 @@ class HostNodes:
             self._held = {name for name, kind in self._kinds.items() if not _is_of_numbers(kind)}
         found = [node for node in source.nodes if self.has(node)]
         if found and _package() is None:
-            raise errors.NotImplemented(_missing(found))
+            is_never = any(_is_own(*pair) for pair in self._within(found[0]))
+            raise errors.NotImplemented(_missing(found[0], "" if is_never else "it has strings"))
         for node, opsets in (pair for each in found for pair in self._within(each)):
             if _is_own(node, opsets) and not knows(domain_of(node.domain), node.op_type):
                 said = errors.sentence(f"neither JAX nor the package {_PACKAGE} computes it")
@@ -101,7 +102,7 @@ class HostNodes:
             # The faults say what is wrong with a plain node. Those of a node with graphs say mostly
             # that data decide sizes within it, which the package would not mind.
             if has_graph or not faults:
-                raise errors.NotImplemented(_missing(nodes))
+                raise errors.NotImplemented(_missing(nodes[0], "data decides sizes in it"))
             raise errors.NodeError(DmlError(faults))
         try:
             if key not in self._sessions:
@@ -192,11 +193,12 @@ def _given(value: Any) -> Any:
     return array.astype(object) if array.dtype.kind in "US" else array
 
 
-def _missing(nodes: Sequence[onnx.NodeProto]) -> str:
-    node = nodes[0]
+def _missing(node: onnx.NodeProto, why: str) -> str:
+    """Return the message about a node that the package computes; `why`, or JAX never does."""
     near = nearest(node.op_type, [name for domain, name in OP_TYPES if domain == MICROSOFT])
+    reason = f"since {why}" if why else f"which JAX does not compute{near}"
     text = f"expected the package {_PACKAGE} to be installed for {label_of(node)}"
-    return f"{text}, which JAX does not compute{near}: pip install {_PACKAGE}"
+    return f"{text}, {reason}: pip install {_PACKAGE}"
 
 
 def _session(model: onnx.ModelProto) -> Any:

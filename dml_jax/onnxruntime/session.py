@@ -305,9 +305,12 @@ def _source(model: Any, options: SessionOptions) -> Source:
         raise errors.NotImplemented(text + "the .onnx file that it was made of)")
     if not data:
         raise errors.InvalidArgument(f"expected {where} to hold a graph, got nothing")
-    with raised_as(errors.InvalidProtobuf):
+    try:
         proto, places = models.parsed(data, is_whole=False)
-        folder = replace(folder, large=places.large)
+    except DmlError as error:
+        faults = [replace(fault, field=where) for fault in error.faults]
+        raise errors.InvalidProtobuf(DmlError(faults)) from None
+    folder = replace(folder, large=places.large)
     if not proto.HasField("graph"):
         raise errors.InvalidArgument(f"expected {where} to hold a graph, got none")
     networks = NetworkOptions(tuned=False, is_quick_first=options.is_quick)

@@ -292,6 +292,9 @@ class TestMistakes:
 
     def test_bytes_have_no_elements_in_files(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
+        (tmp_path / "broken.onnx").write_bytes(b"this is no model")
+        with pytest.raises(own_state.InvalidProtobuf, match="the file 'broken"):
+            own.InferenceSession("broken.onnx")
         w = np.array([1, 2, 3], np.float32)
         model = parse("graph (float[3] x) => (float[3] y) { y = Add(x, w) }", w=w)
         onnx.save(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)

@@ -361,7 +361,7 @@ def _inputs(
     dims = [d for value in asked for d in value.type.tensor_type.shape.dim]
     names = [*dict.fromkeys(n for d in dims if d.dim_param for n in _names_of(d))]
     for name in free:
-        listed = f" ({', '.join(names[:8])})" if names else ""
+        listed = f" ({', '.join(names[:8]) or 'the model has none'})"
         rule = f"name a free dimension{nearest(name, names) or listed}"
         expect(name in names, "free_dimensions", rule, name)
     found = {}

@@ -55,7 +55,8 @@ def index_type() -> TensorDataType:
 
 
 def _without_x64(kind: "Type") -> DmlError:
-    return DmlError([Fault("", "", f"have another type {WITHOUT_X64}", Unquoted(kind.name))])
+    more = "; most nodes of DOUBLE need fallback=True too" if kind.name == "DOUBLE" else ""
+    return DmlError([Fault("", "", f"have another type {WITHOUT_X64}{more}", Unquoted(kind.name))])
 
 
 class Type(NamedTuple):
@@ -112,7 +113,8 @@ class Type(NamedTuple):
         Raises `DmlError` where it is none.
         """
         if not beyond and self.element not in _TYPES:
-            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name))])
+            cure = " (sessions of ONNX Runtime take strings)" * (self.name == "STRING")
+            raise DmlError([Fault("", "", "have a type of DirectML", Unquoted(self.name + cure))])
         return self.inner
 
     @property
@@ -243,6 +245,5 @@ def dense(
             raise IndexError
         array[at] = values
     except (IndexError, TypeError, ValueError):
-        rule = f"lie within the sizes {list(sizes)}"
-        raise DmlError([Fault("", where, rule, places)]) from None
+        raise DmlError([Fault("", where, f"lie within the sizes {[*sizes]}", places)]) from None
     return array

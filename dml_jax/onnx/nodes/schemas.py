@@ -38,8 +38,7 @@ _REFUSALS = (
 def schema_of(domain: str, op_type: str, opsets: Opsets) -> tuple[int, defs.OpSchema | None]:
     """Return the version of an op type that a model means, and its schema."""
     if domain not in opsets:
-        rule = "be imported (opset_import)"
-        raise DmlError([Fault("", "domain", rule, domain or "ai.onnx")])
+        raise DmlError([Fault("", "domain", "be imported (opset_import)", domain or "ai.onnx")])
     version = opsets[domain]
     try:
         schema = defs.get_schema(op_type, version, domain)
@@ -207,8 +206,10 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
             )
         except _REFUSALS as error:
             text = str(error).strip().splitlines()
-            sizes = ", ".join(str([*tensor.shape]) for tensor in inputs if tensor is not None)
-            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {sizes})")
+            lists = {n: f"{n} = {x.array.tolist()}" for n, x in data.items() if len(x.shape) == 1}
+            pairs = zip(proto.input, inputs, strict=True)
+            shown = ", ".join(lists.get(n, f"{[*x.shape]}") for n, x in pairs if x is not None)
+            rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {shown})")
             raise DmlError([Fault("", "", rule, "", kind=OF_SIZES)]) from None
 
     found = infer(data)

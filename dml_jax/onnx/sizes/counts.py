@@ -46,8 +46,7 @@ def linear_count(count: Tensor, factor: int, more: int, divisor: int) -> Tensor:
     # A sum of integers cannot say that it is rounded down.
     is_sum = terms is not None and divisor == 1
     terms = [term.times(factor).plus(number(more)) for term in terms or ()] if is_sum else None
-    name = f"{count.name} * {factor} + {more}"
-    return Tensor(name, COUNT, value, bounds=bounds, terms=terms)
+    return Tensor(f"{count.name} * {factor} + {more}", COUNT, value, bounds=bounds, terms=terms)
 
 
 def mask(tensor: Tensor) -> Expression:

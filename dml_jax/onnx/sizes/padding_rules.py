@@ -96,8 +96,7 @@ def single(rule: Callable[[Node, int], PaddedOutput | int | None]) -> Rule:
     """
 
     def of_one(node: Node, places: Sequence[Place]) -> PaddedOutput | int | None:
-        is_first = [p.index for p in places] == [0]
-        return rule(node, places[0].count.axis) if is_first else None
+        return rule(node, places[0].count.axis) if [p.index for p in places] == [0] else None
 
     return of_one
 
@@ -209,8 +208,7 @@ def scatter_nd_rule(node: Node, places: Sequence[Place]) -> PaddedOutput | None:
     if 0 not in of:
         return translator_decides
     along = of[0].count.axis
-    is_whole = 2 not in of or along < node.shape(1)[-1]
-    return PaddedOutput(along, of[0]) if is_whole else None
+    return PaddedOutput(along, of[0]) if 2 not in of or along < node.shape(1)[-1] else None
 
 
 def batches_rule(node: Node, places: Sequence[Place]) -> int | None:

@@ -140,8 +140,7 @@ def slice_between(node: Node) -> Terms | None:
     if terms is None or node.rank() != 1 or node.version < 10 or not is_given:
         return None
     places = [None if array is None else int(array.reshape(-1)[0]) for array in given]
-    is_told = given[2] is not None or not node.has(4)
-    return terms[slice(*places)] if is_told else None
+    return terms[slice(*places)] if given[2] is not None or not node.has(4) else None
 
 
 def constant(node: Node) -> Terms | None:

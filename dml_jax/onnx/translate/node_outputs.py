@@ -291,8 +291,7 @@ class NodeOutputs:
         if int(np.prod(result.sizes)) != kind.element_count:
             raise node.refusal(where, f"have shape {list(shape)}", list(result.sizes))
         if kind.inner != result.desc.data_type:
-            shown = result.desc.data_type.shown()
-            raise node.refusal(where, f"be {kind.inner.suffix}", shown)
+            raise node.refusal(where, f"be {kind.inner.suffix}", result.desc.data_type.shown())
         expression, bounds = reshape(result, shape), output_bounds(node, index, kind)
         return Tensor(name, kind, lambda: expression, bounds=bounds)
 

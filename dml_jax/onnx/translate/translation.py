@@ -151,14 +151,17 @@ class Translation(GraphContext):
                 rule = "be given by its node"
                 raise DmlError([Fault("", f"the tensor '{name}'", rule, Unquoted("nothing"))])
         inputs = [scope[name] if name else None for name in proto.input]
-        function = self._function_of(proto)
-        if function is not None:
+        if (function := self._function_of(proto)) is not None:
             return self.call(function, proto, inputs)
         domain, has_list = domain_of(proto.domain), any(isinstance(x, TensorList) for x in inputs)
         record = record_of(domain, proto.op_type)
         if record.inlined and (has_list or not record.translators):
             resolve(proto, record, (), opsets)
-            return record.inlined[1](Site(self, proto, inputs, scope, opsets))
+            try:
+                return record.inlined[1](Site(self, proto, inputs, scope, opsets))
+            except DmlError:
+                self.blame(inputs[:1] if proto.op_type == "Loop" else ())  # the number of turns
+                raise
         if has_list:
             raise DmlError([Fault("", "the inputs", "be tensors", Unquoted("a sequence"))])
         early = record.versions.written_as
@@ -265,8 +268,7 @@ class Translation(GraphContext):
         names = list(function.output)[: len(proto.output)]
         key, outside = key_of(function.domain, function.name, function.overload), self.called
         if key in outside:
-            rule = "call none that calls it"
-            raise DmlError([Fault("", "the function", rule, function.name)])
+            raise DmlError([Fault("", "the function", "call none that calls it", function.name)])
         # Each call is some frames of Python's stack, which a file must not be able to exhaust.
         if len(outside) >= CALLS_MAX:
             raise too_deep(function.name)

@@ -320,7 +320,9 @@ def test_what_cannot_be_decided_later_is_refused():
     assert "constants={'c': ...}" in message
     asked = "(float[4] x) =>", "(float[4] x, int64 M) =>"
     late = COUNTED.replace(", int64 M = {COUNT}", "").replace(*asked)
-    assert "expected M to be known at load, since the outputs of all turns" in refusal(parse(late))
+    message = refusal(parse(late))
+    assert "expected M to be known at load, since the outputs of all turns" in message
+    assert "constants={'M': ...}" in message
     growing = GROWING.replace(", int64 M = {4}", "").replace(*asked)
     assert "keep v_initial 0 as FLOAT[4]" in refusal(parse(growing))
     unknown = WHILE.replace("Add(s, w)", "Foo(s, w)")
