@@ -85,8 +85,7 @@ def _graph(graph: Graph) -> onnx.ModelProto:
     w = Writer()
     inputs = [Value(w.name(name), edge.dtype, edge.sizes) for _, name, edge in graph.named_inputs]
     outputs = [w.name(name) for name in graph.output_names or ()]
-    made = write_graph(w, graph, inputs)
-    return w.model(inputs, dict(zip(outputs, made, strict=True)))
+    return w.model(inputs, dict(zip(outputs, write_graph(w, graph, inputs), strict=True)))
 
 
 def _network(network: Network) -> onnx.ModelProto:

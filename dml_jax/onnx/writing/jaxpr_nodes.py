@@ -103,9 +103,11 @@ def _fold(writer: Writer, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]
     size = sum(math.prod(a.shape) * a.dtype.itemsize for a in avals)
     is_known = all(x.array is not None for x in inputs) and size <= FOLDED_MAX
     if is_known and not eqn.effects and not _PROGRAMS.intersection(eqn.params):
-        results: Any = eqn.primitive.bind(*(x.array for x in inputs), **eqn.params)
-        results = results if eqn.primitive.multiple_results else [results]
-        return [writer.constant(np.asarray(x)) for x in results]
+        results = jax.tree.leaves(eqn.primitive.bind(*(x.array for x in inputs), **eqn.params))
+        # A number that is repeated stays a number: a reader would take all its copies for a weight.
+        is_repeated = eqn.primitive.name == "broadcast_in_dim" and results[0].dtype.kind == "f"
+        if not is_repeated or results[0].size == math.prod(inputs[0].shape):
+            return [writer.constant(np.asarray(x)) for x in results]
     function = PRIMITIVES.get(eqn.primitive.name)
     if function is None:
         raise unwritten(f"the primitive '{eqn.primitive.name}' of JAX")

@@ -18,6 +18,7 @@ from dml_jax.onnx.files.topology import needed, read_by
 OPSET, IR_VERSION = 21, 10
 """What a model needs at least: ONNX 1.16, ONNX Runtime 1.18."""
 
+_BROADCASTS = {"Add", "Div", "Max", "Min", "Mul", "Sub"}
 FOLDED_MAX = 1 << 16  # bytes: what constants give is an initializer up to this size
 Shape = tuple[int, ...]
 
@@ -50,11 +51,13 @@ class Value(str):
         dtype: NumPy's type of the elements.
         shape: the sizes.
         array: the elements, where they are known.
+        once: the value that this one repeats, which broadcasts to it.
     """
 
     dtype: np.dtype
     shape: Shape
     array: np.ndarray | None
+    once: "Value | None"
 
     def __new__(
         cls, name: str, dtype: Any, shape: Sequence[int], array: np.ndarray | None = None
@@ -63,6 +66,7 @@ class Value(str):
             raise unwritten(f"the type {np.dtype(dtype).name}")
         value = super().__new__(cls, name)
         value.dtype, value.shape, value.array = np.dtype(dtype), tuple(shape), array
+        value.once = None
         return value
 
     @property
@@ -153,6 +157,9 @@ class Writer:
             inner = [(wide if d == own else d, s) for d, s in outs]
             made = self.several(op_type, *cast, results=inner, **attributes)
             return [self.cast(x, d) for x, (d, _) in zip(made, outs, strict=True)]
+        less = tuple(x.once or x for x in given)
+        if op_type in _BROADCASTS and np.broadcast_shapes(*(x.shape for x in less)) == outs[0][1]:
+            inputs = less
         names = [self.name() for _ in outs]
         kept = {k: v for k, v in attributes.items() if v is not None}
         read = ["" if x is None else str(x) for x in inputs]
@@ -165,8 +172,7 @@ class Writer:
 
     def cast(self, x: Value, dtype: Any) -> Value:
         """Return `x` in another type: integers modulo 2^n, floats rounded."""
-        dtype = np.dtype(dtype)
-        if x.dtype == dtype:
+        if x.dtype == (dtype := np.dtype(dtype)):
             return x
         if x.array is not None and x.array.nbytes <= FOLDED_MAX and dtype.kind != "V":
             with np.errstate(all="ignore"):
@@ -176,8 +182,7 @@ class Writer:
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Return `x` in another shape of as many elements."""
-        shape = tuple(map(int, shape))
-        if x.shape == shape:
+        if x.shape == (shape := tuple(map(int, shape))):
             return x
         if x.array is not None and x.array.nbytes <= FOLDED_MAX:
             return self.constant(x.array.reshape(shape))
@@ -197,10 +202,11 @@ class Writer:
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """Return `x` repeated along dimensions of size 1."""
-        shape = tuple(map(int, shape))
-        if x.shape == shape:
+        if x.shape == (shape := tuple(map(int, shape))):
             return x
-        return self("Expand", x, self.indices(shape), shape=shape)
+        made = self("Expand", x, self.indices(shape), shape=shape)
+        made.once = x
+        return made
 
     def slice(
         self, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()
@@ -303,10 +309,8 @@ class Writer:
             inputs: the values that are inputs.
             outputs: the values that are outputs, by name.
         """
-        made = []
-        for name, value in outputs.items():
-            self.nodes.append(helper.make_node("Identity", [str(value)], [name]))
-            made.append(Value(name, value.dtype, value.shape))
+        made = [Value(name, value.dtype, value.shape) for name, value in outputs.items()]
+        self.nodes += (helper.make_node("Identity", [str(v)], [n]) for n, v in outputs.items())
         nodes = _fused_identities(needed(self.nodes, made), {*inputs})
         read = {name for node in nodes for name in read_by(node)}
         tensors = [t for t in self._initializers.values() if t.name in read]

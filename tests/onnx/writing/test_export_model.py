@@ -166,6 +166,11 @@ def test_a_gradient_is_a_model():
     agree(runtime(model, jax.tree.leaves(given)), jax.tree.leaves(slopes(*given)))
 
 
+def test_numbers_of_a_function_are_no_weights():
+    model = export(lambda x: dml_jax.activation_gelu(dml_jax.add(x, 0.5)), jnp.asarray(X))
+    assert load_onnx(model).trainable == {}
+
+
 def scanned(x: Any) -> Any:
     def step(carry: Any, row: Any) -> Any:
         carry = jnp.tanh(carry + row)

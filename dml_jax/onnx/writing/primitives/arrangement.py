@@ -100,8 +100,7 @@ def stack(eqn: Equation) -> Value:
 @writes("unstack")
 def unstack(eqn: Equation) -> list[Value]:
     w, x, axis = eqn.writer, eqn[0], eqn.params["axis"]
-    places = range(x.shape[axis])
-    return [w.reshape(w.part(x, axis, k, k + 1), eqn.shape) for k in places]
+    return [w.reshape(w.part(x, axis, k, k + 1), eqn.shape) for k in range(x.shape[axis])]
 
 
 @writes("iota")

@@ -15,8 +15,8 @@ _CAPITALIZED = (
     *("asinh", "acosh", "atanh", "floor", "ceil", "abs", "sign", "erf", "neg"),
     *("add", "sub", "mul", "max", "min", "pow"),
 )
-_SAME = {**{name: name.capitalize() for name in _CAPITALIZED}, "logistic": "Sigmoid"}
-_SAME["add_any"] = "Add"
+_SAME = {name: name.capitalize() for name in _CAPITALIZED}
+_SAME |= {"logistic": "Sigmoid", "add_any": "Add"}
 _COMPARED = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater"}
 _COMPARED["ge"] = "GreaterOrEqual"
 
@@ -25,8 +25,7 @@ _COMPARED["ge"] = "GreaterOrEqual"
 def same(eqn: Equation) -> Value:
     w, inputs = eqn.writer, list(eqn.inputs)
     if eqn.dtype == bool:  # sums and products of truths
-        wide = [w.cast(x, np.int32) for x in inputs]
-        return w.cast(w(_SAME[eqn.name], *wide), bool)
+        return w.cast(w(_SAME[eqn.name], *(w.cast(x, np.int32) for x in inputs)), bool)
     if eqn.name == "pow" and inputs[1].dtype.kind in "iu":
         inputs[1] = w.cast(inputs[1], np.int64)
     return w(_SAME[eqn.name], *inputs)
@@ -69,8 +68,7 @@ def angle(eqn: Equation) -> Value:
     slope = w("Atan", ratio)
     result = w.where(_is_negative(w, x), w("Add", slope, turn), slope)
     is_zero = w("And", w.compare("Equal", y, zero), w.compare("Equal", x, zero))
-    at_zero = w.where(_is_negative(w, x), turn, y)
-    return w.where(is_zero, at_zero, result)
+    return w.where(is_zero, w.where(_is_negative(w, x), turn, y), result)
 
 
 def _is_negative(w: Writer, x: Value) -> Value:
@@ -187,8 +185,7 @@ def _shift(w: Writer, x: Value, count: Value, direction: str) -> Value:
     most = w.like(8 * x.dtype.itemsize - 1, by)
     is_large = w.compare("Greater", by, most)
     made = w("BitShift", bits, w("Min", by, most), direction=direction)
-    made = w.where(is_large, w.like(0, bits), made)
-    return w.cast(made, x.dtype)
+    return w.cast(w.where(is_large, w.like(0, bits), made), x.dtype)
 
 
 @writes("convert_element_type")

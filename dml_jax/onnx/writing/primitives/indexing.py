@@ -46,8 +46,7 @@ def _inside(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> Value 
 
 def _clamp(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> dict[int, Value]:
     """Return the nearest places at which windows lie inside of the operand."""
-    low = w.indices(0)
-    return {a: w("Min", w("Max", s, low), w.indices(most[a])) for a, s in starts.items()}
+    return {a: w("Min", w("Max", s, w.indices(0)), w.indices(most[a])) for a, s in starts.items()}
 
 
 def _places(
