@@ -87,7 +87,8 @@ def check(
                     with inside(f"Program '{path}'"):
                         file = _check_program(path, path, feature_level)
                     if file is None:
-                        text = f"'{path}' is a program that does not import pydirectml"
+                        text = f"'{path}' is a program that does not import pydirectml (python -m "
+                        text += "dml_jax.onnxruntime runs programs that import onnxruntime)"
                         raise DmlError([Fault("", "", Sentence(text), "")])
                     _show_folder(path, [file], as_json)
                     runs = runs and not file.faults

@@ -137,7 +137,9 @@ def load(
     if takes_graphs:
         _refuse_folder(path)
     if path.suffix.lower() == ".py":
-        text = f"'{path}' is a program: python -m dml_jax.pydirectml {path}"
+        is_of_ort = path.is_file() and b"onnxruntime" in path.read_bytes()
+        runner = f"python -m dml_jax.{'onnxruntime' if is_of_ort else 'pydirectml'}"
+        text = f"'{path}' is a program: {runner} {path}"
         raise DmlError([Fault("", "", Sentence(text), "")])
     if path == STDIN:
         value = parse_text(sys.stdin.buffer.read(), "Model '-'", parse_json)

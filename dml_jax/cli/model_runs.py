@@ -74,7 +74,7 @@ def run_network(network: "Network", name: str, device: Device, asked: Any) -> di
     for output, path in files.items():
         write_whole(path, lambda file, a=outputs[output]: write_npy(file, a))
     if not asked.as_json:
-        show_outputs(outputs)
+        show_outputs(network.without_padding(outputs))
     has_largest = labels is not None or bool(pictures.said)
     largest = largest_of(outputs, labels) if has_largest else {}
     run_ms, facts = statistics.median(samples), programs and programs.facts()

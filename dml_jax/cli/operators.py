@@ -9,7 +9,7 @@ import click
 from dml_jax.cli.terminal import Command, json_option, operator_names, say_json
 from dml_jax.errors import nearest
 from dml_jax.facts import PREFIX, catalogue, names_of_aliases
-from dml_jax.show.names import call_of, in_jax, names, plain, search
+from dml_jax.show.names import call_of, caveat, in_jax, names, plain, search
 
 if TYPE_CHECKING:
     from dml_jax.operator import Operator
@@ -66,6 +66,8 @@ def operators(name: str | None, as_json: bool) -> None:
         if function:
             click.echo()
         _list(named)
+        if note := caveat(str(name)):
+            click.echo(f"\n{note}")
     if others and (named or function):
         click.echo(f"\nAlso with {name!r} in a name:\n")
     if others:

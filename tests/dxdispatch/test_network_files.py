@@ -545,9 +545,11 @@ def test_what_is_no_model(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d.onnx").mkdir()
     (tmp_path / "p.py").write_text("import pydirectml\n")
+    (tmp_path / "o.py").write_text("import onnxruntime as ort\n")
     cures = {
         "d.onnx": "'d.onnx' is a folder: dml-jax check d.onnx\n",
         "p.py": "'p.py' is a program: python -m dml_jax.pydirectml p.py\n",
+        "o.py": "'o.py' is a program: python -m dml_jax.onnxruntime o.py\n",
     }
     cures |= {".": "'.' is a folder: dml-jax check .\n"} if verb == "show" else {}
     for name, cure in cures.items() if verb != "check" else ():
