@@ -467,7 +467,7 @@ def activation_hardmax(
 
     Args:
         input: The tensor to normalize: a matrix, with any number of dimensions of size 1 before
-            its two.
+            its two. Functions take tensors of every rank.
         axes: The dimensions to work along: one or more, each once, in any order.
 
     Makes DML_OPERATOR_ACTIVATION_HARDMAX or DML_OPERATOR_ACTIVATION_HARDMAX1.
@@ -520,7 +520,7 @@ def activation_log_softmax(
 
     Args:
         input: The tensor to normalize: a matrix, with any number of dimensions of size 1 before
-            its two.
+            its two. Functions take tensors of every rank.
         axes: The dimensions to work along: one or more, each once, in any order.
 
     Makes DML_OPERATOR_ACTIVATION_LOG_SOFTMAX or DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1.
@@ -642,7 +642,7 @@ def activation_softmax(
 
     Args:
         input: The tensor to normalize: a matrix, with any number of dimensions of size 1 before
-            its two.
+            its two. Functions take tensors of every rank.
         axes: The dimensions to work along: one or more, each once, in any order.
 
     Makes DML_OPERATOR_ACTIVATION_SOFTMAX or DML_OPERATOR_ACTIVATION_SOFTMAX1.
@@ -1372,7 +1372,8 @@ def dequantize_linear(
 
     Args:
         input: The integers.
-        scale: What a step of the integer stands for.
+        scale: What a step of the integer stands for. Functions broadcast it, and the zero
+            point.
         zero_point: The integer that stands for 0, of the input's type. It may be left out from
             feature level 6_2 on.
 
@@ -1781,7 +1782,7 @@ def if_(
     """Chooses between two elements: `output = a if condition else b`.
 
     Args:
-        condition: UINT8, of equal sizes.
+        condition: UINT8, of equal sizes. Functions also take bool, and broadcast it.
         a: The elements where the condition is true.
         b: The elements where the condition is false, of the type of `a_tensor`.
 
@@ -2235,11 +2236,11 @@ def mean_variance_normalization(
     Args:
         input: {N, C, H, W}.
         scale: Each size is the input's, or 1, which repeats the element. Below feature level
-            5_2, both are given or neither. Functions also take one dimension: of the size of
-            the last axis, or else {C}.
+            5_2, both are given or neither. Functions also take one dimension: of the last axis
+            where this alone is normalized, or else {C}.
         bias: Each size is the input's, or 1, which repeats the element. Below feature level
-            5_2, both are given or neither. Functions also take one dimension: of the size of
-            the last axis, or else {C}.
+            5_2, both are given or neither. Functions also take one dimension: of the last axis
+            where this alone is normalized, or else {C}.
         axes: The dimensions to work along: one or more, each once, in any order.
         normalize_variance: Whether elements are divided by the deviation.
         normalize_mean: Whether the mean is subtracted.
@@ -2467,7 +2468,8 @@ def quantize_linear(
 
     Args:
         input: The real numbers.
-        scale: What a step of the integer stands for; FLOAT32 for an input of INT32.
+        scale: What a step of the integer stands for; FLOAT32 for an input of INT32. Functions
+            broadcast it, and the zero point.
         zero_point: The integer that stands for 0, of the output's type. It may be left out from
             feature level 6_2 on.
         output_data_type: The type of the result.

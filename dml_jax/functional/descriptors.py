@@ -71,7 +71,7 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
         spatial = {f.c_name: arguments.values.get(f.name) for f in lists}
         faults = hints.of_lists(operator.c_name, error.faults, spatial, rank - 2)
         dtypes = (dtype_of(array) for array in flat(inputs))
-        beside = next((np.dtype(d).name.upper() for d in dtypes if d not in (None, np.bool_)), "")
+        beside = next((str(d).upper() for d in dtypes if d not in (None, np.bool_)), "")
         raise DmlError(hints.cured(faults, paths, rank, beside)) from None
 
 

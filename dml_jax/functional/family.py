@@ -134,6 +134,7 @@ class Family:
             bound = self.signature.bind_partial(*positional, **named).arguments
             missing = [name for name in required if name not in bound]
             if not missing:
+                hints.warn_of_order(self.name, [*self.defaults], positional)
                 return bound
             text = hints.missing(self.name, missing, bound.get(next(iter(self.defaults))))
             last = [*self.defaults][len(positional) - 1] if positional else ""

@@ -1,10 +1,12 @@
 """What helps against the mistakes of a function's caller: faults with a cure, and hints."""
 
 import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from jax.core import Tracer
 
 from dml_jax import facts
@@ -35,6 +37,16 @@ def missing(function: str, names: Sequence[str], first: Any) -> str:
     one = "a required argument" if len(names) == 1 else "required arguments"
     hint = _elsewhere(function, len(getattr(first, "shape", ()))) or f" (help(dml_jax.{function}))"
     return f"missing {one}: {', '.join(map(repr, names))}{hint}"
+
+
+def warn_of_order(function: str, names: Sequence[str], positional: Sequence[Any]) -> None:
+    """Warn where a window of 1 has strides: pools of DirectMLX differ in the order of the two."""
+    given = [v for v in positional[1:3] if isinstance(v, (int, list, tuple))]
+    if "strides" in names[1:2] and len(given) == 2:
+        strides, window = (np.ravel(np.asarray(v, object)) for v in given)
+        if all(window == 1) and any(strides != 1):
+            read = f"strides={given[0]}, {names[2]}={given[1]}"
+            warnings.warn(f"dml_jax.{function} reads {read} (write the names)", stacklevel=4)
 
 
 def _elsewhere(function: str, rank: int = 0) -> str:
@@ -134,6 +146,8 @@ def _of_rank(fault: Fault) -> str:
 
 def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str:
     """Return a rule about an array's type with the conversion that keeps most."""
+    if got.startswith("key<"):
+        return "be no key of jax.random (a state is jax.numpy.zeros(6, jax.numpy.uint32), say)"
     if got == "bool":  # which takes the type of the array beside it
         sums = ("INT32",) if fault.operator.endswith("_REDUCE") else ()
         like = (beside, *sums, "UINT8", "UINT32", "INT32")
@@ -142,7 +156,7 @@ def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str
     if not fault.choices:
         only = _FLOAT.match(fault.rule)
         return f"{fault.rule}; x.astype('{only[1].lower()}') converts" if only else fault.rule
-    if fault.field.startswith("ConditionTensor"):
+    if fault.field.startswith("ConditionTensor") or "_LOGICAL_" in fault.operator:
         return f"{fault.rule} (x != 0 is a condition)"
     kind = got.rstrip("0123456789")
     like = (f"{kind}32", "FLOAT32", "INT32", "UINT32", *fault.choices)

@@ -156,7 +156,8 @@ def types_of_numbers(
     for name in numbers:
         alike = operator.contract.fields_of_type(name)
         only = operator.contract.only_type_of(name)
-        found = [known[n] for n in (*alike, *inputs) if known.get(n) is not None]
+        free = (n for n in inputs if operator.contract.only_type_of(n) is None)  # no condition
+        found = [known[n] for n in (*alike, *free) if known.get(n) is not None]
         found = found if only is None else [only.dtype]
         if not found:
             f = next(f for f in operator.fields if f.name == name)

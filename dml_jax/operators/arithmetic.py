@@ -196,7 +196,7 @@ class ElementWiseIf(Operator, op="ELEMENT_WISE_IF"):
     Gradient: the output's for the chosen element, 0 for the other.
 
     Fields:
-        condition_tensor: UINT8, of equal sizes.
+        condition_tensor: UINT8, of equal sizes. Functions also take bool, and broadcast it.
         a_tensor: the elements where the condition is true.
         b_tensor: the elements where the condition is false, of the type of `a_tensor`.
         output_tensor: of the type and sizes of `a_tensor`; in memory of its own.

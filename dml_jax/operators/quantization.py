@@ -56,6 +56,7 @@ class ElementWiseQuantizeLinear(_Quantizing, op="ELEMENT_WISE_QUANTIZE_LINEAR"):
     Fields:
         input_tensor: the real numbers.
         scale_tensor: what a step of the integer stands for; FLOAT32 for an input of INT32.
+            Functions broadcast it, and the zero point.
         zero_point_tensor: the integer that stands for 0, of the output's type. It may be left out
             from feature level 6_2 on.
         output_tensor: the integers; all tensors have equal sizes.
@@ -77,7 +78,8 @@ class ElementWiseDequantizeLinear(Operator, op="ELEMENT_WISE_DEQUANTIZE_LINEAR")
 
     Fields:
         input_tensor: the integers.
-        scale_tensor: what a step of the integer stands for.
+        scale_tensor: what a step of the integer stands for. Functions broadcast it, and the zero
+            point.
         zero_point_tensor: the integer that stands for 0, of the input's type. It may be left out
             from feature level 6_2 on.
         output_tensor: the real numbers, of the scale's type; all tensors have equal sizes.

@@ -18,7 +18,7 @@ class OverLast(Mapped):
 
     Fields:
         input_tensor: the tensor to normalize: a matrix, with any number of dimensions of size 1
-            before its two.
+            before its two. Functions take tensors of every rank.
         output_tensor: of the input's type and sizes.
     """
 

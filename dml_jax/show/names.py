@@ -36,6 +36,17 @@ _OTHER_ROADS = {  # what other libraries begin with
     "instancenorm": "dml_jax.mean_variance_normalization(x, axes=[2, 3])",
     "layernorm": "dml_jax.mean_variance_normalization(x, axes=-1)",
     "groupnorm": "dml_jax.mean_variance_normalization of x.reshape(n, groups, -1), axes=-1",
+    "dense": "dml_jax.gemm(x, w, b)",
+    "linear": "dml_jax.gemm(x, w, b)",
+    "matrixmultiply": "dml_jax.gemm",
+    "batchnorm": "dml_jax.batch_normalization; batch_normalization_training where it trains",
+    "rmsnorm": "dml_jax.mean_variance_normalization(x, axes=-1, normalize_mean=False)",
+    "nn": "functions are names of dml_jax itself, as dml_jax.activation_relu",
+    "gelu": "dml_jax.activation_gelu; jax.nn.gelu(x, approximate=False) is the same",
+    "tril": "jax.numpy.tril",
+    "triu": "jax.numpy.triu",
+    "rsqrt": "jax.lax.rsqrt",
+    "segmentsum": "jax.ops.segment_sum",
     "hardsigmoid": "dml_jax.activation_hard_sigmoid; alpha=1 / 6 is that of JAX and PyTorch",
 }
 
@@ -152,7 +163,14 @@ def attribute_hint(name: str) -> str:
         return f" (dml_jax.{found}; `dml-jax operators {name}`)"
     if path := "" if is_class else in_jax(name):
         return f" ({path})"
-    return nearest(name, facts.names_of_classes() if is_class else facts.functions())
+    others = (_last(n) for own in names().values() for n in own["JAX"])
+    return nearest(name, facts.names_of_classes() if is_class else [*facts.functions(), *others])
+
+
+def caveat(name: str) -> str:
+    """Return what to know of a name of another library before its operator is called, or ""."""
+    word = _last(name)
+    return _OTHER_ROADS.get(word, "dml_jax.slice takes sizes, not ends" * (word == "slice"))
 
 
 def _last(name: str) -> str:

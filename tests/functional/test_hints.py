@@ -33,6 +33,8 @@ wrong: Any = dml_jax
         ("bind", "dml_jax.compile(operator).bind"),
         ("reshape", "(jax.numpy.reshape)"),
         ("squeeze", "(jax.numpy.squeeze)"),
+        ("dense", "(dml_jax.gemm(x, w, b))"),
+        ("softmx", "did you mean 'softmax'?"),
         ("transpose", "(jax.numpy.transpose)"),
         ("scatter_add", "(x.at[indices].add(updates))"),
     ],
@@ -50,7 +52,8 @@ def test_all_arguments_that_a_function_lacks_are_named_at_once():
         wrong.max_pooling(np.ones((1, 1, 4, 4), np.float32), kernel_size=2, stride=1, padding=1)
     assert str(refused.value) == (
         "dml_jax.max_pooling: got unexpected arguments 'kernel_size' (window_size), "
-        "'stride' (did you mean 'strides'?), 'padding' (start_padding and end_padding)"
+        "'stride' (did you mean 'strides'?), 'padding' (start_padding and end_padding; "
+        "jax.lax.padtype_to_pads gives those of 'SAME')"
     )
 
 
@@ -70,6 +73,13 @@ def test_pools_take_both_spellings_of_a_window(pool: str, spelling: str):
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     result = getattr(dml_jax, pool)(x, strides=1, **{spelling: 3})
     assert jnp.shape(result[0] if pool == "max_pooling" else result) == (1, 1, 2, 2)
+
+
+def test_a_pool_says_how_it_reads_a_window_of_one_with_strides():
+    x = np.ones((1, 1, 6, 6), np.float32)
+    with pytest.warns(UserWarning, match="average_pooling reads strides=3, window_sizes=1"):
+        dml_jax.average_pooling(x, 3, 1)
+    assert jnp.shape(dml_jax.average_pooling(x, strides=3, window_sizes=1)) == (1, 1, 2, 2)
 
 
 @pytest.mark.parametrize("name", ["bench", "pydirectml", "onnxruntime"])

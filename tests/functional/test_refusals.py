@@ -119,8 +119,16 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: wrong.tile(X > 0, [1]), "to be one that DirectML has (x.astype('uint8') conv"),
     (lambda: wrong.multiply(X, X > 0), "that DirectML has (x.astype('float32') converts)"),
+    (lambda: wrong.logical_not(X), "one of UINT32, UINT8 (x != 0 is a condition), got FLOAT32"),
+    (lambda: wrong.if_(X > 0, 2.5, 1), "ATensor to be an array, or another argument"),
+    (lambda: wrong.mean_variance_normalization(X, jnp.ones(8), axes=-1), "ScaleTensor.Sizes[3]"),
+    (lambda: wrong.convolution(X, X, start_padding="SAME"), "(jax.lax.padtype_to_pads gives"),
+    (lambda: wrong.random_generator(jax.random.key(0), [4]), "be no key of jax.random"),
     (lambda: wrong.if_(X, X, X), "to be one of UINT8 (x != 0 is a condition), got FLOAT32"),
-    (lambda: wrong.reduce(jnp.float32(3), "SUM"), "in [1, 8] (x.reshape(1) has rank 1), got 0"),
+    (
+        lambda: wrong.reduce(jnp.float32(3), "SUM"),
+        "(x.reshape(1) has rank 1; y[0] of its res",
+    ),
     (
         lambda: wrong.convolution(X, jnp.ones((3, 4, 1, 1), jnp.float32)),
         "FilterTensor.Sizes[1] to be 8 (InputTensor.Sizes[1] / GroupCount) (images are NCHW)",
