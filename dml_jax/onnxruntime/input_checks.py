@@ -52,7 +52,11 @@ class InputChecks:
         missing = [name for name in self._inputs if name not in feeds]
         if missing:
             text = f"expected the inputs {_list_text(self._inputs)} to be given, got "
-            raise sentence(f"{text}{_list_text(feeds)}: add {_list_text(missing)}")
+            unknown = [name for name in feeds if name not in {*self._inputs, *self._defaults}]
+            cure = f"add {_list_text(missing)}"
+            if len(unknown) == len(missing):
+                cure = f"rename {_list_text(unknown)} to {_list_text(missing)}"
+            raise sentence(f"{text}{_list_text(feeds)}: {cure}")
 
     def _key(self, feeds: Mapping[str, Any]) -> Hashable:
         """Return the sizes and types of the inputs; None unless each is an array of NumPy."""
@@ -192,7 +196,11 @@ def _check_shape(shape: Sequence[int], kind: NodeArg) -> None:
         return
     text = f"expected the input {kind.name!r} to be {shown(kind)}, got the sizes {list(shape)}"
     if len(shape) != len(kind.shape):
-        raise InvalidArgument(f"{text}: it has {len(kind.shape)} dimensions, not {len(shape)}")
+        raise InvalidArgument(
+            f"{text}: there are {len(kind.shape)} dimensions in the model, and {len(shape)} here"
+        )
     for k, (size, wanted) in enumerate(zip(shape, kind.shape, strict=True)):
         if isinstance(wanted, int) and wanted >= 0 and size != wanted:
-            raise InvalidArgument(f"{text}: dimension {k} has size {wanted}, not {size}")
+            raise InvalidArgument(
+                f"{text}: dimension {k} has size {wanted} in the model, and {size} here"
+            )

@@ -10,7 +10,7 @@ from dml_jax.onnx.files.model import is_fixed
 from dml_jax.onnx.files.types import Type
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # as in ONNX Runtime, one is itself alone
 class NodeArg:
     """An input or an output of a model.
 

@@ -198,7 +198,7 @@ class TestRuns:
         done.clear()
         sessions[0].run_async(None, {**FEEDS, "x": np.ones((2, 4), np.float32)}, callback, 1)
         assert done.wait(60)
-        assert found[3:5] == [[], 1] and "dimension 1 has size 3, not 4" in found[5]
+        assert found[3:5] == [[], 1] and "size 3 in the model, and 4 here" in found[5]
 
     def test_strings_stay_on_the_host(self):
         data = of_text(
@@ -251,13 +251,13 @@ class TestMistakes:
             ({"x": X}, None, "add 'i'"),
             ({**FEEDS, "q": X}, None, r"the name of an input \('x', 'i'\), got 'q'"),
             (FEEDS, ["w"], r"the name of an output \('z', 'j'\), got 'w'"),
-            ({**FEEDS, "x": X[0]}, None, "it has 2 dimensions, not 1"),
-            ({**FEEDS, "x": X[:, :2]}, None, "dimension 1 has size 3, not 2"),
+            ({**FEEDS, "x": X[0]}, None, "2 dimensions in the model, and 1 here"),
+            ({**FEEDS, "x": X[:, :2]}, None, "dimension 1 has size 3 in the model, and 2 here"),
             ({**FEEDS, "x": X.astype(np.float64)}, None, r"pass x.astype\(numpy.float32\)"),
             ({**FEEDS, "x": None}, None, "got None"),
             ({**FEEDS, "x": "abc"}, None, "to be an array"),
             ({**FEEDS, "x": object()}, None, "got object"),
-            ({**FEEDS, "y": X[:, 0]}, None, "dimension 0 has size 3, not 2"),
+            ({**FEEDS, "y": X[:, 0]}, None, "dimension 0 has size 3 in the model, and 2 here"),
             ([X], None, "to be a dict"),
             (FEEDS, [0], r"the name of an output \('z', 'j'\), got 0"),
             ({**FEEDS, "x": [[1, 2, 3], [4]]}, None, "the list of the input 'x' to make"),
