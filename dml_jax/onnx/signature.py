@@ -227,8 +227,8 @@ class Signed(Bindable):
         for name, (axis, count) in counted.items():
             full, size = np.asarray(results[name]), int(results[count])
             if not 0 <= size <= full.shape[axis]:
-                rule = f"have a size in [0, {full.shape[axis]}] in dimension {axis}"
-                raise DmlError([Fault("", f"the output '{name}'", rule, size)])
+                where, rule = f"k of the TopK of '{name}'", f"be in [0, {full.shape[axis]}]"
+                raise DmlError([Fault("", where, rule, size)])
             found[name] = full.take(range(size), axis)
         return found
 

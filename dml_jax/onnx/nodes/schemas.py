@@ -182,11 +182,12 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
     if versions.inferred_as:
         proto, inputs = deepcopy(proto), [*inputs]
         versions.inferred_as(proto, kinds, inputs)
-    data, weights = {}, {}
+    data, weights, deciding = {}, {}, set[str]()
     for name, tensor in zip(proto.input, inputs, strict=True):
         if tensor is None or not tensor.is_known:
             continue
         is_list = tensor.type.element in _LIST_ELEMENTS and len(tensor.shape) == 1
+        deciding |= {name} if is_list else set()
         if is_list or tensor.type.element_count <= _READ_BY_INFERENCE_MAX:
             (weights if tensor.is_weight else data)[name] = tensor
     imports = [helper.make_opsetid(d, v) for d, v in node.opsets.items()]
@@ -206,7 +207,7 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
             )
         except _REFUSALS as error:
             text = str(error).strip().splitlines()
-            lists = {n: f"{n} = {x.array.tolist()}" for n, x in data.items() if len(x.shape) == 1}
+            lists = {n: f"{n} = {x.array.tolist()}" for n, x in data.items() if n in deciding}
             pairs = zip(proto.input, inputs, strict=True)
             shown = ", ".join(lists.get(n, f"{[*x.shape]}") for n, x in pairs if x is not None)
             rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {shown})")

@@ -90,7 +90,7 @@ def test_a_run_says_that_there_are_fewer_elements_than_k():
     arrays = {"x": VECTOR, "k": ints(9)}
     session = InferenceSession(single("TopK", arrays, outputs="y z").SerializeToString())
     for count in (9, -1, 9):
-        with pytest.raises(Fail, match=rf"have a size in \[0, 5\] in dimension 0, got {count}"):
+        with pytest.raises(Fail, match=rf"k of the TopK of 'y' to be in \[0, 5\], got {count}"):
             session.run(None, {"x": VECTOR, "k": ints(count)})
 
 
