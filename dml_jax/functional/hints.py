@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from jax.core import Tracer
 
 from dml_jax import facts
@@ -40,13 +39,14 @@ def missing(function: str, names: Sequence[str], first: Any) -> str:
 
 
 def warn_of_order(function: str, names: Sequence[str], positional: Sequence[Any]) -> None:
-    """Warn where a window of 1 has strides: pools of DirectMLX differ in the order of the two."""
-    given = [v for v in positional[1:3] if isinstance(v, (int, list, tuple))]
-    if "strides" in names[1:2] and len(given) == 2:
-        strides, window = (np.ravel(np.asarray(v, object)) for v in given)
-        if all(window == 1) and any(strides != 1):
-            read = f"strides={given[0]}, {names[2]}={given[1]}"
-            warnings.warn(f"dml_jax.{function} reads {read} (write the names)", stacklevel=4)
+    """Warn where all strides exceed a window: pools of DirectMLX differ in the order of the two."""
+    if "strides" not in names[1:2] or len(positional) < 3:
+        return
+    strides, window = (v if isinstance(v, (list, tuple)) else (v,) for v in positional[1:3])
+    pairs = zip(strides, window, strict=False)
+    if all(type(stride) is type(size) is int and stride > size for stride, size in pairs):
+        read = f"strides={positional[1]}, {names[2]}={positional[2]}"
+        warnings.warn(f"dml_jax.{function} reads {read} (write the names)", stacklevel=4)
 
 
 def _elsewhere(function: str, rank: int = 0) -> str:
@@ -105,7 +105,9 @@ def cured(
         root, _, aspect = fault.field.partition(".")
         rule = f"be in [{-rank}, {rank - 1}]" if is_of_axis(fault) and rank else fault.rule
         if root in inputs and aspect in ("DataType", "dtype"):
-            rule = _of_type(fault, str(fault.value), inputs[root], beside)
+            hint = _of_table(fault, rank)
+            rule = hint and fault.rule + hint
+            rule = rule or _of_type(fault, str(fault.value), inputs[root], beside)
         elif root in inputs or "Tensor" not in root:
             hint = _of_table(replace(fault, rule=rule), rank) or _of_rank(fault)
             rule = rule + hint if hint else rule  # a `Sentence` stays one
@@ -146,8 +148,6 @@ def _of_rank(fault: Fault) -> str:
 
 def _of_type(fault: Fault, got: str, taken: Collection[str], beside: str) -> str:
     """Return a rule about an array's type with the conversion that keeps most."""
-    if got.startswith("key<"):
-        return "be no key of jax.random (a state is jax.numpy.zeros(6, jax.numpy.uint32), say)"
     if got == "bool":  # which takes the type of the array beside it
         sums = ("INT32",) if fault.operator.endswith("_REDUCE") else ()
         like = (beside, *sums, "UINT8", "UINT32", "INT32")

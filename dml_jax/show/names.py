@@ -1,16 +1,19 @@
 """What each operator is called elsewhere: functions here, DirectMLX, ONNX, JAX and PyTorch."""
 
+import contextlib
+import difflib
 import functools
 from collections.abc import Mapping
 
 from dml_jax import facts
-from dml_jax.errors import nearest
+from dml_jax.errors import suggested
 
 LIBRARIES = ("function", "DirectMLX", "ONNX", "JAX", "PyTorch")
 
 Names = Mapping[str, tuple[str, ...]]
 """The names of one operator, by library."""
 
+_MODULES_OF_JAX = ("jax.numpy", "jax.nn", "jax.lax", "jax")
 _SHORT = {**dict.fromkeys(("jnp.", "np.", "numpy."), "jax.numpy."), "F.": "torch.nn.functional."}
 _IN_JAX = {  # what has another name in JAX, and no operator
     "dropout": "jax.random.bernoulli",
@@ -32,10 +35,16 @@ _OTHER_ROADS = {  # what other libraries begin with
     "transpose": "jax.numpy.transpose",
     "scatteradd": "x.at[indices].add(updates)",
     "cubic": "jax.image.resize has cubic",
-    "export": "dml_jax.onnx.export",
+    "export": "from dml_jax.onnx import export",
     "instancenorm": "dml_jax.mean_variance_normalization(x, axes=[2, 3])",
     "layernorm": "dml_jax.mean_variance_normalization(x, axes=-1)",
     "groupnorm": "dml_jax.mean_variance_normalization of x.reshape(n, groups, -1), axes=-1",
+    "convtranspose": "dml_jax.convolution(x, w, direction='BACKWARD')",
+    "hardtanh": "dml_jax.clip(x, -1, 1)",
+    "relu6": "dml_jax.clip(x, 0, 6)",
+    "maskedfill": "dml_jax.if_(mask, value, x)",
+    "fromonnx": "dml_jax.load_onnx",
+    "toonnx": "from dml_jax.onnx import export",
     "dense": "dml_jax.gemm(x, w, b)",
     "linear": "dml_jax.gemm(x, w, b)",
     "matrixmultiply": "dml_jax.gemm",
@@ -120,14 +129,15 @@ def search(word: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 def in_jax(word: str) -> str:
     """Return the function of JAX that `word` names, if no operator has its name; "" for others."""
     path = _IN_JAX.get(word.rpartition(".")[2].casefold(), _in_full(word))
-    path = path if "." in path else f"jax.numpy.{path}"
-    root, *parts = path.split(".")
+    places = [path] if "." in path else [f"{m}.{path}" for m in _MODULES_OF_JAX]
     import jax
 
-    try:
-        value = functools.reduce(getattr, parts, jax) if root == "jax" else None
-    except AttributeError:
-        return ""
+    path, value = "", None
+    for path in places:
+        root, *parts = path.split(".")
+        with contextlib.suppress(AttributeError):
+            value = functools.reduce(getattr, parts, jax) if root == "jax" else None
+            break
     known = any(f.startswith("jax.") for own in search(word)[0].values() for f in own)
     return "" if known or isinstance(value, type) or not callable(value) else path
 
@@ -163,8 +173,12 @@ def attribute_hint(name: str) -> str:
         return f" (dml_jax.{found}; `dml-jax operators {name}`)"
     if path := "" if is_class else in_jax(name):
         return f" ({path})"
-    others = (_last(n) for own in names().values() for n in own["JAX"])
-    return nearest(name, facts.names_of_classes() if is_class else [*facts.functions(), *others])
+    known = [*facts.names_of_classes()] if is_class else [*facts.functions()]
+    elsewhere = (_last(n) for own in names().values() for n in own["JAX"])
+    near = difflib.get_close_matches(name, known if is_class else [*known, *elsewhere], 1, 0.75)
+    return (
+        suggested(near[0]) if near and near[0] in known else attribute_hint(*near) if near else ""
+    )
 
 
 def caveat(name: str) -> str:

@@ -34,7 +34,7 @@ wrong: Any = dml_jax
         ("reshape", "(jax.numpy.reshape)"),
         ("squeeze", "(jax.numpy.squeeze)"),
         ("dense", "(dml_jax.gemm(x, w, b))"),
-        ("softmx", "did you mean 'softmax'?"),
+        ("softmx", "(dml_jax.activation_softmax;"),
         ("transpose", "(jax.numpy.transpose)"),
         ("scatter_add", "(x.at[indices].add(updates))"),
     ],
