@@ -92,7 +92,7 @@ _OPTIONS = (
     ),
     pairs_option(
         "--constant constants",
-        "NAME:NUMBERS, as rate:16000",
+        "NAME:NUMBERS, as rate:16000 (true is 1)",
         _numbers,
         "Value that an input of an ONNX network always has, as rate:16000. Repeatable.",
     ),

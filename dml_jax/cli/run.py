@@ -57,7 +57,8 @@ def _without_effect(ctx: click.Context, parameter: click.Parameter, value: Any) 
     if not value:
         return
     given = ctx.meta.setdefault("dml_jax.direct3d", [])
-    given.append(parameter.opts[-1])
+    is_capture = parameter.name == "pix_capture_name"  # many expect an output of -o
+    given.append("-o (--output_path FOLDER keeps outputs)" if is_capture else parameter.opts[-1])
     if len(given) == 1:  # all options are known when the command ends
         ctx.call_on_close(
             lambda: click.echo(f"Without effect here: {', '.join(sorted(given))}", err=True)
