@@ -63,4 +63,6 @@ globals().update(_REFUSED)
 def __getattr__(name: str) -> NoReturn:
     """Raise `AttributeError`, which names the nearest name."""
     text = f"module 'onnxruntime' of dml_jax has no attribute {name!r}"
+    if name in ("quantization", "tools", "transformers"):
+        raise AttributeError(f"{text} (import onnxruntime.{name}, of the package onnxruntime)")
     raise AttributeError(text + nearest(name, __all__))

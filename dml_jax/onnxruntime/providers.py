@@ -113,4 +113,4 @@ def chosen(providers: Any, options: Sequence[Mapping[str, Any]] | None) -> Provi
     return Providers(tuple(found), found)
 
 
-_OF_THE_CALLER = 4  # frames up: `chosen`, `InferenceSession`, the program
+_OF_THE_CALLER = 3  # frames up: `chosen`, `InferenceSession`, the program
