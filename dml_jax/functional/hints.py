@@ -106,8 +106,8 @@ def cured(
         rule = f"be in [{-rank}, {rank - 1}]" if is_of_axis(fault) and rank else fault.rule
         if root in inputs and aspect in ("DataType", "dtype"):
             hint = _of_table(fault, rank)
-            rule = hint and fault.rule + hint
-            rule = rule or _of_type(fault, str(fault.value), inputs[root], beside)
+            own = _of_type(fault, str(fault.value), inputs[root], beside)
+            rule = fault.rule + hint if hint else own
         elif root in inputs or "Tensor" not in root:
             hint = _of_table(replace(fault, rule=rule), rank) or _of_rank(fault)
             rule = rule + hint if hint else rule  # a `Sentence` stays one

@@ -175,10 +175,9 @@ def attribute_hint(name: str) -> str:
         return f" ({path})"
     known = [*facts.names_of_classes()] if is_class else [*facts.functions()]
     elsewhere = (_last(n) for own in names().values() for n in own["JAX"])
-    near = difflib.get_close_matches(name, known if is_class else [*known, *elsewhere], 1, 0.75)
-    return (
-        suggested(near[0]) if near and near[0] in known else attribute_hint(*near) if near else ""
-    )
+    close = difflib.get_close_matches(name, known if is_class else [*known, *elsewhere], 1, 0.75)
+    near = close[0] if close else None
+    return suggested(near) if near is None or near in known else attribute_hint(near)
 
 
 def caveat(name: str) -> str:
