@@ -187,8 +187,9 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
         if tensor is None or not tensor.is_known:
             continue
         is_list = tensor.type.element in _LIST_ELEMENTS and len(tensor.shape) == 1
-        deciding |= {name} if is_list else set()
-        if is_list or tensor.type.element_count <= _READ_BY_INFERENCE_MAX:
+        is_small = tensor.type.element_count <= _READ_BY_INFERENCE_MAX
+        deciding |= {name} if is_list and is_small else set()
+        if is_list or is_small:
             (weights if tensor.is_weight else data)[name] = tensor
     imports = [helper.make_opsetid(d, v) for d, v in node.opsets.items()]
     if schema.since_version < versions.inferred_since:
@@ -207,7 +208,7 @@ def output_types(node: Node, ir: int) -> list[Type | None]:
             )
         except _REFUSALS as error:
             text = str(error).strip().splitlines()
-            lists = {n: f"{n} = {x.array.tolist()}" for n, x in data.items() if n in deciding}
+            lists = {n: f"{n} = {tensors[n].array.tolist()}" for n in deciding & known.keys()}
             pairs = zip(proto.input, inputs, strict=True)
             shown = ", ".join(lists.get(n, f"{[*x.shape]}") for n, x in pairs if x is not None)
             rule = Sentence(f"{BREAKS_RULES} {text[0] if text else error} (inputs {shown})")

@@ -60,13 +60,13 @@ class Value(str):
     once: "Value | None"
 
     def __new__(
-        cls, name: str, dtype: Any, shape: Sequence[int], array: np.ndarray | None = None
+        cls, name: str, dtype: Any, shape: Sequence[int], array: Any = None, once: Any = None
     ) -> "Value":
         if array is None and np.dtype(dtype).kind == "c":
             raise unwritten(f"the type {np.dtype(dtype).name}")
         value = super().__new__(cls, name)
         value.dtype, value.shape, value.array = np.dtype(dtype), tuple(shape), array
-        value.once = None
+        value.once = once
         return value
 
     @property
@@ -205,8 +205,7 @@ class Writer:
         if x.shape == (shape := tuple(map(int, shape))):
             return x
         made = self("Expand", x, self.indices(shape), shape=shape)
-        made.once = x
-        return made
+        return Value(made, made.dtype, shape, once=x)
 
     def slice(
         self, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()
