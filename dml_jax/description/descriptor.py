@@ -29,7 +29,16 @@ from dml_jax.description.fields import (
     UInt,
 )
 from dml_jax.enums import Enumeration
-from dml_jax.errors import NOTHING, OF_LENGTHS, DmlError, Fault, field_of, nearest_name, suggested
+from dml_jax.errors import (
+    NOTHING,
+    OF_LENGTHS,
+    DmlError,
+    Fault,
+    Unquoted,
+    field_of,
+    nearest_name,
+    suggested,
+)
 from dml_jax.system.files import is_note
 
 
@@ -94,6 +103,7 @@ class Descriptor:
     _counts: ClassVar[dict[str, list[str]]] = {}  # a count field -> the lists that it counts
     _typed: ClassVar[Sequence[tuple[str, Scalar, str]]] = ()  # numbers, by what names their types
     _given: ClassVar[Any] = inspect.Parameter.KEYWORD_ONLY  # how fields are
+    nothing: ClassVar[Unquoted] = NOTHING  # what messages say of a description without values
     beyond: bool = False  # whether it may lie beyond DirectML; no field
 
     def __init_subclass__(cls, c_name: str | None = None, **kwargs: Any) -> None:
@@ -196,7 +206,8 @@ class Descriptor:
             if f.default is not MISSING:
                 values[f.name] = f.default
             elif f.c_name not in reported and f.name not in broken:
-                faults.append(Fault(cls.c_name, f.c_name, "be given", NOTHING))
+                got = NOTHING if values else cls.nothing
+                faults.append(Fault(cls.c_name, f.c_name, "be given", got))
 
     @classmethod
     def _misnamed(cls, name: str, values: dict[str, Any], faults: list[Fault]) -> str | None:

@@ -63,7 +63,7 @@ def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str
         if traced is not None:
             rule, got = "be a constant: attributes cannot be traced", shown_array(traced)
             fault = Fault(operator, fields.get(name, name), rule, Unquoted(f"a traced {got}"))
-            faults.append(replace(fault, rule=rule + _of_table(fault, 0)))
+            faults.append(replace(fault, rule=rule + of_table(fault, 0)))
     raise_if(faults)
 
 
@@ -105,16 +105,16 @@ def cured(
         root, _, aspect = fault.field.partition(".")
         rule = f"be in [{-rank}, {rank - 1}]" if is_of_axis(fault) and rank else fault.rule
         if root in inputs and aspect in ("DataType", "dtype"):
-            hint = _of_table(fault, rank)
+            hint = of_table(fault, rank)
             own = _of_type(fault, str(fault.value), inputs[root], beside)
             rule = fault.rule + hint if hint else own
         elif root in inputs or "Tensor" not in root:
-            hint = _of_table(replace(fault, rule=rule), rank) or _of_rank(fault)
+            hint = of_table(replace(fault, rule=rule), rank) or _of_rank(fault)
             rule = rule + hint if hint else rule  # a `Sentence` stays one
         yield replace(fault, rule=rule)
 
 
-def _of_table(fault: Fault, rank: int) -> str:
+def of_table(fault: Fault, rank: int) -> str:
     """Return the hint of the first row whose patterns are found in the parts of a fault, or ""."""
     parts = {part: getattr(fault, part) for part in ("operator", "field", "rule")}
     parts["value"] = abbreviate(fault.value)

@@ -3,6 +3,7 @@
 import contextlib
 import operator as python
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dml_jax.description.fields import Array, Field
 from dml_jax.description.tensor import is_array, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted, items_of, moving
+from dml_jax.functional import hints
 from dml_jax.functional.cache_keys import NUMBERS
 from dml_jax.graph import Expression
 from dml_jax.graph.bfloat16 import BFLOAT16
@@ -38,11 +40,13 @@ def split_inputs(
         for path, array in paths_of(f, value) if f.is_array else [(f.c_name, value)]:
             is_number = isinstance(array, NUMBERS) and not f.is_array
             if not (is_number or is_operand(array)):
-                rule = "be an array (jax.numpy.asarray makes one) or an Expression"
+                fault = Fault(operator.c_name, path, "be an array", shown_array(array))
+                hint = hints.of_table(fault, 0) or " (jax.numpy.asarray makes one)"
+                rule = f"be an array{hint} or an Expression"
                 if isinstance(array, tuple) and any(map(is_operand, array)):
                     first = "".join(f".{name}" for name in getattr(array, "_fields", ())[:1])
                     rule = f"be one array: a function returned several, take {first or '[0]'}"
-                raise DmlError([Fault(operator.c_name, path, rule, shown_array(array))])
+                raise DmlError([replace(fault, rule=rule)])
         inputs[f.name] = value
     return inputs, values
 
@@ -97,8 +101,10 @@ def data_type_of(operator: str, argument: str, value: Any, beyond: bool = False)
     if value in (bool, np.bool_) or isinstance(value, str):
         rule = "be a type that DirectML has, as UINT8 (x != 0 is an array of bool)"
         raise DmlError([Fault(operator, c_name_of(argument), rule, Unquoted("bool"))])
-    is_dtype = isinstance(value, type) and value.__module__ != "builtins"  # `int` is of any width
-    if not is_dtype and not isinstance(value, np.dtype):
+    if value in (int, float):
+        rule = f"be a type of one width, as jax.numpy.{value.__name__}32"
+        raise DmlError([Fault(operator, c_name_of(argument), rule, Unquoted(value.__name__))])
+    if not isinstance(value, (type, np.dtype)):
         return value
     with moving(operator, c_name_of(argument)):
         return TensorDataType.of_dtype(value, beyond)
@@ -206,9 +212,15 @@ def fitted_ranks(
     values: Mapping[str, Any],
     targets: Mapping[str, tuple[int, ...]],
 ) -> Fitted:
-    """Return how single arrays of other ranks than the operator's are fitted to these."""
+    """Return how single arrays of other ranks than the operator's are fitted to these.
+
+    Arrays without dimensions, as jax.vmap has them, are arrays of one element for an element-wise
+    operator.
+    """
     sizes = {n: targets.get(n, shape_of(v)) for n, v in inputs.items() if not isinstance(v, tuple)}
     plain = {n: python.index(v) if _is_integer(v) else v for n, v in values.items()}
+    if set(sizes.values()) == {()} and operator.contract.is_element_wise:
+        return Fitted(dict.fromkeys(sizes, (1,)), result=())
     return operator.fitted(sizes, plain)
 
 

@@ -19,7 +19,7 @@ from dml_jax.description.descriptor import snake_case
 from dml_jax.description.fields import Choice
 from dml_jax.description.tensor import Integers, Placeholder, TensorDesc, shown_array
 from dml_jax.enums import Enumeration, FeatureLevel, TensorDataType
-from dml_jax.errors import NOTHING, DmlError, Fault, raise_if
+from dml_jax.errors import NOTHING, DmlError, Fault, Unquoted, raise_if
 from dml_jax.operator.call import BindPoint
 from dml_jax.operator.contract import NEWEST, Contract
 from dml_jax.operator.declared import Declared
@@ -80,6 +80,8 @@ class Operator(Declared):
         super().__init_subclass__(c_name=op and f"{facts.PREFIX}{op}", **kwargs)
         if function is not None:
             cls.function = staticmethod(function)
+            if cls.__name__.startswith("Activation"):
+                cls.nothing = Unquoted(f"nothing ({cls.__name__}.fused() has no tensors)")
         if op is None:
             if {"support", "constraints"} <= {*vars(cls)}:  # a base of a family lacks one
                 example = f'class {cls.__name__}(Operator, op="{cls.__name__.upper()}")'

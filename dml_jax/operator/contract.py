@@ -96,6 +96,15 @@ class Contract:
         groups = (tuple(n for n in group if n in single) for group in self.alike("Sizes"))
         return tuple(group for group in groups if len(group) > 1)
 
+    @functools.cached_property
+    def is_element_wise(self) -> bool:
+        """Return whether all tensors have the same sizes, of any rank, and no axis is named."""
+        tensors = {f.name for f in self.fields if f.tensor}
+        newest = (rows[0] for rows in self.operator.support.groups.values())
+        least = {low for row in newest for low, _ in row.ranks.values()}
+        is_named = not self._by_name.keys().isdisjoint(("axis", "axes"))
+        return least == {1} and not is_named and tensors in map(set, self.alike("Sizes"))
+
     def only_type_of(self, name: str) -> TensorDataType | None:
         """Return the one type that a tensor field may have, None where there are several."""
         types = self.types_of(name)

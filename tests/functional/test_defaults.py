@@ -30,6 +30,13 @@ def test_conditions_may_be_bool():
     np.testing.assert_array_equal(gradient, np.where(N > 0, 1, 2))
 
 
+def test_element_wise_functions_take_arrays_without_dimensions():
+    for name in ("activation_gelu", "exp", "is_nan", "negate"):
+        function, row = getattr(dml_jax, name), X[0, 0, 0]
+        np.testing.assert_allclose(jax.vmap(function)(row), function(row), rtol=1e-6)
+    assert dml_jax.add(X[0, 0, 0, 0], 1).shape == dml_jax.if_(X.sum() > 0, X.sum(), 0).shape == ()
+
+
 def test_logic_of_bool_gives_numbers():
     a, b = N > 0, N < 1
     for name, expected in (("and", a & b), ("or", a | b), ("xor", a ^ b)):
@@ -53,9 +60,7 @@ def test_dtypes_of_indices_and_quantities():
     assert wrong.argmax(X, 1, output_data_type=jnp.int32).dtype == jnp.int32
     assert wrong.quantize_linear(X, 0.5, 3, jnp.int8).dtype == jnp.int8
     assert wrong.cast(X, jnp.bfloat16).dtype == jnp.bfloat16
-    with pytest.raises(
-        DmlError, match=r"TargetDataType.dtype to be one that DirectML has.*complex64"
-    ):
+    with pytest.raises(DmlError, match=r"dtype to be one that DirectML has.*complex64"):
         wrong.cast(X, jnp.complex64)
 
 
