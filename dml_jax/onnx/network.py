@@ -102,11 +102,11 @@ class Network(Reported):
 
     @property
     def trainable(self) -> dict[str, jax.Array]:
-        """Return the weights that are floating-point numbers, several and finite ones.
+        """Return a new dictionary of the weights that are finite floating-point numbers, several.
 
         A file does not tell parameters from other arrays. An array of one element is mostly a
-        constant of a formula, and one with infinite elements a mask. `weights` has these too:
-        `{name: network.weights[name] for name in names}` is another choice.
+        constant of a formula, and one with infinite elements a mask. Another choice is
+        `{name: network.weights[name] for name in names}`. `replace` takes weights that changed.
         """
         return {name: self.weights[name] for name in self._parameters}
 
@@ -244,7 +244,7 @@ class Network(Reported):
         Raises `DmlError` where a value does not fit, or a file cannot be read or written.
         """
         own = {name: np.asarray(array) for name, array in self.weights.items()}
-        save(self.origin, path, {**own, **(weights or {})}, dtype, own)
+        save(self.origin, path, {} if weights is None else weights, dtype, own)
 
     def shard(self, mesh: Any, axis: str | None = None) -> ShardedNetwork:
         """Return a decoder's network that several devices compute together.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import jax.numpy as jnp
 import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
@@ -23,7 +22,7 @@ from dml_jax.system.files import as_path, beside
 
 _PAGE = 4096  # bytes: where tensors begin in a file, so that systems can map them
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "raw_data")
-_NARROW = {np.dtype(np.float16): 6, np.dtype(jnp.bfloat16): 13}
+_NARROW = {"float16": 6, "bfloat16": 13}
 """The types in which FLOAT may be stored, and the opset whose Cast reads them."""
 
 
@@ -79,7 +78,9 @@ def save(
     for name, place in _places(proto):
         places.setdefault(name, []).append(place)
     expect, changes = Expect(""), dict[str, np.ndarray]()
-    for name, value in weights.items():
+    expect(isinstance(weights, Mapping), "weights", "be a dictionary of arrays by name", weights)
+    expect.check()
+    for name, value in {**known, **weights}.items():
         array = _change(expect, name, np.asarray(value), places, folder, known.get(name))
         if array is not None:
             changes[name] = array
@@ -88,7 +89,7 @@ def save(
         for place in places[name]:
             place.set(array, folder)
     if dtype is not None:
-        _narrow(proto, folder, np.dtype(dtype))
+        _narrow(proto, folder, dtype.lower() if isinstance(dtype, str) else np.dtype(dtype).name)
     _write(origin, proto, folder, target)
     return [*changes]
 
@@ -107,8 +108,7 @@ def _change(
     same_name = found or places.get(re.sub(r" \(\d+\)$", "", name), ())
     if not same_name:
         is_kept = known is not None and _is_same(np.asarray(known), value)
-        rule = f"name an initializer of the model{nearest(name, places)}"
-        expect(is_kept, "weights", rule, name)
+        expect(is_kept, "weights", f"name an initializer of the model{nearest(name, places)}", name)
         return None
     array = _fitting(expect, name, value, same_name[0])
     if array is None:
@@ -176,15 +176,14 @@ def _places(proto: onnx.ModelProto) -> Iterator[tuple[str, _Place]]:
                 yield name, _Place(value.sparse_tensor.values, value.sparse_tensor)
 
 
-def _narrow(proto: onnx.ModelProto, folder: Folder, dtype: np.dtype) -> None:
+def _narrow(proto: onnx.ModelProto, folder: Folder, dtype: str) -> None:
     """Store the FLOAT initializers of the graph in another type, and let nodes cast them."""
     expect, graph, casts = Expect(""), proto.graph, list[onnx.NodeProto]()
-    rule = "be float16 or bfloat16, or None"
-    expect(dtype in _NARROW, "dtype", rule, Unquoted(dtype))
+    expect(dtype in _NARROW, "dtype", "be float16 or bfloat16, or None", Unquoted(dtype))
     expect.check()
     first = _NARROW[dtype]
     opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
-    rule = f"be {first} or above, where Cast takes {dtype.name}"
+    rule = f"be {first} or above, where Cast takes {dtype}"
     expect(opset >= first, "the opset of the model", rule, opset)
     inputs = {value.name for value in graph.input}
     taken = {name for node in graph.node for name in (*node.input, *node.output)} | inputs
@@ -194,10 +193,10 @@ def _narrow(proto: onnx.ModelProto, folder: Folder, dtype: np.dtype) -> None:
         old, name = folder.array(tensor), tensor.name
         with np.errstate(over="ignore"):
             array = old.astype(dtype)
-        rule = f"hold numbers that {dtype.name} does not turn into infinities"
+        rule = f"hold numbers that {dtype} does not turn into infinities"
         is_held = np.isfinite(array) | ~np.isfinite(old)
         expect(bool(is_held.all()), f"the weight '{name}'", rule, float(np.abs(old).max(initial=0)))
-        tensor.name = f"{name}.{dtype.name}"
+        tensor.name = f"{name}.{dtype}"
         while tensor.name in taken:
             tensor.name += "'"
         _set(tensor, array)

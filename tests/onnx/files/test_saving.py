@@ -191,10 +191,11 @@ def test_weights_may_be_stored_in_a_narrow_type(tmp_path: Path, dtype: Any, is_e
         external(parse(LAYERS), path, "weights", 0)
     network = layers(path)
     weights = {name: w / 3 for name, w in network.weights.items()}
-    network.save(tmp_path / "tuned.onnx", weights, dtype)
+    network.save(tmp_path / "tuned.onnx", weights, np.dtype(dtype).name.upper())
     assert {a.dtype for a in elements(tmp_path / "tuned.onnx").values()} == {np.dtype(dtype)}
     rounded = {n: w.astype(dtype).astype(np.float32) for n, w in weights.items()}
     agrees(network, rounded, tmp_path / "tuned.onnx", X)
+    assert "weights to be a dictionary of arrays by name" in refusal(network, "t.onnx", [X])
     large = {"b": floats([np.finfo(np.float32).max, 0, 0, 0])}
     assert "infinities" in refusal(network, tmp_path / "t.onnx", large, dtype)
     assert "to be float16 or bfloat16" in refusal(network, tmp_path / "t.onnx", dtype=np.int8)
