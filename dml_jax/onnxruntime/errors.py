@@ -75,6 +75,10 @@ class NodeError(Fail, InvalidArgument, RuntimeException):
     """A node cannot be computed by its inputs: ONNX Runtime's kernels raise any of the three."""
 
 
+class ModelError(Fail, InvalidGraph):
+    """A node is none that ONNX allows: ONNX Runtime raises either of the two."""
+
+
 def sentence(text: str) -> DmlError:
     """Return the `ValueError` that says one sentence."""
     return DmlError([Fault("", "", Sentence(text), "")])

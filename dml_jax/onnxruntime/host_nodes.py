@@ -18,7 +18,7 @@ from dml_jax.onnx.files.topology import within
 from dml_jax.onnx.nodes.op_types import OP_TYPES, record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
 from dml_jax.onnxruntime import errors
-from dml_jax.onnxruntime.model_parts import Source, Types, read_by_outer, types_of
+from dml_jax.onnxruntime.model_parts import Source, Types, read_by_outer
 from dml_jax.onnxruntime.stage import Values
 from dml_jax.system import processor
 
@@ -47,7 +47,7 @@ class HostNodes:
         if any(map(self.has, source.nodes)) or not all(
             _is_of_numbers(value.type) for value in (*graph.input, *graph.output)
         ):
-            self._held = {name for name, kind in self._kinds.items() if not _is_of_numbers(kind)}
+            self._held = {name for name, kind in source.kinds.items() if not _is_of_numbers(kind)}
         found = [node for node in source.nodes if self.has(node)]
         if found and _package() is None:
             is_never = any(_is_own(*pair) for pair in self._within(found[0]))
@@ -56,10 +56,6 @@ class HostNodes:
             if _is_own(node, opsets) and not knows(domain_of(node.domain), node.op_type):
                 said = errors.sentence(f"neither JAX nor the package {_PACKAGE} computes it")
                 raise errors.NotImplemented(said.within(label_of(node)))
-
-    @functools.cached_property
-    def _kinds(self) -> Types:
-        return types_of(self._source)
 
     def has(self, node: onnx.NodeProto) -> bool:
         """Return whether only the host computes a node, or one of the graphs within it."""
@@ -125,7 +121,7 @@ class HostNodes:
             return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), None)
         if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
             return helper.make_sequence_type_proto(self._kind(name, value[0]))
-        return self._kinds[name]
+        return self._source.kinds[name]
 
     def _model(
         self,

@@ -1,6 +1,5 @@
 """A model that is read once, for programs of many sizes."""
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,16 +7,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import defs, helper
+from onnx import helper
 
-from dml_jax.errors import DmlError, Expect, Fault, Unquoted, collecting
+from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting
 from dml_jax.onnx.files import model as models
 from dml_jax.onnx.files.attributes import domain_of, label_of
 from dml_jax.onnx.files.external_data import Folder, with_inner_elements
 from dml_jax.onnx.files.local_functions import FunctionKey, functions_of, key_of, written_out
 from dml_jax.onnx.files.topology import needed, repeated, within
 from dml_jax.onnx.files.types import dense
+from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import (
+    BREAKS_RULES,
     check_attributes,
     check_inference,
     is_too_long,
@@ -33,7 +34,6 @@ from dml_jax.system.slow_notice import SlowNotice
 _INFERRED_MAX = 4096
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _ELEMENTS_MAX = 64  # of a tensor of numbers that sizes may depend on
-_SINGLE = defs.OpSchema.FormalParameterOption.Single
 
 Types = Mapping[str, onnx.TypeProto]
 
@@ -52,6 +52,7 @@ class Source:
         cache: the folder where stages and programs are recorded; None records none.
         digest: what tells models apart, for records.
         store: the arrays on the device.
+        kinds: the type of each tensor whose type follows, by name, for inputs of any sizes.
         host: computes the nodes that only the host computes (`onnxruntime.host_nodes.HostNodes`).
         notice: says that a run compiles.
     """
@@ -65,6 +66,7 @@ class Source:
     cache: Path | None = None
     digest: str = ""
     store: WeightStore = field(default_factory=WeightStore)
+    kinds: Types = field(default_factory=dict)
     host: Any = None
     notice: SlowNotice = field(default_factory=SlowNotice)
 
@@ -209,21 +211,24 @@ def _free_in(graph: onnx.GraphProto) -> set[str]:
     return (read_by_nodes(graph.node) | {v.name for v in graph.output}) - own - {""}
 
 
-def types_of(source: Source) -> Types:
-    """Return the type of each tensor whose type follows, by name, for inputs of any sizes."""
+def types_of(source: Source) -> tuple[Types, list[Fault]]:
+    """Return the types of tensors, as `Source.kinds`, and the faults of nodes that ONNX refuses."""
     # Node by node: ONNX's own inference of a whole model ends the process at some models that are
     # broken, since its functions read the type of an input that has none.
     graph = source.proto.graph
     kinds = {v.name: v.type for v in graph.input}
     for t in graph.initializer:
         kinds[t.name] = helper.make_tensor_type_proto(t.data_type, list(t.dims))
-    data = {t.name: t for t in graph.initializer if _is_small(t)}
+    data, faults = {t.name: t for t in graph.initializer if _is_small(t)}, list[Fault]()
     for node in source.nodes:
         if node.op_type == "Constant" and node.output:
             data |= {name: a.t for name in node.output for a in node.attribute if a.name == "value"}
-        with contextlib.suppress(DmlError):  # a run says what is in the way
+        try:
             kinds |= _types_of_outputs(node, source, kinds, data)
-    return kinds
+        except DmlError as error:
+            refused = (fault for fault in error.faults if fault.rule.startswith(BREAKS_RULES))
+            faults += DmlError(refused).within(label_of(node)).faults
+    return kinds, faults
 
 
 def _is_small(tensor: onnx.TensorProto) -> bool:
@@ -249,8 +254,7 @@ def _types_of_outputs(
         return {}
     for one, name in zip(schema.inputs, given, strict=False):
         dims = kinds[name].tensor_type.shape.dim if name else ()
-        is_missing = one.option == _SINGLE and not name
-        if is_missing or is_too_long(one.name, [d.dim_value for d in dims]):
+        if is_too_long(one.name, [d.dim_value for d in dims]):
             return {}
     check_inference(node)
     types = {name: kinds[name] for name in names}
@@ -262,7 +266,20 @@ def _types_of_outputs(
             opset_imports=versions,
             ir_version=source.proto.ir_version,
         )
-    except Exception:
+    except Exception as error:
         # ONNX's own code refuses a broken node by exceptions of many types, which have no base of
-        # its own. A session needs no type of such a node: a run says what is in the way.
-        return {}
+        # its own. It refuses some nodes that ONNX Runtime computes.
+        known = record_of(schema.domain, node.op_type).versions
+        if known.inferred_as or schema.since_version < known.inferred_since:
+            return {}
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        shown = ", ".join(_shown(types[name]) if name else "nothing" for name in node.input)
+        rule = Sentence(f"{BREAKS_RULES} {text} (inputs {shown})")
+        raise DmlError([Fault("", "", rule, "")]) from None
+
+
+def _shown(kind: onnx.TypeProto) -> str:
+    """Return the sizes of a type, such as "[n, 3]"; "[?]" of a type without sizes."""
+    dims = kind.tensor_type.shape.dim
+    sizes = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
+    return f"[{', '.join(sizes)}]" if kind.tensor_type.HasField("shape") else "[?]"

@@ -327,7 +327,11 @@ def _source(model: Any, options: SessionOptions) -> Source:
         raise_if(cycles(source))
     with raised_as(errors.InvalidGraph):
         raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
-    return replace(source, host=HostNodes(source), notice=notice_of(options))
+    kinds, faults = types_of(source)
+    with raised_as(errors.ModelError):
+        raise_if(faults)
+    source = replace(source, kinds=kinds, notice=notice_of(options))
+    return replace(source, host=HostNodes(source))
 
 
 def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:
@@ -337,5 +341,5 @@ def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:
         v.type.HasField("tensor_type") and v.type.tensor_type.HasField("shape") for v in outputs
     ):
         return outputs
-    kinds = types_of(source)
-    return [onnx.ValueInfoProto(name=v.name, type=kinds.get(v.name, v.type)) for v in outputs]
+    types = (source.kinds.get(v.name, v.type) for v in outputs)
+    return [onnx.ValueInfoProto(name=v.name, type=t) for v, t in zip(outputs, types, strict=True)]

@@ -299,11 +299,11 @@ def without_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 TOKENS = '(y) { y = com.microsoft.Tokenizer <mincharnum = 1, pad_value = "#"> (x) }'
-VECTORS = "(y) { y = ai.onnx.ml.SVMRegressor (x) }"
+MAPPED = '(y) { y = ai.onnx.ml.CategoryMapper <cats_strings = ["a"], cats_int64s = [1]> (x) }'
 TYPO = "(y) { y = com.microsoft.FusedMatMull (x) }"
 
 
-@pytest.mark.parametrize("text", [*STRING_NODES.values(), TOKENS, VECTORS, TYPO])
+@pytest.mark.parametrize("text", [*STRING_NODES.values(), TOKENS, MAPPED, TYPO])
 def test_a_missing_package_is_named_when_a_session_is_made(text: str, without_package: None):
     near = r" \(did you mean 'FusedMatMul'\?\)" if text == TYPO else ""
     with pytest.raises(NotImplemented, match=rf"\(\w+\)[^\n]*{near}: pip install onnxruntime$"):
