@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dml_jax.genai.optimum_folders import (
 from dml_jax.genai.unsupported import MEMORY
 from dml_jax.onnx.files.external_data import Folder as Files
 from dml_jax.onnx.files.external_data import files_of
+from dml_jax.runtime.platform import platform
 from dml_jax.system.files import read_bytes, similar_file
 
 CONFIG = "genai_config.json"
@@ -230,7 +232,7 @@ class Folder:
 class Config:
     """The genai_config.json of the folder `path`, and what a program puts over it.
 
-    Providers are taken, and change nothing: JAX chooses the device.
+    Providers change nothing: JAX chooses the device.
     """
 
     def __init__(self, path: str | Path):
@@ -253,10 +255,16 @@ class Config:
             raise refusal("the overlay", "be an object", text)
         self._overlay = merge_json(self._overlay, value)
 
+    def append_provider(self, name: str) -> None:
+        """Warn where a provider is another one than "cpu" and JAX has nothing but a CPU."""
+        if name.lower() != "cpu" and platform() == "cpu":
+            text = f"append_provider({name!r}): JAX has no GPU here, so the CPU computes"
+            warnings.warn(text, stacklevel=2)
+
     def set_provider_option(self, *given: Any) -> None:
         """Do nothing: JAX computes, on the device that it chooses."""
 
-    clear_providers = append_provider = set_provider_option
+    clear_providers = set_provider_option
     set_decoder_provider_options_hardware_device_type = set_provider_option
     set_decoder_provider_options_hardware_device_id = set_provider_option
     set_decoder_provider_options_hardware_vendor_id = set_provider_option
