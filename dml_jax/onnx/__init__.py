@@ -46,15 +46,15 @@ def load_onnx(
             `network.report()` names all of these.
         constants: the values of inputs that are fixed, by name. They are no inputs of the network,
             and an If or a Loop that depends on them alone is decided at load.
-        rewrites: what the program is made by of the graph, from `dml_jax.rewrite`; None stands for
-            `dml_jax.rewrite.DEFAULT`, [] for none. `network.report()` says what each one did.
+        rewrites: steps of `dml_jax.rewrite` that change the graph before it is compiled. None is
+            `dml_jax.rewrite.DEFAULT`, [] is no step. `network.report()` says what each one did.
         layout: how arrays lie in the program: "file" as in the file, or "channels_last". None lets
             convolutions have their channels last on a CPU, where few copies are needed.
         prepare: whether arrays that follow from weights alone are computed once, and kept. They
             take at most as much memory as the weights; integers of 8 bits that products read as
             floats take four times as much, up to 256 MiB. `network.report()` says how much.
-        tuned: whether the layout and the kernels are those that `network.tune` kept for this
-            machine, if it did, unless `layout` or `rewrites` is given.
+        tuned: whether to use what `network.tune` kept for this machine. `layout` and `rewrites`
+            come before it.
         cache: whether compiled programs are kept for other processes, or the folder where they are.
             True is DML_JAX_CACHE, or `dml-jax` in the platform's cache folder. Files there are
             machine code: only files of this user, which nobody else may write, are read. A network
