@@ -78,6 +78,9 @@ def read_inputs(
             if name in network.fixed:
                 rule = "keep its default, which decided something at load "
                 raise DmlError([Fault("", "--input", f"{rule}(--constant {name}:VALUE)", name)])
+            if name in network.options.constants:
+                rule = f"name an input without a --constant (--constant {name}: has its value)"
+                raise DmlError([Fault("", "--input", rule, name)])
             if name not in known:
                 listed = f" ({', '.join(known)})"
                 rule = f"name an input{nearest(name, known) or listed}"
