@@ -285,6 +285,9 @@ _OTHER_NAMES = {  # of NumPy, JAX and ONNX
 }
 
 
+_NEAR = 0.65  # of a ratio of difflib: beyond are typos, below other words
+
+
 def nearest_name(word: object, known: Iterable[str]) -> str | None:
     """Return the name of `known` that `word` probably means, or None.
 
@@ -303,12 +306,12 @@ def nearest_name(word: object, known: Iterable[str]) -> str | None:
     for name in by_case if len(folded) > 2 else ():
         if folded in name.split("_"):  # OWNED, CLIP
             return by_case[name]
-    close = difflib.get_close_matches(folded, by_case, n=3)
+    close = difflib.get_close_matches(folded, by_case, n=3, cutoff=_NEAR)
     ratios = {name: difflib.SequenceMatcher(None, name, folded).ratio() for name in close}
     first = (name for name in by_case if name in ratios and ratios[name] == max(ratios.values()))
     within = (name for name in by_case if len(folded) > 2 and folded in name)
     parts = {part: name for name in reversed(by_case) for part in name.split("_")}
-    near = (parts[part] for part in difflib.get_close_matches(folded, parts, n=1))
+    near = (parts[part] for part in difflib.get_close_matches(folded, parts, n=1, cutoff=_NEAR))
     return by_case.get(next(itertools.chain(first, within, near), ""))
 
 

@@ -11,7 +11,7 @@ import click
 
 from dml_jax.cli.terminal import STDIN
 from dml_jax.enums import FeatureLevel
-from dml_jax.errors import DmlError, Fault, Sentence, inside, raise_if
+from dml_jax.errors import OF_UNSET_SIZES, DmlError, Fault, Sentence, inside, raise_if
 from dml_jax.onnx.options import AS_THE_MODEL_SAYS, NetworkOptions
 from dml_jax.system.files import absolute, parse_text, unreadable
 
@@ -170,7 +170,23 @@ def load_network(path: Path, options: NetworkOptions) -> "Network":
     if not path.is_file():
         missing = FileNotFoundError(0, "no such file")
         raise unreadable(path, OSError(0, "a device") if path.exists() else missing)
-    return NetworkFile(path.absolute(), NetworkOptions(), options).load({})
+    try:
+        return NetworkFile(path.absolute(), NetworkOptions(), options).load({})
+    except DmlError as error:
+        raise DmlError(_of_any_sizes(path, error.faults)) from None
+
+
+def _of_any_sizes(path: Path, faults: Sequence[Fault]) -> Sequence[Fault]:
+    """Return the faults of nodes that no free size cures; `faults` where there are none."""
+    if any(fault.kind == OF_UNSET_SIZES for fault in faults):
+        from dml_jax.onnxruntime import InferenceSession
+        from dml_jax.onnxruntime.errors import ModelError, OnnxRuntimeError
+
+        try:
+            InferenceSession(path)
+        except OnnxRuntimeError as error:  # another one is not of the sizes
+            return error.faults if isinstance(error, ModelError) else faults
+    return faults
 
 
 def is_network(path: Path) -> bool:

@@ -190,9 +190,10 @@ def test_sizes_that_a_network_needs(tmp_path: Path):
     assert message in check(tmp_path, "-f", "H:2", "-f", "N:2", status=1).stdout
     assert "needs sizes" not in check(tmp_path, "-f", "H:4", "-f", "W:6").stdout
     (lacking := tmp_path / "lacking").mkdir()
-    text = "{ y = MaxPool<kernel_shape = [2]>(x) z = Foo(x) }"
-    saved(f"g (float[1, 3, N] x) => (float[N] y, float[N] z) {text}", lacking)
-    assert "needs sizes" not in check(lacking, status=1).stdout
+    for second in ("Foo(x)", "Softmax<axis = 3>(x)"):
+        text = f"{{ y = MaxPool<kernel_shape = [2]>(x) z = {second} }}"
+        saved(f"g (float[1, 3, N] x) => (float[N] y, float[N] z) {text}", lacking)
+        assert "needs sizes" not in check(lacking, status=1).stdout
     line = "x FLOAT32[N=1,3,H=4,W=6] -> y FLOAT32[1,3,2,3]"
     assert line in check(path, "-f", "H:4", "-f", "W:6").stdout
     for dim in network.graph.input[0].type.tensor_type.shape.dim:

@@ -299,9 +299,7 @@ def test_bfloat16_is_not_promoted_and_no_operator_takes_it():
         lambda: TensorDesc("BFLOAT16", [2]),
         lambda: TensorDesc(str(x.dtype), [2]),
     ):
-        with pytest.raises(
-            DmlError, match="no operator takes bfloat16, but functions of arrays do"
-        ):
+        with pytest.raises(DmlError, match="no operator takes bfloat16, but functions of ar"):
             call()
 
 
