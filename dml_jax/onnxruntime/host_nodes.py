@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from dml_jax.errors import DmlError, Fault, nearest
+from dml_jax.errors import DmlError, Fault
 from dml_jax.onnx.files.attributes import MICROSOFT, domain_of, label_of
 from dml_jax.onnx.files.local_functions import Opsets, key_of
 from dml_jax.onnx.files.topology import within
-from dml_jax.onnx.nodes.op_types import OP_TYPES, record_of
+from dml_jax.onnx.nodes.op_types import record_of
 from dml_jax.onnx.nodes.schemas import check_inference, schema_of
 from dml_jax.onnxruntime import errors
 from dml_jax.onnxruntime.model_parts import Source, Types, read_by_outer
@@ -29,6 +29,18 @@ _LOCALE = "C.utf8"
 # Of a session, of which a model may have many: each keeps its threads until it ends.
 _THREADS_MAX = 4
 _PACKAGE = "onnxruntime"
+# What the package alone computes of its own domain, asked where it is not installed.
+_OF_PACKAGE = {
+    *("AttnLSTM", "BeamSearch", "BifurcationDetector", "BranchwiseRMSNorm", "CropAndResize"),
+    *("DecoderMaskedMultiHeadAttention", "DynamicTimeWarping", "EngramGate", "GatedAdd"),
+    *("GatedDeltaNet", "GatedRMSNorm", "GatherPacked", "GreedySearch", "GridSample"),
+    *("HyperConnectionPostMix", "HyperConnectionPreMix", "LinearAttentionGate", "MRotaryEmbedding"),
+    *("MatMulBnb4", "MatMulFpQ4", "MatMulInteger16", "MaxpoolWithMask", "MoEGroupRouter"),
+    *("MurmurHash3", "NGramHashMapping", "NGramRepeatBlock", "QEmbedLayerNormalization"),
+    *("QLinearWhere", "Range", "SampleOp", "Sampling", "ScaledSiLU", "SparseToDenseMatMul"),
+    *("Tokenizer", "Unique", "VarlenCausalConvWithState", "VarlenNGramHashMapping"),
+    *("WhisperBeamSearch", "WordConvEmbedding"),
+}
 # A message of the package begins with codes and places in its C++ files.
 _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : (.*Status Message: )?")
 
@@ -191,8 +203,7 @@ def _given(value: Any) -> Any:
 
 def _missing(node: onnx.NodeProto, why: str) -> str:
     """Return the message about a node that the package computes; `why`, or JAX never does."""
-    near = nearest(node.op_type, [name for domain, name in OP_TYPES if domain == MICROSOFT])
-    reason = f"since {why}" if why else f"which JAX does not compute{near}"
+    reason = f"since {why}" if why else "which JAX does not compute"
     text = f"expected the package {_PACKAGE} to be installed for {label_of(node)}"
     return f"{text}, {reason}: pip install {_PACKAGE}"
 
@@ -235,8 +246,8 @@ def _package() -> Any:
 
 @functools.cache
 def knows(domain: str, op_type: str) -> bool:
-    """Return whether the package computes an op type; where it is missing, whether it may."""
+    """Return whether the package computes an op type, also where it is missing."""
     if _package() is None:
-        return domain == MICROSOFT
+        return domain == MICROSOFT and op_type in _OF_PACKAGE
     kernels = _package().capi._pybind_state.get_all_opkernel_def()
     return any((k.domain, k.op_name) == (domain, op_type) for k in kernels)

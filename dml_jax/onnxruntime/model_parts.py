@@ -1,5 +1,6 @@
 """A model that is read once, for programs of many sizes."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from dml_jax.onnx.nodes.schemas import (
 )
 from dml_jax.onnx.options import NetworkOptions
 from dml_jax.onnx.translate.model_graph import load_translators
+from dml_jax.onnxruntime.metadata import type_text
 from dml_jax.runtime.weight_store import WeightStore
 from dml_jax.system.slow_notice import SlowNotice
 
@@ -34,6 +36,8 @@ from dml_jax.system.slow_notice import SlowNotice
 _INFERRED_MAX = 4096
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _ELEMENTS_MAX = 64  # of a tensor of numbers that sizes may depend on
+# How ONNX's inference refuses a node for more than its sizes.
+_OF_TYPES = ("has unsupported type", "has inconsistent type", "has been deprecated")
 
 Types = Mapping[str, onnx.TypeProto]
 
@@ -90,6 +94,12 @@ class Source:
         proto = with_inner_elements(proto, folder, is_own=True)
         opsets = models.opsets_of(expect, proto)
         expect.faults += repeated(proto.graph)
+        inputs = Counter(value.name for value in proto.graph.input)
+        for name, count in inputs.items():
+            expect(count == 1, "the name of an input", "be given once", name)
+        for t in proto.graph.initializer:
+            sizes, where = [*t.dims], f"the sizes of the initializer '{t.name}'"
+            expect(min(sizes, default=0) >= 0, where, "be at least 0", sizes)
         expect.check()
         proto = written_out(proto)
         functions = functions_of(proto)
@@ -102,19 +112,37 @@ class Source:
 
 
 def unknown_tensors(source: Source) -> list[Fault]:
-    """Return the faults of nodes and outputs that are of what nothing gives."""
-    graph, faults = source.proto.graph, list[Fault]()
-    known = {v.name for v in graph.input} | source.initializers.keys()
-    known |= {name for node in source.nodes for name in node.output if name}
+    """Return the faults of nodes that read what nothing gives."""
+    known, faults = _known(source), list[Fault]()
     for node in source.nodes:
         for name in sorted(read_by_outer(node) - known):
             rule = "be an input, an initializer or an output of a node"
             fault = Fault("", f"the tensor '{name}'", rule, Unquoted("none of these"))
             faults += DmlError([fault]).within(label_of(node)).faults
-    for output in graph.output:
-        if output.name not in known:
-            faults.append(Fault("", "the output", "be an output of a node", output.name))
     return faults
+
+
+def untyped_inputs(source: Source) -> list[Fault]:
+    """Return the faults of inputs without a type, which no initializer gives them."""
+    given = source.initializers
+    return [
+        Fault("", f"the input '{v.name}'", "have a type", Unquoted("none"))
+        for v in source.proto.graph.input
+        if v.name not in given and v.type.WhichOneof("value") is None
+    ]
+
+
+def unmade_outputs(source: Source) -> list[Fault]:
+    """Return the faults of outputs that nothing gives."""
+    known, outputs = _known(source), source.proto.graph.output
+    rule = "be an output of a node"
+    return [Fault("", "the output", rule, v.name) for v in outputs if v.name not in known]
+
+
+def _known(source: Source) -> set[str]:
+    """Return the tensors that inputs, initializers and nodes give."""
+    given = {v.name for v in source.proto.graph.input} | source.initializers.keys()
+    return given | {name for node in source.nodes for name in node.output if name}
 
 
 def cycles(source: Source) -> list[Fault]:
@@ -131,12 +159,14 @@ def cycles(source: Source) -> list[Fault]:
 
 
 def unknown_types(source: Source) -> list[Fault]:
-    """Return the faults of inputs whose elements have no type, or one that ONNX lacks."""
-    known = {*onnx.TensorProto.DataType.values()} - {onnx.TensorProto.UNDEFINED}
-    kinds = [(v.name, v.type) for v in source.proto.graph.input]
+    """Return the faults of inputs and outputs whose elements have no type, or none of ONNX."""
+    known, graph = {*onnx.TensorProto.DataType.values()}, source.proto.graph
+    known -= {onnx.TensorProto.UNDEFINED}
+    kinds = [(f"the input '{v.name}'", v.type) for v in graph.input]
+    kinds += [(f"the output '{v.name}'", v.type) for v in graph.output]
     return [
-        Fault("", f"the input '{name}'", "have a type of ONNX", kind.tensor_type.elem_type)
-        for name, kind in kinds
+        Fault("", what, "have a type of ONNX", kind.tensor_type.elem_type)
+        for what, kind in kinds
         if kind.HasField("tensor_type") and kind.tensor_type.elem_type not in known
     ]
 
@@ -231,6 +261,18 @@ def types_of(source: Source) -> tuple[Types, list[Fault]]:
     return kinds, faults
 
 
+def wrong_outputs(source: Source) -> list[Fault]:
+    """Return the faults of outputs whose declared types are not those that follow."""
+    kinds, faults = source.kinds, list[Fault]()
+    made = {name for node in source.nodes for name in node.output}
+    for value in source.proto.graph.output:
+        told, found = type_text(value.type), type_text(kinds.get(value.name, value.type))
+        if value.name in made and told and found and told != found:
+            rule = f"be declared as {found}, which the node gives"
+            faults.append(Fault("", f"the output '{value.name}'", rule, Unquoted(told)))
+    return faults
+
+
 def _is_small(tensor: onnx.TensorProto) -> bool:
     return tensor.ByteSize() < 9 * _ELEMENTS_MAX and not tensor.external_data
 
@@ -238,11 +280,12 @@ def _is_small(tensor: onnx.TensorProto) -> bool:
 def _types_of_outputs(
     node: onnx.NodeProto, source: Source, kinds: Types, data: Mapping[str, onnx.TensorProto]
 ) -> Types:
-    """Return the types of the outputs of a node; of an If those that its first branch declares."""
+    """Return the types of the outputs of a node; of an If those that its branches declare."""
     if node.op_type == "If":
-        branches = (a.g.output for a in node.attribute if a.name == "then_branch")
-        pairs = zip(node.output, next(branches, ()), strict=False)
-        return {name: value.type for name, value in pairs if value.HasField("type")}
+        branches = [a.g.output for a in node.attribute if a.name in ("then_branch", "else_branch")]
+        rows = zip(node.output, *branches, strict=False) if len(branches) == 2 else ()
+        typed = (row for row in rows if row[1].HasField("type"))
+        return {name: _common(one.type, other.type) for name, one, other in typed}
     if node.op_type == "Tokenizer":  # of ONNX Runtime
         strings = helper.make_tensor_type_proto(onnx.TensorProto.STRING, None)
         return dict.fromkeys(node.output, strings)
@@ -270,12 +313,29 @@ def _types_of_outputs(
         # ONNX's own code refuses a broken node by exceptions of many types, which have no base of
         # its own. It refuses some nodes that ONNX Runtime computes.
         known = record_of(schema.domain, node.op_type).versions
-        if known.inferred_as or schema.since_version < known.inferred_since:
-            return {}
         text = str(error).strip().partition("\n")[0] or type(error).__name__
-        shown = ", ".join(_shown(types[name]) if name else "nothing" for name in node.input)
-        rule = Sentence(f"{BREAKS_RULES} {text} (inputs {shown})")
-        raise DmlError([Fault("", "", rule, "")]) from None
+        # An output's name is that of a wrong inferred type, not of a wrong node.
+        is_inferred = text.partition(" ")[0] in {output.name for output in schema.outputs}
+        if is_inferred or not any(words in text for words in _OF_TYPES):
+            if known.inferred_as or schema.since_version < known.inferred_since:
+                return {}
+            shown = ", ".join(_shown(types[name]) if name else "nothing" for name in node.input)
+            text += f" (inputs {shown})"
+        raise DmlError([Fault("", "", Sentence(f"{BREAKS_RULES} {text}"), "")]) from None
+
+
+def _common(one: onnx.TypeProto, other: onnx.TypeProto) -> onnx.TypeProto:
+    """Return the type of what has either type: its sizes are those that both have."""
+    made = onnx.TypeProto()
+    made.CopyFrom(one)
+    if one.HasField("tensor_type"):
+        sizes, others = made.tensor_type.shape.dim, other.tensor_type.shape.dim
+        if len(sizes) != len(others):
+            made.tensor_type.ClearField("shape")
+        for size, own in zip(sizes, others, strict=False):
+            if size != own:
+                size.Clear()
+    return made
 
 
 def _shown(kind: onnx.TypeProto) -> str:

@@ -118,6 +118,15 @@ class OrtValue:
         with jax.enable_x64(True):
             return OrtValue(jax.dlpack.from_dlpack(data), OrtDevice("cuda", index))
 
+    @property
+    def _ortvalue(self) -> "OrtValue":
+        """Return the value itself, where ONNX Runtime has one of its C++ code."""
+        return self
+
+    def to_dlpack(self) -> Any:
+        """Return the capsule by which another library shares the memory."""
+        return self.__dlpack__()
+
     def __dlpack__(self, **arguments: Any) -> Any:
         """Return the capsule by which another library shares the memory."""
         return self._tensor().__dlpack__(**arguments)

@@ -12,6 +12,7 @@ ADAPTERS = "adapters are not taken: pass their arrays as inputs, or merge them i
 COMPILED = "compiled models are no files: the config entry session.dml_jax_cache keeps programs"
 DEVICES = "providers and their devices come from JAX: choose them with providers=[...]"
 MEMORY = "memory is JAX's own: OrtValue and io_binding() say where values lie"
+TUNED = "sessions are not tuned: load_onnx(model).tune() tunes a network on this machine"
 SPARSE = "sparse tensors are not taken: pass the dense array"
 _NATIVE = "this is native code of ONNX Runtime: call it in a program of the package onnxruntime"
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,14 @@ from dml_jax.onnxruntime.model_parts import (
     unknown_nodes,
     unknown_tensors,
     unknown_types,
+    unmade_outputs,
+    untyped_inputs,
+    wrong_outputs,
 )
 from dml_jax.onnxruntime.ort_values import OrtValue, as_own_arrays
 from dml_jax.onnxruntime.profiling import Profile
 from dml_jax.onnxruntime.providers import chosen
-from dml_jax.onnxruntime.refused import COMPILED, DEVICES, MEMORY, refusing
+from dml_jax.onnxruntime.refused import DEVICES, MEMORY, TUNED, refusing
 from dml_jax.onnxruntime.session_options import RunOptions, SessionOptions
 from dml_jax.onnxruntime.specializations import SplitModel
 from dml_jax.runtime.platform import platform
@@ -47,7 +50,7 @@ _FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 @refusing(DEVICES, "get_input_epdevices get_provider_graph_assignment_info set_ep_dynamic_options")
 @refusing(MEMORY, "get_input_memory_infos get_output_memory_infos run_with_ortvaluevector")
 @refusing(MEMORY, "create_ortvalue_from_shape_and_type release_captured_graph")
-@refusing(COMPILED, "get_tuning_results set_tuning_results")
+@refusing(TUNED, "get_tuning_results set_tuning_results")
 class InferenceSession:
     """A model in ONNX's format, which runs of arrays of any sizes compute.
 
@@ -91,6 +94,8 @@ class InferenceSession:
         self._profile_start = self._profile.start_time_ns if self._profile else 0
         with BRIEF:
             self._source = _source(path_or_bytes, options)
+        is_path = not isinstance(path_or_bytes, bytes)
+        self._model_path = os.fspath(path_or_bytes) if is_path else None  # Optimum reads it
         graph = self._source.proto.graph
         names, denoted = options.sizes_by_name, options.sizes_by_denotation
         defaults = {t.name: t for t in graph.initializer}
@@ -110,7 +115,6 @@ class InferenceSession:
         self.output_names = [arg.name for arg in self._outputs]
         self._specialize()
         if self._profile is not None:
-            is_path = not isinstance(path_or_bytes, bytes)
             self._profile.add("Session", f"model_loading_{'uri' if is_path else 'array'}", 0)
             self._profile.add("Session", "session_initialization", 0)
 
@@ -322,24 +326,32 @@ def _source(model: Any, options: SessionOptions) -> Source:
         digest = digest_of(data, arrays, files_of(proto, folder)) if cache is not None else ""
         source = Source.read(proto, folder, arrays, networks, cache, digest)
     with raised_as(errors.InvalidArgument):
-        raise_if(unknown_tensors(source))
-    with raised_as(errors.Fail):
-        raise_if(cycles(source))
-    with raised_as(errors.InvalidGraph):
-        raise_if([*unknown_types(source), *unknown_nodes(source, knows)])
-    kinds, faults = types_of(source)
+        raise_if([*unknown_tensors(source), *unknown_types(source)])
     with raised_as(errors.ModelError):
+        raise_if([*untyped_inputs(source), *unmade_outputs(source), *cycles(source)])
+        raise_if(unknown_nodes(source, knows))
+        kinds, faults = types_of(source)
         raise_if(faults)
-    source = replace(source, kinds=kinds, notice=notice_of(options))
+        source = replace(source, kinds=kinds, notice=notice_of(options))
+        raise_if(wrong_outputs(source))
     return replace(source, host=HostNodes(source))
 
 
-def _typed_outputs(source: Source) -> Sequence[onnx.ValueInfoProto]:
-    """Return the outputs; those without a type or sizes as ONNX infers them."""
-    outputs = source.proto.graph.output
-    if all(
-        v.type.HasField("tensor_type") and v.type.tensor_type.HasField("shape") for v in outputs
-    ):
-        return outputs
-    types = (source.kinds.get(v.name, v.type) for v in outputs)
-    return [onnx.ValueInfoProto(name=v.name, type=t) for v, t in zip(outputs, types, strict=True)]
+def _typed_outputs(source: Source) -> Iterator[onnx.ValueInfoProto]:
+    """Yield the outputs, with the types and sizes that follow where none are declared."""
+    for value in source.proto.graph.output:
+        kind = source.kinds.get(value.name, value.type)
+        if value.type.HasField("tensor_type") and value.type.tensor_type.HasField("shape"):
+            kind = _with_sizes(value.type, kind)
+        yield onnx.ValueInfoProto(name=value.name, type=kind)
+
+
+def _with_sizes(declared: onnx.TypeProto, found: onnx.TypeProto) -> onnx.TypeProto:
+    """Return a declared type with the numbers that follow; without names, also with those."""
+    made = onnx.TypeProto()
+    made.CopyFrom(declared)
+    pairs = made.tensor_type.shape.dim, found.tensor_type.shape.dim
+    for told, own in zip(*pairs, strict=True) if len(pairs[0]) == len(pairs[1]) else ():
+        if not models.is_fixed(told) and (models.is_fixed(own) or not told.dim_param):
+            told.MergeFrom(own)
+    return made
