@@ -58,8 +58,7 @@ class NetworkOptions:
     @property
     def is_tunable(self) -> bool:
         """Return whether layout and kernels are free to be those that were tuned."""
-        is_free = self.layout is None and self.rewrites is None
-        return self.tuned and self.prepare and is_free
+        return self.tuned and self.prepare and self.layout is None and self.rewrites is None
 
     def check(self) -> None:
         """Raise `DmlError` where an option has no value that it takes, before a file is read."""
@@ -143,8 +142,7 @@ def check_named(options: Mapping[str, Any]) -> None:
         for name, value in given.items() if are_lists or option == "free_dimensions" else ():
             rule = "be a list of whole numbers (free_dimensions= has sizes of names)"
             rule = rule if are_lists else "be a whole number"
-            is_whole = _are_whole(value if are_lists else [value])
-            expect(is_whole, f"{option}[{name!r}]", rule, value)
+            expect(_are_whole(value if are_lists else [value]), f"{option}[{name!r}]", rule, value)
     expect.check()
 
 

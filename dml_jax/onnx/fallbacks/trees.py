@@ -83,8 +83,7 @@ class Trees:
             total = jnp.where(there, weights, 0).sum(1)
             return total / len(self.roots) if aggregate == "AVERAGE" else total
         extreme, none = (jnp.min, np.inf) if aggregate == "MIN" else (jnp.max, -np.inf)
-        found = extreme(jnp.where(there, weights, none), axis=1)
-        return jnp.where(there.any(1), found, 0)
+        return jnp.where(there.any(1), extreme(jnp.where(there, weights, none), axis=1), 0)
 
 
 def _at(array: np.ndarray, index: jax.Array) -> jax.Array:

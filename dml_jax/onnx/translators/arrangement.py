@@ -154,6 +154,9 @@ def pad(node: Node, pads: Any, value: float, x: Expression | None = None) -> Exp
     if min(pads, default=0) < 0:
         starts = [max(0, -p) for p in low]
         sizes = [n - s - max(0, -p) for n, s, p in zip(shape, starts, high, strict=True)]
+        if min(sizes) < 1 and node.choice("mode", MODES, "constant") == "constant":
+            sizes = [sum(three) for three in zip(shape, low, high, strict=True)]
+            return dml.fill_value_constant(sizes, x.desc.data_type, value, graph=node.builder)
         x = dml.slice(x, starts, sizes, [1] * rank)
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
     if not any(low) and not any(high):

@@ -108,8 +108,7 @@ def _pow(node: Node) -> Expression:
     x, exponent = operands(node)
     known, is_floating = node.known(1), node.type().is_floating
     if known is not None and known.size == 1 and is_floating:
-        power = dml.pow(x, float(known.reshape(-1)[0]))
-        return reshape(power, node.output_shape())
+        return reshape(dml.pow(x, float(known.reshape(-1)[0])), node.output_shape())
     return dml.pow(x, as_type(exponent, node.output_type()) if is_floating else exponent)
 
 

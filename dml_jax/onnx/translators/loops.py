@@ -209,7 +209,8 @@ def _translate_body(
     is_fixed = most is not None and starts is not None and (going is not None or not starts)
     is_fixed = is_fixed and (bool(scanned) or not starts or (most or 0) - first <= TURNS_MAX)
     if scanned and not is_fixed:
-        field = "M" if most is None else "cond" if starts is None else "the condition of body"
+        length = "M" if trips is not None else "the number of turns"
+        field = length if most is None else "cond" if starts is None else "the condition of body"
         rule = "be known at load, since the outputs of all turns are joined"
         raise refused(field, rule, Unquoted("a computed tensor"))
     cure = f"M has to be known at load and at most {_UNROLLED_MAX}, or the tensor to keep its size"

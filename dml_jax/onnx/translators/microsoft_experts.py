@@ -143,8 +143,7 @@ def _layers(
         elif fused in (1, 2):
             gate, up = _halves(made, interleaved=fused == 1)
         else:
-            rule = "be 1 or 2 where a third layer is left out"
-            raise node.refusal("swiglu_fusion", rule, fused)
+            raise node.refusal("swiglu_fusion", "be 1 or 2 where a third layer is left out", fused)
         return layer(_swiglu(node, gate, up), 2)
     activated = _ACTIVATIONS[kind](made)
     if weights[3] is not None:

@@ -116,8 +116,7 @@ def _pool(node: Node) -> Expression:
     is_last = bool(node.attribute("channels_last", 0))
     x = with_channels_second(node[0]) if is_last else node[0]
     sizes, is_counted = x.sizes[2:], bool(node.attribute("count_include_pad", 0))
-    is_global = node.op_type == "QLinearGlobalAveragePool"
-    w = window_of(node, sizes if is_global else None, sizes)
+    w = window_of(node, sizes if node.op_type == "QLinearGlobalAveragePool" else None, sizes)
     rule = "be 0 where ceil_mode makes windows that end beyond the padding"
     node.expect(w.end == w.declared or not is_counted, "count_include_pad", rule, 1)
     plane, window = planes(x), (*w.pool, is_counted)

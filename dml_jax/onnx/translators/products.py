@@ -252,8 +252,7 @@ def _einsum(node: Node) -> Expression:
     left, labels = operands[0]
     for k in range(1, len(terms)):
         right, others = operands[k]
-        later = set(out).union(*terms[k + 1 :])
-        left, labels = _contract(left, labels, right, others, later)
+        left, labels = _contract(left, labels, right, others, set(out).union(*terms[k + 1 :]))
     left, labels = _sum_labels(left, labels, set(out))
     return permute(left, [labels.index(label) for label in out]) if out else left
 

@@ -8,6 +8,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.enums import ReduceFunction
 from dml_jax.graph import Expression
+from dml_jax.lowering.dtypes import has_x64
 from dml_jax.onnx.nodes.node import Node
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import reshape
@@ -36,30 +37,30 @@ def _reduce(node: Node) -> Any:
         axes = [*range(node.rank())]
     if not axes:
         return _of_each(node)
-    x, axes = node[0], sorted(set(axes))
-    if node.op_type == "ReduceL2" and not node.type().is_floating:
-        total = dml.cast(dml.reduce(x, "SUM_SQUARE", axes), node.type().real)
-        return dml.cast(dml.sqrt(total), node.output_type())
+    x, axes, kind = node[0], sorted(set(axes)), node.type()
+    of_reals = ("ReduceL2",) if kind.real == "FLOAT64" else ("ReduceL2", "ReduceMean")
+    if node.op_type in of_reals and not kind.is_floating:  # sums and squares of integers wrap
+        x = dml.cast(x, "FLOAT64" if has_x64() and node.builder.beyond else kind.real)
     count = node.tensor(0).count
     if node.op_type == "ReduceMean" and count and count.axis in axes:
-        return _mean(node, x, axes, count)
-    return dml.reduce(x, ReduceFunction.of(REDUCTIONS[node.op_type][0]), axes)
+        made = _mean(node, x, axes, count)
+    else:
+        made = dml.reduce(x, ReduceFunction.of(REDUCTIONS[node.op_type][0]), axes)
+    return made if made.desc.data_type == node.output_type() else dml.cast(made, node.output_type())
 
 
 def _mean(node: Node, x: Expression, axes: list[int], count: Count) -> Expression:
-    """Return the mean of what is there, of which the padding is 0."""
-    is_narrow = x.desc.data_type.name == "FLOAT16"
-    x = dml.cast(x, "FLOAT32") if is_narrow else x
-    number = dml.cast(count.number.expression, x.desc.data_type)
+    """Return the mean of what is there, of which the padding is 0; of nothing it is 0."""
+    x = dml.cast(x, "FLOAT32") if x.desc.data_type.name == "FLOAT16" else x
+    number = dml.max(dml.cast(count.number.expression, x.desc.data_type), 1)
     others = math.prod(node.shape()[d] for d in axes if d != count.axis)
     total = dml.reduce(x, "SUM", axes)
-    made = total / reshape(number * others, (1,) * len(total.sizes))
-    return dml.cast(made, "FLOAT16") if is_narrow else made
+    return total / reshape(number * others, (1,) * len(total.sizes))
 
 
 def _of_each(node: Node) -> Any:
     """Return what reducing no axes gives: the function of each element."""
-    if node.op_type in ("ReduceL1", "ReduceL2"):
+    if node.op_type in ("ReduceL1", "ReduceL2") and node.type().dtype.kind != "u":
         return dml.abs(node[0])
     if node.op_type == "ReduceSumSquare":
         return dml.multiply(node[0], node[0])

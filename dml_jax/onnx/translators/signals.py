@@ -69,8 +69,7 @@ def _transform(node: Node) -> Expression:
         function = np.fft.ifft if is_inverse else _one_side if is_one_sided else np.fft.fft
         made = _times(node, rows, _matrix(count, parts, function))
         made = reshape(made, (*outer, made.sizes[1] // 2, 2))
-    back = [order.index(d) for d in range(len(order))]
-    return permute(made, back)
+    return permute(made, [order.index(d) for d in range(len(order))])
 
 
 def _write_one_sided(proto: onnx.NodeProto, *_: Any) -> None:

@@ -113,8 +113,7 @@ def subgraph_of(
         _, made = inner.build([(tensor.name, tensor) for tensor in made_of])
     except DmlError as error:
         raise error.within(name) from None
-    read_names = set(made.input_names or ())
-    captured = {n: t for n, t in inner.around.items() if n in read_names}
+    captured = {n: t for n, t in inner.around.items() if n in set(made.input_names or ())}
     return Subgraph(made, names, captured, made_of, inner.every_limit)
 
 

@@ -105,8 +105,7 @@ def _erase(site: Site) -> list[Any]:
 
 @inlines("SequenceLength")
 def _length(site: Site) -> list[Any]:
-    count = np.array(len(_list(site)), np.int64)
-    return [site.translation.constant(site.proto.output[0], count)]
+    return [site.translation.constant(site.proto.output[0], np.array(len(_list(site)), np.int64))]
 
 
 @inlines("SplitToSequence", takes_scalars=True)

@@ -105,8 +105,7 @@ def _with_planes(window: Window) -> Window:
     if len(window.sizes) != 1:
         return window
     ones = [[1, *v] for v in (window.sizes, window.strides, window.dilations)]
-    zeros = [[0, *v] for v in (window.start, window.end, window.declared)]
-    return Window(*ones, *zeros)
+    return Window(*ones, *[[0, *v] for v in (window.start, window.end, window.declared)])
 
 
 def _convolve(node: Node, x: Expression, weights: Expression) -> Expression:
