@@ -62,6 +62,8 @@ def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     if jnp.issubdtype(dtype, dtypes.extended) or dtype.kind in "OSU":
         raise unwritten(f"the type {dtype}")
+    if not all(isinstance(size, int) for size in np.shape(x)):
+        raise unwritten("a symbolic size")
     return jax.ShapeDtypeStruct(np.shape(x), dtypes.canonicalize_dtype(dtype))
 
 

@@ -322,12 +322,15 @@ def place_of_extreme(w: Writer, op: Any, x: Value) -> Value:
     is_reduction, axes = op.short_name == "REDUCE", list(op.axes)
     name = op.function.name if is_reduction else op.short_name
     is_last = not is_reduction and op.axis_direction.name == "DECREASING"
-    # floats may be NaN
-    only(len(axes) == 1 and x.dtype in (np.int8, np.int32, np.uint8))
-    shape = [1 if k in axes else n for k, n in enumerate(x.shape)]
-    op_type = "ArgMax" if name == "ARGMAX" else "ArgMin"
-    named = {"axis": axes[0], "keepdims": 1, "select_last_index": int(is_last)}
-    return w.cast(w(op_type, x, dtype=np.int64, shape=shape, **named), op.output_tensor.dtype)
+    only(len(axes) == 1 and x.dtype in (np.int8, np.int32, np.uint8, np.float32))
+    named: dict[str, Any] = {"shape": [1 if k in axes else n for k, n in enumerate(x.shape)]}
+    named |= {"axis": axes[0], "keepdims": 1, "select_last_index": int(is_last), "dtype": np.int64}
+    place = w("ArgMax" if name == "ARGMAX" else "ArgMin", x, **named)
+    if x.dtype == np.float32:  # NaN comes before all numbers, which ONNX does not promise
+        no_numbers = w.cast(w("IsNaN", x, dtype=bool), np.int32)
+        has_one = w.cast(w.reduce("ReduceMax", no_numbers, axes, keep=True), bool)
+        place = w("Where", has_one, w("ArgMax", no_numbers, **named), place)
+    return w.cast(place, op.output_tensor.dtype)
 
 
 @exports("CUMULATIVE_SUMMATION")
