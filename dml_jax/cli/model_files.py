@@ -1,8 +1,9 @@
 """Models, graphs and networks for the commands: their options, and how files and stdin are read."""
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,29 @@ def _refuse_folder(path: Path) -> None:
     if path.is_dir():
         text = Sentence(f"'{path}' is a folder: dml-jax check {path}")
         raise DmlError([Fault("", "", text, "")])
+
+
+def with_sizes_of(options: NetworkOptions, path: Path, files: Mapping[str, Path]) -> NetworkOptions:
+    """Return the options with sizes of .npy `files` for free dimensions of the network at `path`.
+
+    The caller's own sizes come first.
+    """
+    import numpy as np
+
+    from dml_jax.onnx import free_names
+
+    names, shapes = dict[str, int](), dict[str, Sequence[int]]()
+    for name, dims in free_names(path).items() if path.is_file() else ():
+        if name not in files or files[name].suffix != ".npy" or name in options.shapes:
+            continue
+        with contextlib.suppress(OSError, ValueError):  # the run says what is wrong with a file
+            sizes = np.load(files[name], mmap_mode="r").shape
+            if len(sizes) == len(dims):
+                names |= {dim: size for dim, size in zip(dims, sizes, strict=True) if dim}
+                shapes |= {name: sizes} if "" in dims else {}
+    if options.denotations:  # which may be those of these dimensions
+        return options
+    return replace(options, names=names | {**options.names}, shapes=shapes | {**options.shapes})
 
 
 def load_network(path: Path, options: NetworkOptions) -> "Network":

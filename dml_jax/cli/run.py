@@ -10,7 +10,13 @@ from typing import Any
 
 import click
 
-from dml_jax.cli.model_files import is_network, load_file, network_options, pairs_option
+from dml_jax.cli.model_files import (
+    is_network,
+    load_file,
+    network_options,
+    pairs_option,
+    with_sizes_of,
+)
 from dml_jax.cli.terminal import (
     INPUT,
     Command,
@@ -230,6 +236,8 @@ def run(**options: Any) -> None:
         start = time.perf_counter()
         # Weights lie on the default device: they go to the chosen one at once.
         with working(f"Loading {path.name}"), jax.default_device(device):
+            if is_network(path):
+                asked.options = with_sizes_of(asked.options, path, asked.inputs)
             loaded = load_file(path, asked.options, asked.feature_level, asked.input_path)
         asked.load_ms = 1e3 * (time.perf_counter() - start)
         if device is None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from build import command, parse, saved
 from click.testing import Result
@@ -194,6 +195,9 @@ def test_sizes_that_a_network_needs(tmp_path: Path):
         text = f"{{ y = MaxPool<kernel_shape = [2]>(x) z = {second} }}"
         saved(f"g (float[1, 3, N] x) => (float[N] y, float[N] z) {text}", lacking)
         assert "needs sizes" not in check(lacking, status=1).stdout
+    np.save(tmp_path / "x.npy", np.ones((2, 3, 4, 6), np.float32))
+    done = command("run", path, "--input", f"x={tmp_path}/x.npy")
+    assert "x FLOAT32[N=2,3,H=4,W=6]" in done.stdout
     line = "x FLOAT32[N=1,3,H=4,W=6] -> y FLOAT32[1,3,2,3]"
     assert line in check(path, "-f", "H:4", "-f", "W:6").stdout
     for dim in network.graph.input[0].type.tensor_type.shape.dim:
