@@ -42,6 +42,10 @@ _OTHER_ROADS = {  # what other libraries begin with
     "convtranspose": "dml_jax.convolution(x, w, direction='BACKWARD')",
     "hardtanh": "dml_jax.clip(x, -1, 1)",
     "relu6": "dml_jax.clip(x, 0, 6)",
+    "softshrink": "dml_jax.activation_shrink(x, bias=0.5)",
+    "standardize": "dml_jax.mean_variance_normalization(x, axes=-1)",
+    "scan": "jax.lax.scan",
+    "logsigmoid": "jax.nn.log_sigmoid",
     "maskedfill": "dml_jax.if_(mask, value, x)",
     "fromonnx": "dml_jax.load_onnx",
     "toonnx": "from dml_jax.onnx import export",
@@ -157,12 +161,13 @@ def attribute_hint(name: str) -> str:
 
     DirectML's own names come first, also without ELEMENT_WISE, and then those of other libraries.
     """
-    word, is_class = plain(name), name[:1].isupper()
+    short, is_class = name.removeprefix("activation_"), name[:1].isupper()
+    word = plain(short)
     if word in _OTHER_ROADS:
         return f" ({_OTHER_ROADS[word]})"
     own_names = {plain(n).removeprefix("elementwise"): n for n in [*names()][::-1]}
     own_names |= {plain(alias): n for alias, n in facts.names_of_aliases().items()}
-    operator = own_names.get(word.removeprefix("elementwise"))
+    operator = own_names.get(plain(name).removeprefix("elementwise"))
     for library in () if operator else ("JAX", "PyTorch", "ONNX", "DirectMLX"):
         found = [n for n, own in names().items() if word in map(_last, own[library])]
         if found:  # the most general: interpolate is RESAMPLE, and not UPSAMPLE_2D
@@ -170,14 +175,16 @@ def attribute_hint(name: str) -> str:
             break
     if operator:
         found = facts.class_name_of(operator) if is_class else names()[operator]["function"][0]
-        return f" (dml_jax.{found}; `dml-jax operators {name}`)"
-    if path := "" if is_class else in_jax(name):
+        return f" (dml_jax.{found}; `dml-jax operators {short}`)"
+    if path := "" if is_class else in_jax(short):
         return f" ({path})"
     known = [*facts.names_of_classes()] if is_class else [*facts.functions()]
     elsewhere = (_last(n) for own in names().values() for n in own["JAX"])
     close = difflib.get_close_matches(name, known if is_class else [*known, *elsewhere], 1, 0.75)
     near = close[0] if close else None
-    return suggested(near) if near is None or near in known else attribute_hint(near)
+    if near is None or near in known:
+        return suggested(near)
+    return f"{suggested(near)[:-1]} {attribute_hint(near)[2:]}"
 
 
 def caveat(name: str) -> str:
