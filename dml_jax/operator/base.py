@@ -84,8 +84,7 @@ class Operator(Declared):
                 cls.nothing = Unquoted(f"nothing ({cls.__name__}.fused() has no tensors)")
         if op is None:
             if {"support", "constraints"} <= {*vars(cls)}:  # a base of a family lacks one
-                example = f'class {cls.__name__}(Operator, op="{cls.__name__.upper()}")'
-                raise TypeError(f"{cls.__name__} is an operator without its name: {example}")
+                raise TypeError(_without_name(cls))
             return
         entry = facts.catalogue().get(op)
         cls.short_name, cls.family = op, cls.__module__.rpartition(".")[2]
@@ -205,6 +204,8 @@ class Operator(Declared):
         Raises `DmlError` as the constructor does, and for operators whose outputs are a list.
         """
         made, faults = cls.outputs_of(), list[Fault]()
+        if not hasattr(cls, "contract"):
+            raise TypeError(_without_name(cls))
         if positional:
             names = [f.name for f in cls.fields if f not in made]
             raise TypeError(f"{cls.__name__}.infer takes fields by name: {', '.join(names)}")
@@ -364,3 +365,9 @@ def operator_from_json(value: Any) -> Operator:
     """
     op, fields = named(value)
     return op.of_fields(fields)
+
+
+def _without_name(cls: type[Operator]) -> str:
+    """Return the message about a class of an operator that does not say the operator's name."""
+    example = f'class {cls.__name__}(Operator, op="{cls.__name__.upper()}")'
+    return f"{cls.__name__} is an operator without its name: {example}"

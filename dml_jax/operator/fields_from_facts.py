@@ -1,11 +1,12 @@
 """The fields of an operator, from its facts, and what its declaration lacks."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
 from dml_jax import enums, facts
+from dml_jax.constraints import Record
 from dml_jax.description.descriptor import ScaleBias, Size2D, snake_case
 from dml_jax.description.fields import (
     INT,
@@ -72,6 +73,12 @@ def fields_of_facts(lines: Sequence[str]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
+def _named(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tensors that a constraint record names, such as "InputTensor"."""
+    yield from (name.replace("[*]", "") for name in record.get("equal", ()))
+    yield from (root for root, _ in Record(record).reads if root.endswith("Tensor"))
+
+
 def half_declared(cls: type[Declared], base: type[Declared]) -> Iterator[str]:
     """Yield each part that the declaration of `cls` lacks, beside `base`, or that cannot be."""
     names, (package, _, family) = facts.catalogue(), cls.__module__.rpartition(".")
@@ -91,6 +98,10 @@ def half_declared(cls: type[Declared], base: type[Declared]) -> Iterator[str]:
     chosen = cls.support.by if hasattr(cls, "support") else None
     if chosen not in (None, *(f.name for f in cls.fields)):
         yield f"its support goes by {chosen!r}, which is no field"
+    known = {f.c_name for f in cls.fields}
+    for name in (n for r in cls.constraints if cls.short_name not in names for n in _named(r)):
+        if name not in known:
+            yield f"a constraint names {name!r}, which is no field{nearest(name, known)}"
     for f in cls.fields:
         of = f.kind.type_field if isinstance(f.kind, Scalar) else None
         if of not in (None, *(other.c_name for other in cls.fields)):

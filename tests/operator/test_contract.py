@@ -6,7 +6,6 @@ from typing import Any, cast
 import pytest
 
 from dml_jax import (
-    OPERATORS,
     Argmax,
     DepthToSpace,
     DmlError,
@@ -37,11 +36,7 @@ T = TensorDesc
         ),
         (
             lambda t: Split(input_tensor=t([4, 4]), output_tensors=[t([3, 1]), t([3, 2])], axis=1),
-            [
-                "OutputTensors[*].Sizes[1]",
-                "OutputTensors[0].Sizes[0]",
-                "OutputTensors[1].Sizes[0]",
-            ],
+            ["OutputTensors[*].Sizes[1]", "OutputTensors[0].Sizes[0]", "OutputTensors[1].Sizes[0]"],
         ),
         (
             lambda t: Reduce(
@@ -152,27 +147,30 @@ def test_infer_says_once_what_is_misnamed():
 
 
 def test_an_operator_of_ones_own_says_what_its_declaration_lacks():
-    class Copy(Operator, op="COPY"):
-        """Copies elements: `output = input`.
+    def declare(record: Any) -> None:
+        class Copy(Operator, op="COPY"):
+            """Copies elements: `output = input`.
 
-        Gradient: the output's.
+            Gradient: the output's.
 
-        Fields:
-            input_tensor: the tensor.
-            output_tensor: the copy.
-        """
+            Fields:
+                input_tensor: the tensor.
+                output_tensor: the copy.
+            """
 
-        input_tensor: Input
-        output_tensor: Output
-        support = rows(("1_0", (1, 8), ALL_TYPES))
-        constraints = ({"equals": ["InputTensor", "OutputTensor"]},)
+            input_tensor: Input
+            output_tensor: Output
+            support = rows(("1_0", (1, 8), ALL_TYPES))
+            constraints = (record,)
 
-        def lower(self, x: Any) -> Any:
-            return x
+            def lower(self, x: Any) -> Any:
+                return x
 
-    OPERATORS._built.pop(Copy.c_name)
+    names = ["InputTensr", "OutputTensor"]
     with pytest.raises(TypeError, match=r"one of the keys .*equal.*, got 'equals'"):
-        Copy.infer(input_tensor=TensorDesc("FLOAT32", [2]))
+        declare({"equals": names})
+    with pytest.raises(TypeError, match=r"names 'InputTensr'.*did you mean 'InputTensor'"):
+        declare({"equal": names, "of": ["Sizes"]})
     with pytest.raises(TypeError, match=r'without its name: class Nameless\(.*op="NAMELESS"\)'):
 
         class Nameless(Operator):
