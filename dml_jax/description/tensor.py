@@ -68,7 +68,7 @@ def _counts(field: str, values: Any, least: int) -> list[int]:
     return [*map(int, given)]  # integers of NumPy wrap
 
 
-def _symbols(values: Any) -> str:
+def of_symbols(values: Any) -> str:
     """Return what to do about the sizes that `jax.export.symbolic_shape` gives."""
     from jax import export
 
@@ -104,7 +104,7 @@ def _integers(expect: Expect, field: str, values: Any) -> Sizes | None:
         return None
     except TypeError:
         pass
-    expect(False, field, f"be a list of integers{_symbols(values)}", values)
+    expect(False, field, f"be a list of integers{of_symbols(values)}", values)
     return None
 
 

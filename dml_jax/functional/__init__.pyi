@@ -753,8 +753,10 @@ def add(
     """Adds the elements of two tensors: `output = a + b`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
         fused_activation: An activation without tensors, such as `ActivationRelu.fused()`; none
             leaves the result.
 
@@ -852,8 +854,10 @@ def atan_yx(
     """Takes the angle in radians of the point whose y is `a` and whose x is `b`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_ATAN_YX.
     """
@@ -1425,8 +1429,10 @@ def difference_square(
     """Squares the difference of two elements: `output = (a - b) * (a - b)`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_DIFFERENCE_SQUARE.
     """
@@ -1438,8 +1444,10 @@ def divide(
     """Divides the elements of a tensor by those of another: `output = a / b`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_DIVIDE.
     """
@@ -2127,8 +2135,10 @@ def max(
     """Takes the larger of two elements: `output = max(a, b)`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_MAX.
     """
@@ -2212,8 +2222,10 @@ def mean(
     """Takes the mean of two elements: `output = (a + b) / 2`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_MEAN.
     """
@@ -2258,8 +2270,10 @@ def min(
     """Takes the smaller of two elements: `output = min(a, b)`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_MIN.
     """
@@ -2271,8 +2285,10 @@ def modulus_floor(
     """Takes the remainder of a division downward: `output = a - b * floor(a / b)`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_MODULUS_FLOOR.
     """
@@ -2284,8 +2300,10 @@ def modulus_truncate(
     """Takes the remainder of a division toward zero: `output = a - b * trunc(a / b)`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_MODULUS_TRUNCATE.
     """
@@ -2354,8 +2372,10 @@ def multiply(
     """Multiplies the elements of two tensors: `output = a * b`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_MULTIPLY.
     """
@@ -2434,7 +2454,8 @@ def pow(
 
     Args:
         input: The tensor to read.
-        exponent: FLOAT whatever the tensor's type, and not rounded to it.
+        exponent: The power: an array, or a number, which an array of integers reads as its
+            type.
         scale_bias: `g(x) = x * scale + bias`, applied to each element first; g(x) = x without
             it.
 
@@ -3071,8 +3092,10 @@ def subtract(
     """Subtracts the elements of a tensor from those of another: `output = a - b`.
 
     Args:
-        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
-        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
+        b: The tensors to map, of one type and equal sizes; strides of 0 broadcast, and
+            functions broadcast as NumPy does.
 
     Makes DML_OPERATOR_ELEMENT_WISE_SUBTRACT.
     """

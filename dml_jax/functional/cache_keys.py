@@ -10,7 +10,7 @@ from dml_jax.description.tensor import TensorDesc
 from dml_jax.graph import Expression
 from dml_jax.operator import FusedActivation
 
-NUMBERS = (bool, int, float, complex)
+NUMBERS: tuple[type, ...] = (bool, int, float, complex, np.int64)  # np.float64 is a float
 _VALUES = (enum.Enum, Descriptor, FusedActivation, TensorDesc, type, np.dtype)
 
 
@@ -31,7 +31,7 @@ def tensor_key(value: Any) -> Any:
 
 def either_key(value: Any) -> Any:
     """Return the key of an argument that one version reads as an array, another as a number."""
-    return value_key(value) if type(value) in NUMBERS else tensor_key(value)
+    return value_key(value) if isinstance(value, NUMBERS) else tensor_key(value)
 
 
 def value_key(value: Any) -> Any:

@@ -144,7 +144,8 @@ def _held(operator: str, path: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Return a Python number as an array. Raises `DmlError` where the type cannot hold it."""
     try:
         with np.errstate(all="ignore"):
-            held = np.asarray(value if isinstance(value, int) else float(value)).astype(dtype)
+            number = value if isinstance(value, (int, np.integer)) else float(value)
+            held = np.asarray(number).astype(dtype)
     except (OverflowError, TypeError):
         pass
     else:

@@ -70,7 +70,7 @@ def operator_of(arguments: Arguments, narrow: np.dtype) -> Operator:
         lists = [f for f in operator.fields if f.count == operator.spatial_count]
         spatial = {f.c_name: arguments.values.get(f.name) for f in lists}
         faults = hints.of_lists(operator.c_name, error.faults, spatial, rank - 2)
-        dtypes = (dtype_of(array) for array in flat(inputs))
+        dtypes = (narrow if d == BFLOAT16 else d for d in map(dtype_of, flat(inputs)))
         beside = next((str(d).upper() for d in dtypes if d not in (None, np.bool_)), "")
         raise DmlError(hints.cured(faults, paths, rank, beside)) from None
 
@@ -163,13 +163,16 @@ def in_float32(
     try:
         op = make(np.dtype(np.float32))
     except DmlError as error:
-        raise DmlError(replace(f, rule=f.rule + note) for f in error.faults) from None
+        rules = (f.rule.replace("('float32') c", "('bfloat16') c") + note for f in error.faults)
+        faults = (replace(f, rule=r) for f, r in zip(error.faults, rules, strict=True))
+        raise DmlError(faults) from None
     try:
         half = make(np.dtype(np.float16))
     except DmlError as error:
         if np.dtype(np.float32) in map(dtype_of, flat(inputs)):
-            rule = "be of one type with the others (bfloat16 and FLOAT32 are not promoted)"
-            got = Unquoted("bfloat16") if error.value == "FLOAT16" else error.value
+            is_narrow = error.value == "FLOAT16"
+            to, got = ("float32", Unquoted("bfloat16")) if is_narrow else ("bfloat16", error.value)
+            rule = f"be of one type with the others (x.astype('{to}') converts)"
             raise DmlError([Fault(op.c_name, error.field, rule, got)]) from None
         is_asked = values.get("output_data_type") is not None
         return op, tuple(t.data_type.name == "FLOAT32" and not is_asked for t in op.outputs)

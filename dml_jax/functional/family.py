@@ -25,6 +25,7 @@ _SAID = {  # arguments that give no field
     "batch_size": "The number of images.",
     "compute_output_gradient": "Whether to return the gradient of the input.",
     "compute_output_roi_gradient": "Whether to return the gradient of the regions.",
+    "exponent": "The power: an array, or a number, which an array of integers reads as its type.",
     "graph": "The GraphBuilder that gets a node; without one, an array is returned.",
     "image_height": "The height of the images.",
     "image_width": "The width of the images.",

@@ -28,7 +28,11 @@ def of_argument(function: str, name: str, known: Iterable[str]) -> str:
     along = _elsewhere(function) if name in ("axis", "axes", "keepdims") else ""
     if along and "axis" not in known:
         return along
-    return facts.hints()["arguments"].get(name) or nearest(name, known)
+    told = facts.hints()["arguments"].get(name, [])
+    if isinstance(told, str):
+        return told
+    other = next((n for n in told if n in known), "")
+    return f" ({other})" if other else nearest(name, known)
 
 
 def missing(function: str, names: Sequence[str], first: Any) -> str:
@@ -101,7 +105,11 @@ def cured(
     `inputs` has the types that each array may have, by its path. Axes count from the end up to
     `rank`. `beside` is the type of the first array that is not of bool, "" where there is none.
     """
-    for fault in faults:
+    found = list(faults)
+    is_of_rank = any(fault.field.endswith(".DimensionCount") for fault in found)
+    for fault in found:
+        if is_of_rank and fault.field == "DimensionCount":
+            continue  # it follows from the rank, and is no argument
         root, _, aspect = fault.field.partition(".")
         rule = f"be in [{-rank}, {rank - 1}]" if is_of_axis(fault) and rank else fault.rule
         if root in inputs and aspect in ("DataType", "dtype"):

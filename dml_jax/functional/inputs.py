@@ -10,7 +10,7 @@ import numpy as np
 
 from dml_jax.description.descriptor import c_name_of
 from dml_jax.description.fields import Array, Field
-from dml_jax.description.tensor import is_array, shown_array
+from dml_jax.description.tensor import is_array, of_symbols, shown_array
 from dml_jax.enums import TensorDataType, is_bfloat16
 from dml_jax.errors import DmlError, Fault, Unquoted, items_of, moving
 from dml_jax.functional import hints
@@ -47,13 +47,17 @@ def split_inputs(
                     first = "".join(f".{name}" for name in getattr(array, "_fields", ())[:1])
                     rule = f"be one array: a function returned several, take {first or '[0]'}"
                 raise DmlError([replace(fault, rule=rule)])
+            shape = shape_of(array) or ()
+            if not all(isinstance(size, int) for size in shape):
+                rule = f"be a list of integers{of_symbols(shape)}"
+                raise DmlError([Fault(operator.c_name, f"{path}.Sizes", rule, shape)])
         inputs[f.name] = value
     return inputs, values
 
 
 def is_operand(value: Any) -> bool:
     """Return whether a value is an array or an expression."""
-    return is_array(value) or isinstance(value, Expression)
+    return isinstance(value, Expression) or (is_array(value) and not isinstance(value, NUMBERS))
 
 
 def paths_of(f: Field, value: Any) -> list[tuple[str, Any]]:
@@ -167,15 +171,16 @@ def types_of_numbers(
         found = found if only is None else [only.dtype]
         if not found:
             f = next(f for f in operator.fields if f.name == name)
-            rule = "be an array, or another argument (numbers have no type of their own)"
+            other = ", or another argument" if len(inputs) > 1 else ""
+            rule = f"be an array{other} (numbers have no type of their own)"
             raise DmlError([Fault(operator.c_name, f.c_name, rule, inputs[name])])
         allowed = {t.name for t in operator.contract.types_of(name)}
         is_float = {n.rstrip("0123456789") for n in allowed} == {"FLOAT"}
         is_whole = np.issubdtype(found[0], np.integer)
         if is_float and is_whole:
             types[name] = np.dtype(np.float32)
-        elif not is_whole and "INT32" in allowed and not any("FLOAT" in n for n in allowed):
-            types[name] = np.dtype(np.int32)  # an index beside floats
+        elif not is_whole and not any("FLOAT" in n for n in allowed):  # an index beside floats
+            types[name] = np.dtype(np.int32 if "INT32" in allowed else np.uint32)
         else:
             types[name] = np.dtype(found[0])
     return types

@@ -18,7 +18,8 @@ class Binary(Operator):
     Choices: FLOAT16 is computed in FLOAT32 and rounded once; integers wrap modulo 2^n.
 
     Fields:
-        a_tensor, b_tensor: the tensors to map, of one type and equal sizes; strides of 0 broadcast.
+        a_tensor, b_tensor: the tensors to map, of one type and equal sizes; strides of 0 broadcast,
+            and functions broadcast as NumPy does.
         output_tensor: of the inputs' type and sizes; may be the memory of either.
     """
 

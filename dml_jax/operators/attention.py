@@ -85,7 +85,8 @@ class _Attention(Operator):
         heads = fields.get("query_head_count", fields.get("head_count"))
         if "key_value_head_count" in fields and fields["key_value_head_count"] is None:
             fields["key_value_head_count"] = heads
-        if fields.get("scale") is None and query is not None and isinstance(heads, int) and heads:
+        if fields.get("scale") is None and query is not None:
+            heads = heads if isinstance(heads, int) and heads else 1  # which is refused
             parts = heads if query.dimension_count < 5 or "query_tensor" in fields else 1
             fields["scale"] = 1 / math.sqrt(max(query.sizes[-1] // parts, 1))
         if fields.get("mask_type") is None:

@@ -88,7 +88,7 @@ class Gather(_Gather, op="GATHER"):
         axis: the dimension of the input that indices name.
         index_dimensions: the number of dimensions of the indices, from the last one, that count;
             those before have the size 1. Choice: 0 and the rank are accepted. Functions count all
-            where it is left out; then, and where ranks differ, the result is that of `jnp.take`.
+            where it is left out; then, and where ranks differ, the sizes are those of `jnp.take`.
     """
 
     @classmethod
@@ -98,10 +98,10 @@ class Gather(_Gather, op="GATHER"):
         """Return arrays of other ranks with ones in front; then the result has `take`'s sizes."""
         x, indices = sizes["input_tensor"], sizes["indices_tensor"] or ()
         axis, count = attributes["axis"], attributes["index_dimensions"]
-        if not x or type(axis) is not int:
-            return Fitted()  # the descriptor says what is wrong, as below
         own, is_asked = len(indices), count is not None
         count = count if is_asked else own
+        if not x or type(axis) is not int:  # the descriptor says what is wrong, as below
+            return Fitted(attributes={"index_dimensions": count})
         if type(count) is not int or not 0 <= count <= own:
             return Fitted()
         places = next((d for d, size in enumerate(x) if size != 1), len(x))

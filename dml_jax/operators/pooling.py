@@ -333,6 +333,15 @@ class Fold(_Columns, op="FOLD"):
 
     spatial_count = ""  # the spatial dimensions are the output's
 
+    @classmethod
+    def call_of(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments; an integer stands for each spatial dimension of the output."""
+        sizes = arguments["output_sizes"]
+        for f in cls.fields if isinstance(sizes, (list, tuple)) else ():
+            if f.count == "DimensionCount" and type(arguments[f.name]) is int:
+                arguments[f.name] = [arguments[f.name]] * (len(sizes) - 2)
+        return arguments
+
     def lower(self, x):
         columns = wide(x).reshape(x.shape[-3:])
         return windows.fold(columns, self.window, self.output_tensor.sizes).astype(x.dtype)

@@ -117,7 +117,8 @@ class _Resampling(_Interpolating):
     @classmethod
     def _scaled(cls, sizes: Sequence[int], scales: Any) -> list[int]:
         """Return sizes times their scales, rounded down as in ONNX. Raises `DmlError`."""
-        numbers = scales if isinstance(scales, (list, tuple)) else []
+        numbers = scales.tolist() if hasattr(scales, "tolist") else scales
+        numbers = numbers if isinstance(numbers, (list, tuple)) else []
         if len(numbers) != len(sizes) or not all(isinstance(s, (int, float)) for s in numbers):
             rule = f"be given, or {len(sizes)} scales, one for each dimension"
             raise DmlError([Fault(cls.c_name, "output_sizes", rule, scales)])

@@ -73,7 +73,10 @@ _NO_VALUE = {"padding_value": 0}
 def _with_strides(fields: dict[str, Any], tensor: str) -> dict[str, Any]:
     """Return the fields of a function with strides of 1, where it leaves them out."""
     if fields.get("input_window_strides") is None:
-        fields["input_window_strides"] = [1] * fields[tensor].dimension_count
+        offsets = fields.get("input_window_offsets")
+        is_list = isinstance(offsets, (list, tuple))  # of a wrong length, which is said alone
+        count = len(offsets) if is_list else fields[tensor].dimension_count
+        fields["input_window_strides"] = [1] * count
     return fields
 
 

@@ -135,12 +135,25 @@ def test_ranks_and_sizes_are_said_with_their_cure():
     assert (fault.field, fault.value) == ("BTensor.Sizes[3]", 5)
 
 
+def test_integers_of_fold_stand_for_each_spatial_dimension():
+    columns = wrong.unfold(X, 2, 2)
+    np.testing.assert_array_equal(wrong.fold(columns, 2, 2, 1, 0, 0, X.shape), X)
+
+
+def test_numbers_of_numpy_are_numbers():
+    for two in (2, np.int64(2), np.float64(2)):
+        np.testing.assert_array_equal(wrong.pow(X, two), wrong.pow(X, 2.0))
+        np.testing.assert_array_equal(wrong.multiply(two, X), 2 * X)
+    assert wrong.pow(X, np.float64(3))[0, 0, 0, 0] != wrong.pow(X, np.float64(2))[0, 0, 0, 0]
+    assert dml_jax.roi_align(X, jnp.ones((1, 4), jnp.float32), 0).shape == (1, 3, 1, 1)
+
+
 def test_sizes_follow_from_scales():
     doubled = dml_jax.resample(
         X, mode="NEAREST_NEIGHBOR", rounding_direction=None, scales=[1, 1, 2, 2]
     )
     np.testing.assert_array_equal(doubled, N.repeat(2, 2).repeat(2, 3))
-    small = dml_jax.resample(X, mode="LINEAR", scales=[1, 1, 0.4, 0.4])
+    small = wrong.resample(X, mode="LINEAR", scales=jnp.array([1, 1, 0.4, 0.4]))
     assert small.shape == (2, 3, 1, 2)  # ONNX rounds down
     for scales in (None, 2):
         call = functools.partial(wrong.resample, X, mode="LINEAR", scales=scales)
@@ -244,8 +257,9 @@ def test_a_symbolic_batch_is_mapped_over():
     """The cure that the message about symbolic sizes names."""
     (batch,) = export.symbolic_shape("b")
     shape = jax.ShapeDtypeStruct((batch, 4), jnp.float32)
-    with pytest.raises(DmlError, match=re.escape("(symbolic ones are none: jax.vmap")):
-        export.export(jax.jit(lambda x: dml_jax.clip(x, 0, 1)))(shape)
+    for function in (lambda x: dml_jax.clip(x, 0, 1), lambda x: dml_jax.add(x, 1)):
+        with pytest.raises(DmlError, match=re.escape("(symbolic ones are none: jax.vmap")):
+            export.export(jax.jit(function))(shape)
     mapped = export.export(jax.jit(jax.vmap(lambda x: dml_jax.clip(x, 0, 1))))(shape)
     for size in (1, 3):
         x = np.linspace(-1, 2, 4 * size, dtype=np.float32).reshape(size, 4)

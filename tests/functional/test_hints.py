@@ -34,8 +34,10 @@ wrong: Any = dml_jax
         ("reshape", "(jax.numpy.reshape)"),
         ("squeeze", "(jax.numpy.squeeze)"),
         ("dense", "(dml_jax.gemm(x, w, b))"),
-        ("softmx", "(dml_jax.activation_softmax;"),
+        ("softmx", "(did you mean 'softmax'? dml_jax.activation_softmax;"),
         ("transpose", "(jax.numpy.transpose)"),
+        ("activation_silu", "(dml_jax.activation_swish;"),
+        ("standardize", "(dml_jax.mean_variance_normalization(x, axes=-1))"),
         ("scatter_add", "(x.at[indices].add(updates))"),
     ],
 )
@@ -55,6 +57,14 @@ def test_all_arguments_that_a_function_lacks_are_named_at_once():
         "'stride' (did you mean 'strides'?), 'padding' (start_padding and end_padding; "
         "jax.lax.padtype_to_pads gives those of 'SAME')"
     )
+
+
+def test_hints_name_arguments_that_the_function_has():
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(TypeError, match=r"'beta' \(steepness\)$"):
+        wrong.activation_softplus(x, beta=2)
+    with pytest.raises(TypeError, match=r"'gamma'$"):
+        wrong.activation_elu(x, gamma=2)
 
 
 @pytest.mark.parametrize(

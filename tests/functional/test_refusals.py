@@ -16,6 +16,7 @@ from dml_jax import DmlError, TensorDesc
 wrong: Any = dml_jax  # for calls that a type checker refuses, too
 IMAGE, HEADS, ROWS = (jnp.ones(s, jnp.float32) for s in ((1, 3, 8, 8), (2, 5, 4, 8), (2, 5, 9)))
 X, P, M, V = jnp.asarray(normal(2, 8, 4, 6)), normal(1, 2, 5, 5), normal(2, 3), float32(range(6))
+H = X.astype(jnp.bfloat16)
 B, C, PLACE = np.zeros(3, np.uint8), np.ones((1, 8, 1, 1), np.float32), np.zeros(1, np.int32)
 T = TensorDesc("FLOAT32", [2, 4])
 DESCRIPTOR = "to be in [0, 1] (-1 is 1 there), got -1"
@@ -52,10 +53,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: wrong.reduce(X, "SUMM"), "REDUCE: expected Function to be one of ARGMAX"),
     (lambda: wrong.reduce(X, "SUMM"), "did you mean 'SUM'"),
-    (
-        lambda: wrong.clip([1, 2], 0, 1),
-        "ELEMENT_WISE_CLIP: expected InputTensor to be an array",
-    ),
+    (lambda: wrong.clip([1, 2], 0, 1), "ELEMENT_WISE_CLIP: expected InputTensor to be an array"),
     (lambda: wrong.join([X, 3], 0), "JOIN: expected InputTensors[1] to be an array"),
     (lambda: wrong.clip_grad(X, None, 0, 1), "expected InputGradientTensor to be an array"),
     (lambda: wrong.tile(X > 0, [1]), "TILE: expected InputTensor.dtype to be one that"),
@@ -111,7 +109,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         ),
         "OutputTensor.Sizes to be [4, 3] (ones may stand in front), got [5, 3]",
     ),
-    (lambda: wrong.add(X, X.astype(jnp.bfloat16)), "are not promoted), got bfloat16"),
+    (lambda: wrong.add(X, X.astype(jnp.bfloat16)), "(x.astype('float32') converts), got bfloat16"),
+    (lambda: wrong.add(H, X), "(x.astype('bfloat16') converts), got FLOAT32"),
+    (lambda: wrong.multiply(H, X > 0), "DirectML has (x.astype('bfloat16') converts)"),
+    (lambda: wrong.join([H, X.astype(jnp.float16)]), "x.astype('bfloat16') converts"),
+    (lambda: wrong.exp(1.0), "InputTensor to be an array (numbers have"),
+    (lambda: wrong.cast(X, int), "TargetDataType to be a type of one width, as jax.numpy.int32"),
+    (lambda: wrong.quantize(X, [0.5], "SCALE"), "quantize_linear and dequantize_linear take numb"),
+    (dml_jax.ActivationRelu, "got nothing (ActivationRelu.fused() has no tensors)"),
     (
         lambda: wrong.activation_softmax(jnp.ones((2, 3, 8), jnp.int32)),
         "ACTIVATION_SOFTMAX1: expected InputTensor.DataType to be one of FLOAT32, FLOAT16 "
@@ -125,10 +130,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: wrong.convolution(X, X, start_padding="SAME"), "(jax.lax.padtype_to_pads gives"),
     (lambda: wrong.random_generator(jax.random.key(0), [4]), "keys are for jax.random"),
     (lambda: wrong.if_(X, X, X), "to be one of UINT8 (x != 0 is a condition), got FLOAT32"),
-    (
-        lambda: wrong.reduce(jnp.float32(3), "SUM"),
-        "(x.reshape(1) has rank 1; y[0] of its res",
-    ),
+    (lambda: wrong.reduce(jnp.float32(3), "SUM"), "(x.reshape(1) has rank 1; y[0] of its res"),
     (
         lambda: wrong.convolution(X, jnp.ones((3, 4, 1, 1), jnp.float32)),
         "FilterTensor.Sizes[1] to be 8 (InputTensor.Sizes[1] / GroupCount) (images are NCHW)",
@@ -155,10 +157,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: wrong.reduce(X > 0, "SUM"), "that DirectML has (x.astype('int32') converts)"),
     (lambda: wrong.add(X, X.astype(jnp.int32)), "; x.astype('float32') converts, got INT32"),
-    (
-        lambda: dml_jax.convolution(IMAGE[0], jnp.ones((4, 3, 3, 3))),
-        "a batch: x[None], got 4",
-    ),
+    (lambda: dml_jax.convolution(IMAGE[0], jnp.ones((4, 3, 3, 3))), "a batch: x[None], got 4"),
     (lambda: dml_jax.batch_normalization(IMAGE[0], *[jnp.ones(3)] * 4), "(images are NCHW), got 3"),
     (
         lambda: dml_jax.multihead_attention(
