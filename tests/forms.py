@@ -85,13 +85,7 @@ def of_few_elements() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module in (reductions, gpu):
             stack.enter_context(mock.patch.object(module, "LITTLE", 0))
-        small: dict[str, Any] = {
-            "FEWEST": 3,
-            "FUSED": 5,
-            "STORED": 6,
-            "UNROLLED": 4,
-            "PIECE": 24,
-        }
+        small: dict[str, Any] = {"FEWEST": 3, "FUSED": 5, "STORED": 6, "UNROLLED": 4, "PIECE": 24}
         stack.enter_context(mock.patch.multiple(cpu, **small))
         small = {"AT_ONCE": 4, "PIECES": 3, "MANY": 50, "THREADS": 8}
         stack.enter_context(mock.patch.multiple(gpu, **small))

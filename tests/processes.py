@@ -18,11 +18,7 @@ linux = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="only Linux limits and counts a process's memory"
 )
 
-PIPES: dict[str, Any] = {
-    "stdout": subprocess.PIPE,
-    "stderr": subprocess.PIPE,
-    "encoding": "utf-8",
-}
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
 
 
 GB = 2**30

@@ -4,13 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dml_jax import (
-    ElementWiseClip,
-    Join,
-    Reduce,
-    Split,
-    TensorDesc,
-)
+from dml_jax import ElementWiseClip, Join, Reduce, Split, TensorDesc
 from dml_jax.graph import (
     ConstantNode,
     Graph,

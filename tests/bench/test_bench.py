@@ -157,10 +157,7 @@ LOOKED_UP: dict[str, tuple[Any, int]] = {
     "more rows than there are": (lambda x: x[places(600)], (500 + 600) * 64),
     "GATHER": (lambda x: dml_jax.gather(x, places(1, 4), axis=0), 2 * ROWS),
     "GATHER_ELEMENTS": (lambda x: dml_jax.gather_elements(x, places(4, 16), axis=0), 2 * ROWS),
-    "SCATTER": (
-        lambda x: dml_jax.scatter_elements(x, places(4, 16), x[:4], axis=0),
-        2 * 500 * 64,
-    ),
+    "SCATTER": (lambda x: dml_jax.scatter_elements(x, places(4, 16), x[:4], axis=0), 2 * 500 * 64),
     "sizes": (lambda x: jnp.zeros(x.shape[1:], jnp.float32), 64),
     "both": (lambda x: x[:4] + x.sum(), 500 * 64 + ROWS),
     "itself": (lambda x: [x[:4], x.reshape(-1)], 2 * 500 * 64 + ROWS),

@@ -276,8 +276,7 @@ PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4) * 10  # height, width, c
 
 
 @pytest.mark.parametrize(
-    ("channels", "resample"),
-    [(3, None), (1, [1, 1, 2, 3]), (3, [1, 3, 2, 3]), (4, [1, 4, 2, 3])],
+    ("channels", "resample"), [(3, None), (1, [1, 1, 2, 3]), (3, [1, 3, 2, 3]), (4, [1, 4, 2, 3])]
 )
 @pytest.mark.parametrize("data_type", ["UINT8", "FLOAT32", "FLOAT16"])
 def test_a_picture_becomes_planes(

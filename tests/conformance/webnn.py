@@ -85,10 +85,7 @@ def _clamp(input: Array, minValue: Any = "NaN", maxValue: Any = "NaN") -> Array:
 
 
 def _reduce(
-    function: str,
-    input: Array,
-    axes: Sequence[int] | None = None,
-    keepDimensions: bool = False,
+    function: str, input: Array, axes: Sequence[int] | None = None, keepDimensions: bool = False
 ) -> Array:
     if axes is not None and not axes:  # each element by itself
         return dml_jax.reduce(input[..., None], function, axes=[input.ndim])
@@ -324,10 +321,6 @@ def version() -> str:
 def cases() -> list[Case]:
     """Return every case of web-platform-tests."""
     return [
-        Case(
-            test["graph"]["operators"][0]["name"],
-            test["name"],
-            partial(_check, test),
-        )
+        Case(test["graph"]["operators"][0]["name"], test["name"], partial(_check, test))
         for test in _file()["tests"]
     ]

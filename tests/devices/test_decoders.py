@@ -22,7 +22,7 @@ LAYERS, COUNT = 2, 8
 pytestmark = [
     pytest.mark.skipif(
         jax.device_count() < COUNT, reason=f"the default backend has fewer than {COUNT} devices"
-    ),
+    )
 ]
 
 

@@ -330,10 +330,7 @@ def identity(name: str, source: str, target: str, *sizes: int) -> Node:
     return Node(name, [source], [target], "ELEMENT_WISE_IDENTITY", [tensor], [tensor])
 
 
-DEEP = (
-    *("FusedActivation", "Activation"),
-    (RELU, [("FusedActivation", "Activation", (RELU, []))]),
-)
+DEEP = (*("FusedActivation", "Activation"), (RELU, [("FusedActivation", "Activation", (RELU, []))]))
 
 
 ONE = identity("a", "x", "y")

@@ -180,10 +180,7 @@ def test_what_is_inside_of_jit_or_gone(guide: Model):
         ({"input": [1.0] * 9}, r"values\['input'\] to be an array, got a list"),
         ({"input": np.ma.ones(9, np.float32)}, r"\['input'\] to be one of JAX or NumPy, got a M"),
         ({"input": np.ones(9, ">f4")}, r"\['input'\] to be in the machine's byte order"),
-        (
-            {"input": np.ones(9, bool)},
-            r"values\['input'\]\.dtype to be one that D.*got bool",
-        ),
+        ({"input": np.ones(9, bool)}, r"values\['input'\]\.dtype to be one that D.*got bool"),
         ([np.ones(9, np.float32)], "values to be arrays by the resource's name"),
     ],
 )

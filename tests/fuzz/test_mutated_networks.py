@@ -139,8 +139,7 @@ HUGE: dict[str, Callable[[], bytes]] = {
     "tile": lambda: folded("h = Tile (a, s)", f"int64[1] a = {{0}}, int64[1] s = {{{MOST}}}"),
     "pad": lambda: folded("h = Pad (a, s)", f"int64[1] a = {{0}}, int64[2] s = {{0, {MOST}}}"),
     "one-hot": lambda: folded(
-        "h = OneHot (a, d, v)",
-        f"int64[1] a = {{0}}, int64 d = {{{MOST}}}, int64[2] v = {{0, 1}}",
+        "h = OneHot (a, d, v)", f"int64[1] a = {{0}}, int64 d = {{{MOST}}}, int64[2] v = {{0, 1}}"
     ),
     "sparse": lambda: sparse([1 << 40]),
     "sparse product": lambda: sparse([1 << 32, 1 << 32]),

@@ -247,9 +247,7 @@ UNARY: dict[str, Slopes | list[Slopes]] = {
     ],
     "ACTIVATION_RELU": Slopes(_if(is_above, 1, 0)),
     "ACTIVATION_SCALED_ELU": Slopes(
-        _if(is_above, 2, exp),
-        _if(is_above, 0, exp),
-        {"alpha": 0.5, "gamma": 2},
+        _if(is_above, 2, exp), _if(is_above, 0, exp), {"alpha": 0.5, "gamma": 2}
     ),
     "ACTIVATION_SCALED_TANH": [scaled_tanh(1.5, 0.5), scaled_tanh(-2, 4)],
     "ACTIVATION_SIGMOID": Slopes(of_sigmoid, lambda x: -of_sigmoid(x) * tanh(x / 2)),

@@ -11,12 +11,7 @@ from documented_facts import DOCUMENTED
 import dml_jax
 from dml_jax import TensorDesc
 from dml_jax.operator import operator_from_json
-from dml_jax.operators import (
-    DiagonalMatrix,
-    FillValueConstant,
-    FillValueSequence,
-    RandomGenerator,
-)
+from dml_jax.operators import DiagonalMatrix, FillValueConstant, FillValueSequence, RandomGenerator
 
 PHILOX = DOCUMENTED["DML_OPERATOR_RANDOM_GENERATOR"]
 

@@ -100,18 +100,12 @@ PLACES = np.arange(L)
 INSIDE = ENDS[:, None] > PLACES
 MASKS: dict[str, tuple[np.ndarray, np.ndarray]] = {  # the mask, and which keys [B, L] it leaves
     "KEY_SEQUENCE_LENGTH": (ENDS, INSIDE),
-    "KEY_SEQUENCE_END_START": (
-        np.stack([ENDS, STARTS]),
-        INSIDE & (STARTS[:, None] <= PLACES),
-    ),
+    "KEY_SEQUENCE_END_START": (np.stack([ENDS, STARTS]), INSIDE & (STARTS[:, None] <= PLACES)),
     "KEY_QUERY_SEQUENCE_LENGTH_START_END": (
         np.concatenate([ENDS, np.zeros(2 * B + 2, np.int32)]).astype(np.int32),
         INSIDE,
     ),
-    "BOOLEAN": (
-        np.broadcast_to(INSIDE[:, None, None], (B, N, S, L)).astype(np.int32),
-        INSIDE,
-    ),
+    "BOOLEAN": (np.broadcast_to(INSIDE[:, None, None], (B, N, S, L)).astype(np.int32), INSIDE),
 }
 
 

@@ -142,11 +142,7 @@ def test_a_tensor_of_zeros_has_the_scale_1():
     for type_, zero in (("UINT8", 0), ("INT8", -128)):
         op = DynamicQuantizeLinear.infer(input_tensor=T("FLOAT16", [2, 3]), output_data_type=type_)
         values, scale, zero_point = op(np.zeros([2, 3], np.float16))
-        assert (scale.dtype, scale.tolist(), zero_point.tolist()) == (
-            np.float32,
-            [[1.0]],
-            [[zero]],
-        )
+        assert (scale.dtype, scale.tolist(), zero_point.tolist()) == (np.float32, [[1.0]], [[zero]])
         assert np.unique(values).tolist() == [zero]
 
 

@@ -22,15 +22,7 @@ from records import record_of
 from records.reduction import reduced
 
 import dml_jax
-from dml_jax import (
-    Argmax,
-    Argmin,
-    DmlError,
-    Operator,
-    Reduce,
-    ReduceFunction,
-    TensorDesc,
-)
+from dml_jax import Argmax, Argmin, DmlError, Operator, Reduce, ReduceFunction, TensorDesc
 
 TINY = float(np.finfo(np.float32).tiny)
 """A GPU may keep smaller numbers, which a CPU flushes to 0, and the other way round."""

@@ -43,8 +43,7 @@ def test_padding_refuses_what_an_integer_does_not_hold():
 
 
 @pytest.mark.parametrize(
-    ("mode", "level"),
-    [("CONSTANT", "1_0"), ("EDGE", "1_0"), ("SYMMETRIC", "3_0"), ("WRAP", "6_4")],
+    ("mode", "level"), [("CONSTANT", "1_0"), ("EDGE", "1_0"), ("SYMMETRIC", "3_0"), ("WRAP", "6_4")]
 )
 def test_modes_have_a_feature_level(mode: str, level: str):
     op = Padding.infer(

@@ -128,10 +128,7 @@ def test_first_derivatives(op_class: type[Operator]):
     with jax.debug_nans(True):
         expected = gradient(*point)
     there = [jax.device_put(x, SEVERAL[1]) for x in point]
-    ways = [
-        gradient(*there),
-        [g[1] for g in exported.call(*(np.stack([x, x]) for x in point))],
-    ]
+    ways = [gradient(*there), [g[1] for g in exported.call(*(np.stack([x, x]) for x in point))]]
     for way in ways:
         for got, one in zip(way, expected, strict=True):
             np.testing.assert_allclose(got, one, rtol=1e-4, atol=1e-4)

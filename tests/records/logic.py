@@ -56,12 +56,7 @@ COMPARISONS = {
     "GREATER_THAN_OR_EQUAL": np.greater_equal,
     "LESS_THAN_OR_EQUAL": np.less_equal,
 }
-TRUTH = {
-    "AND": np.logical_and,
-    "OR": np.logical_or,
-    "XOR": np.logical_xor,
-    "NOT": np.logical_not,
-}
+TRUTH = {"AND": np.logical_and, "OR": np.logical_or, "XOR": np.logical_xor, "NOT": np.logical_not}
 BITS = {"AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "NOT": np.invert}
 
 RECORDS = {

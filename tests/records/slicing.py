@@ -47,11 +47,7 @@ def draw_window(rng: Rng, op_class: type[Operator], types: Types) -> Fields:
 def window_of(op: Any, counts: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """Return the indices that are read, for `numpy.ix_`."""
     windows = zip(
-        op.input_window_offsets,
-        op.input_window_sizes,
-        op.input_window_strides,
-        counts,
-        strict=True,
+        op.input_window_offsets, op.input_window_sizes, op.input_window_strides, counts, strict=True
     )
     return np.ix_(*((o if s > 0 else o + w - 1) + s * np.arange(n) for o, w, s, n in windows))
 

@@ -133,10 +133,7 @@ CASES = {
     "mixed": (mixed, {LAST: 5}),
     "one dimension": (of_one_dimension, {LAST: 2}),
     "spectrum": (spectrum, {LAST: 1}),
-    "one channel": (
-        lambda: network_of("y = Conv (x, a)", (1, 1, 9, 7), a=(4, 1, 3, 3)),
-        {LAST: 1},
-    ),
+    "one channel": (lambda: network_of("y = Conv (x, a)", (1, 1, 9, 7), a=(4, 1, 3, 3)), {LAST: 1}),
     "products": (products, {MATRICES: 2}),
     "RNN": (lambda: recurrent("RNN", 1, "bidirectional"), {RECURRENCES: 1}),
     "LSTM": (lambda: recurrent("LSTM", 4, "reverse"), {RECURRENCES: 1}),

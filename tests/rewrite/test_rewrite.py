@@ -250,10 +250,7 @@ CANCELLED: Mapping[str, tuple[int, Any]] = {
     ),
     "same way": (0, text(f"a = Neg(x) t = {BACK}(a) u = {BACK}(t) y = Abs(u)")),
     "equal sizes": (0, text(f"a = Neg(x) t = {SWAP}(a) y = Neg(t)", *MATRICES)),
-    "equal sizes, back": (
-        1,
-        text(f"a = Neg(x) t = {SWAP}(a) u = {SWAP}(t) y = Neg(u)", *MATRICES),
-    ),
+    "equal sizes, back": (1, text(f"a = Neg(x) t = {SWAP}(a) u = {SWAP}(t) y = Neg(u)", *MATRICES)),
     "between": (0, text(f"t = {TURN}(x) a = Abs(t) u = {BACK}(a) y = Neg(u)")),
     "read twice": (
         1,

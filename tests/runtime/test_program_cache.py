@@ -74,8 +74,7 @@ def is_translated(network: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "how",
-    ["report", "graph", pytest.param("tuned", marks=ON_A_CPU), "apply", "compiled again"],
+    "how", ["report", "graph", pytest.param("tuned", marks=ON_A_CPU), "apply", "compiled again"]
 )
 def test_a_second_load_translates_nodes_when_they_are_asked_for(how: str, tmp_path: Path):
     loaded(tmp_path)(X)
