@@ -26,6 +26,8 @@ class InputChecks:
 
     def __init__(self, inputs: Mapping[str, NodeArg], defaults: Mapping[str, NodeArg]):
         self._inputs, self._defaults = inputs, defaults
+        optional = (name for name, arg in inputs.items() if arg.type.startswith("optional("))
+        self._absent = dict.fromkeys(optional)
         # The sizes and types of arrays that passed: a small model computes faster than the checks.
         self._passed = RecentlyUsed[bool](_PASSED_MAX)
 
@@ -35,6 +37,7 @@ class InputChecks:
         Raises `ValueError` where an input is missing, `InvalidArgument` for a name, a type, a rank
         or a size that the model does not have, and `RuntimeError` for what is no array.
         """
+        feeds = {**self._absent, **feeds} if self._absent else feeds
         key = self._key(feeds)
         if key is not None and key in self._passed:
             return dict(feeds)

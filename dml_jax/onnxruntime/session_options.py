@@ -132,7 +132,13 @@ class SessionOptions(_Fields):
         `use_deterministic_compute` does. `session.dml_jax_cache` is the folder where programs are
         kept for other processes; "1" is the one of `load_onnx(cache=True)`, "0" keeps none.
         `python -m dml_jax.onnxruntime PROGRAM.py` keeps them, and `--no-cache` before it does not.
+
+        Raises `InvalidArgument` for a key of dml_jax that there is not.
         """
+        own = (PROGRAMS_ENTRY, QUICK_ENTRY, CACHE_ENTRY)
+        if key.startswith("session.dml_jax") and key not in own:
+            text = f"expected the config entry to be one of {', '.join(own)}{nearest(key, own)}"
+            raise errors.InvalidArgument(f"{text}, got {key!r}")
         self._add(key, value)
 
     get_session_config_entry = _Fields._get

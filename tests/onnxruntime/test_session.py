@@ -350,6 +350,10 @@ class TestMistakes:
             with pytest.raises(state.InvalidArgument):
                 session.run(None, {"i": np.array([1, 2])})
 
+    def test_an_optional_input_may_be_left_out(self):
+        data = of_text("(optional(float[n]) x) => (bool y) { y = OptionalHasElement (x) }")
+        same(both(data), {})
+
     def test_sequences_of_others(self):
         sessions = both(of_text("(seq(float[]) q, int64 i) => (y) { y = SequenceAt (q, i) }"))
         for session, state in zip(sessions, (own_state, real_state), strict=True):
@@ -386,6 +390,8 @@ class TestMistakes:
         options.optimized_model_filepath = str(tmp_path / "made.onnx")
         with pytest.raises(own_state.NotImplemented, match="optimized_model_filepath"):
             own.InferenceSession(BYTES, options)
+        with pytest.raises(own_state.InvalidArgument, match="did you mean 'session"):
+            options.add_session_config_entry("session.dml_jax_quik_compile", "0")
         with pytest.raises(AttributeError, match="did you mean 'intra_op_num_threads'"):
             options.intra_op_num_thread = 1
         with pytest.raises(TypeError, match="to be an int"):
