@@ -212,8 +212,7 @@ def _ensemble(node: Node, x: jax.Array) -> jax.Array:
 
     def with_zeros(array: Any, fill: Any = 0) -> np.ndarray:
         array = np.asarray(array)
-        rest = np.full((len(leaves), *array.shape[1:]), fill, array.dtype)
-        return np.concatenate([array, rest])
+        return np.concatenate([array, np.full((len(leaves), *array.shape[1:]), fill, array.dtype)])
 
     trees = Trees(
         feature=with_zeros(node.attribute("nodes_featureids")),

@@ -48,8 +48,7 @@ def fill(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None
 
 def too_deep(name: str) -> DmlError:
     """Return the error of a function that others call which others call, and so on."""
-    rule = f"be called by at most {CALLS_MAX} others"
-    return DmlError([Fault("", "the function", rule, name)])
+    return DmlError([Fault("", "the function", f"be called by at most {CALLS_MAX} others", name)])
 
 
 def written_out(proto: onnx.ModelProto) -> onnx.ModelProto:

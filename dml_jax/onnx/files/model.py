@@ -378,8 +378,7 @@ def _type(
     """Return the type of an input; None and a fault where its sizes are not fixed."""
     where = f"the input '{value.name}'"
     if not value.type.HasField("tensor_type"):
-        what = value.type.WhichOneof("value") or "no type"
-        expect(False, where, "be a tensor", Unquoted(what))
+        expect(False, where, "be a tensor", Unquoted(value.type.WhichOneof("value") or "no type"))
         return None
     proto = value.type.tensor_type
     dims = list(proto.shape.dim)

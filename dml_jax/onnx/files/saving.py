@@ -147,8 +147,7 @@ def _fitting(expect: Expect, name: str, value: np.ndarray, place: _Place) -> np.
         expect(False, where, rule, Unquoted(value.dtype))
         return None
     rule = f"hold numbers that {shown} holds (round them: .astype('{kind.name}'))"
-    is_held = expect(bool(np.all(is_exact)), where, rule, Unquoted(value.dtype))
-    return array if is_held else None
+    return array if expect(bool(np.all(is_exact)), where, rule, Unquoted(value.dtype)) else None
 
 
 def _set(tensor: TensorProto, array: np.ndarray) -> None:

@@ -88,8 +88,7 @@ class Site:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute, `default` where it is left out."""
-        found = (attribute_value(a) for a in self.proto.attribute if a.name == name)
-        return next(found, default)
+        return next((attribute_value(a) for a in self.proto.attribute if a.name == name), default)
 
     def get(self, index: int) -> Any:
         """Return input `index`, None where it is left out."""

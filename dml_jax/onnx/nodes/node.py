@@ -208,3 +208,10 @@ class Node:
         if not -max(rank, 1) <= axis < max(rank, 1):
             raise self.refusal(name, f"be in [{-rank}, {rank - 1}]", axis)
         return axis + rank if axis < 0 else axis
+
+
+def required(node: Node, name: str) -> Any:
+    """Return an attribute of a node. Raises `DmlError` where it is missing."""
+    if name not in node.attributes:
+        raise DmlError([Fault("", name, "be given", Unquoted("nothing"))])
+    return node.attributes[name]

@@ -151,8 +151,7 @@ def check_attributes(proto: onnx.NodeProto, schema: defs.OpSchema | None) -> Non
     schemas: dict[str, Any] = dict(schema.attributes if schema else {})
     version, known = f" {schema.since_version}" if schema else "", [*schemas]
     if schema is None:
-        of_domain = facts.attributes().get(domain_of(proto.domain), {})
-        known = of_domain.get(proto.op_type, given)
+        known = facts.attributes().get(domain_of(proto.domain), {}).get(proto.op_type, given)
     for name, attribute in given.items():
         if name not in known:
             rule = f"be an attribute of {proto.op_type}{version}{nearest(name, known)}"

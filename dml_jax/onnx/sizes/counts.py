@@ -60,8 +60,7 @@ def mask(tensor: Tensor) -> Expression:
 
 def padded_with(tensor: Tensor, fill: Fill) -> Tensor:
     """Return a padded tensor whose padding holds `fill`."""
-    value = fill(tensor.type) if callable(fill) else fill
-    x = dml.if_(mask(tensor), tensor.expression, value)
+    x = dml.if_(mask(tensor), tensor.expression, fill(tensor.type) if callable(fill) else fill)
     return Tensor(tensor.name, tensor.type, lambda: x, count=tensor.count)
 
 

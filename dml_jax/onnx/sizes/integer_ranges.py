@@ -75,8 +75,7 @@ def _many(node: Node) -> int:
 
 
 def _union(tensors: Iterable[Tensor]) -> Bounds | None:
-    kinds = (*_LIMITS, TensorProto.BOOL)
-    integers = [bounds_of(t) for t in tensors if t.type.element in kinds]
+    integers = [bounds_of(t) for t in tensors if t.type.element in (*_LIMITS, TensorProto.BOOL)]
     return _of(end for pair in integers for end in pair) if integers else None
 
 

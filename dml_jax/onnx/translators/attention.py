@@ -77,8 +77,7 @@ def _bias(
     is_own_key_there = past + shape[2] <= shape[3] and not node.has(6)
     if is_own_key_there and not node.has(3):
         return bias, None
-    is_seen = dml.reduce(dml.greater_than(bias, lowest / 2), "MAX", [3])
-    return bias, is_seen
+    return bias, dml.reduce(dml.greater_than(bias, lowest / 2), "MAX", [3])
 
 
 def _mask(node: Node, keys: int, lowest: float) -> Expression | None:

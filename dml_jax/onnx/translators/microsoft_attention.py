@@ -12,7 +12,7 @@ from dml_jax.enums import TensorDataType
 from dml_jax.errors import Unquoted
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
-from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.node import Node, required
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
@@ -140,7 +140,7 @@ def _from_input(
     if node.has(at_past):
         pair = dml.split(node[at_past], 0, (1, 1))  # [keys and values, batch, heads, keys, size]
         parts["past_key"], parts["past_value"] = (reshape(p, p.sizes[1:]) for p in pair)
-    heads = node.attribute("num_heads")
+    heads = required(node, "num_heads")
     output, key, value = _attend(node, heads, parts, at_mask, at_bias)
     if len(node.types) == 1:
         return output
@@ -151,7 +151,7 @@ def _from_input(
 @translates("MultiHeadAttention", domain=MICROSOFT)
 def _multi_head(node: Node) -> Any:
     _refuse_inputs(node, 8, 9)
-    heads, x = node.attribute("num_heads"), node[0]
+    heads, x = required(node, "num_heads"), node[0]
     if node.rank() == 5:
         query, key, value = _parts_of_heads(x)
     elif node.rank(1) == 5:
@@ -277,7 +277,7 @@ def attend_with_cache(
     size], of whose keys there are `past` in each batch. A mask, [batch, heads, queries, keys], is 1
     where a query sees a key.
     """
-    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    heads, groups = required(node, "num_heads"), required(node, "kv_num_heads")
     names = ("query", "key", "value", "past_key", "past_value")
     given: dict[str, Any] = dict(zip(names, (*parts, *buffers), strict=True))
     given |= {"past_sequence_lengths": past, "mask": mask, "relative_position_bias": bias}
@@ -298,7 +298,7 @@ def of_queries(node: Node, heads: int, groups: int) -> Sequence[Expression]:
 def _group_query_attention(node: Node) -> Any:
     _refuse(node, causal=1, qk_output=0)
     _refuse_inputs(node, 16)
-    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    heads, groups = required(node, "num_heads"), required(node, "kv_num_heads")
     batch, sequence, _ = node.shape()
     query, key, value = of_queries(node, heads, groups)
     size = query.sizes[2] // heads

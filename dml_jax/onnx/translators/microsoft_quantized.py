@@ -9,7 +9,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
-from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.node import Node, required
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import (
     as_type,
@@ -142,8 +142,8 @@ def _dynamic_product(node: Node) -> Expression:
 
 @translates("MatMulNBits", domain=MICROSOFT)
 def _product_of_bits(node: Node) -> Expression:
-    bits, block = node.attribute("bits", 4), node.attribute("block_size")
-    columns, inner = node.attribute("N"), node.attribute("K")
+    bits, block = node.attribute("bits", 4), required(node, "block_size")
+    columns, inner = required(node, "N"), required(node, "K")
     node.expect(bits in _BITS, "bits", "be 2, 4 or 8", bits)
     if node.attribute("weight_prepacked", 0):
         rule = "be 0, since 1 and 2 are layouts of one graphics card"
@@ -230,8 +230,7 @@ def _gathered_blocks(node: Node) -> Expression:
 
     def rows(x: Expression) -> Expression:
         """Return the rows of a table that the indices name."""
-        found = taken(x, node[1], axis)
-        return reshape(found, (*x.sizes[:axis], *wanted, *x.sizes[axis + 1 :]))
+        return reshape(taken(x, node[1], axis), (*x.sizes[:axis], *wanted, *x.sizes[axis + 1 :]))
 
     at = along if along < axis else along + len(wanted) - 1
     rule = "be another dimension than gather_axis, as in ONNX Runtime"

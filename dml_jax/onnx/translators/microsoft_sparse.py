@@ -7,7 +7,7 @@ import numpy as np
 from dml_jax import functional as dml
 from dml_jax.graph import Expression
 from dml_jax.onnx.files.attributes import MICROSOFT
-from dml_jax.onnx.nodes.node import Node
+from dml_jax.onnx.nodes.node import Node, required
 from dml_jax.onnx.nodes.op_types import translates
 from dml_jax.onnx.nodes.reshapes import permute, reshape, spread
 from dml_jax.onnx.translators.microsoft_attention import (
@@ -21,7 +21,7 @@ from dml_jax.onnx.translators.microsoft_attention import (
 
 @translates("SparseAttention", domain=MICROSOFT)
 def _sparse(node: Node) -> Any:
-    heads, groups = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    heads, groups = required(node, "num_heads"), required(node, "kv_num_heads")
     batch, sequence, _ = node.shape()
     query, key, value = of_queries(node, heads, groups)
     size, keys = query.sizes[2] // heads, node.shape(3)[2]
