@@ -42,12 +42,15 @@ def export(what: Any, *shapes: Any) -> onnx.ModelProto:
 
 
 def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.ModelProto:
+    for sizes in arguments:
+        if isinstance(sizes, (list, tuple)) and sizes and all(type(n) is int for n in sizes):
+            rule = f"be an array, or jax.ShapeDtypeStruct({sizes}, jax.numpy.float32)"
+            raise DmlError([Fault("export", "an argument", rule, sizes)])
     shapes = jax.tree.map(_shape_of, tuple(arguments))
     closed, results = jax.make_jaxpr(function, return_shape=True)(*shapes)
     w = Writer()
     leaves, _ = jax.tree_util.tree_flatten_with_path(shapes)
-    one = len(shapes) == 1
-    names = [_name("input", path[1:] if one else path) for path, _ in leaves]
+    names = [_name("input", path[1:] if len(shapes) == 1 else path) for path, _ in leaves]
     names = [w.name(name) for name in names]
     inputs = [Value(n, x.dtype, x.shape) for n, (_, x) in zip(names, leaves, strict=True)]
     made = write_closed_jaxpr(w, closed, inputs)

@@ -80,6 +80,9 @@ def write_closed_jaxpr(writer: Writer, closed: ClosedJaxpr, inputs: Sequence[Val
         is_empty = aval.dtype == dtypes.float0  # gradients of integers, which hold nothing
         return writer.constant(np.zeros(shape, bool) if is_empty else np.asarray(x.val, dtype))
 
+    for value in closed.consts:
+        if jnp.issubdtype(jnp.result_type(value), dtypes.extended):
+            raise unwritten("a random key of jax.random")
     jaxpr, constants = closed.jaxpr, map(writer.constant, closed.consts)
     known.update(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, inputs, strict=True))

@@ -61,8 +61,7 @@ def angle(eqn: Equation) -> Value:
     """Add pi, with the sign of y, to the angle of y / x where x is negative."""
     w, (y, x) = eqn.writer, eqn.inputs
     zero = w.like(0, x)
-    is_down = _is_negative(w, y)
-    turn = w.where(is_down, w.like(-np.pi, x), w.like(np.pi, x))
+    turn = w.where(_is_negative(w, y), w.like(-np.pi, x), w.like(np.pi, x))
     both = w("And", *(w("IsInf", v, dtype=bool) for v in (y, x)))
     ratio = w.where(both, w("Mul", w("Sign", y), w("Sign", x)), w("Div", y, x))
     slope = w("Atan", ratio)

@@ -38,8 +38,7 @@ def _inside(w: Writer, starts: dict[int, Value], most: dict[int, int]) -> Value 
     result: Value | None = None
     for axis, start in starts.items():
         is_low = w.compare("GreaterOrEqual", start, w.indices(0))
-        is_high = w.compare("LessOrEqual", start, w.indices(most[axis]))
-        both = w("And", is_low, is_high)
+        both = w("And", is_low, w.compare("LessOrEqual", start, w.indices(most[axis])))
         result = both if result is None else w("And", result, both)
     return result
 

@@ -61,8 +61,7 @@ def place_of_extreme(eqn: Equation) -> Value:
     # ONNX Runtime has extremes of wider types alone.
     if x.dtype == bool or x.dtype.itemsize == 2:
         x = w.cast(x, np.int32 if x.dtype.kind in "biu" else np.float32)
-    made = w(op_type, x, dtype=np.int64, shape=eqn.shape, axis=axis, keepdims=0)
-    return w.cast(made, eqn.dtype)
+    return w.cast(w(op_type, x, dtype=np.int64, shape=eqn.shape, axis=axis, keepdims=0), eqn.dtype)
 
 
 _Pair = Callable[[Writer, Value, Value], Value]
