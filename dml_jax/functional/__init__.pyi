@@ -2588,7 +2588,7 @@ def quantized_linear_convolution(
         filter_scale: What a step of the integers stands for; of one element, the filter's also
             one for each output channel.
         filter_zero_point: The integer that stands for 0; of the sizes of the scales.
-        bias: {1, output channels, 1...}.
+        bias: {1, output channels, 1...}; functions also take {output channels}.
         output_scale: What a step of the integers stands for; of one element, the filter's also
             one for each output channel.
         output_zero_point: The integer that stands for 0; of the sizes of the scales.

@@ -111,7 +111,10 @@ def cured(
         if is_of_rank and fault.field == "DimensionCount":
             continue  # it follows from the rank, and is no argument
         root, _, aspect = fault.field.partition(".")
-        rule = f"be in [{-rank}, {rank - 1}]" if is_of_axis(fault) and rank else fault.rule
+        is_of_range = is_of_axis(fault) and rank
+        rule = f"be in [{-rank}, {rank - 1}]" if is_of_range else fault.rule
+        if fault.field == "Axis" and rule.startswith("be an integer") and rank:
+            rule = f"be an integer in [{-rank}, {rank - 1}]"
         if root in inputs and aspect in ("DataType", "dtype"):
             hint = of_table(fault, rank)
             own = _of_type(fault, str(fault.value), inputs[root], beside)

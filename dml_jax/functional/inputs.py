@@ -179,8 +179,10 @@ def types_of_numbers(
         is_whole = np.issubdtype(found[0], np.integer)
         if is_float and is_whole:
             types[name] = np.dtype(np.float32)
-        elif not is_whole and not any("FLOAT" in n for n in allowed):  # an index beside floats
-            types[name] = np.dtype(np.int32 if "INT32" in allowed else np.uint32)
+        elif not any("FLOAT" in n for n in allowed) and found[0].name.upper() not in allowed:
+            # an index beside floats, or a zero point of a type that is refused elsewhere
+            whole = next(n for n in ("INT32", "UINT32", *sorted(allowed)) if n in allowed)
+            types[name] = np.dtype(whole.lower())
         else:
             types[name] = np.dtype(found[0])
     return types
@@ -220,13 +222,16 @@ def fitted_ranks(
     """Return how single arrays of other ranks than the operator's are fitted to these.
 
     Arrays without dimensions, as jax.vmap has them, are arrays of one element for an element-wise
-    operator.
+    operator, and beside other arrays.
     """
     sizes = {n: targets.get(n, shape_of(v)) for n, v in inputs.items() if not isinstance(v, tuple)}
     plain = {n: python.index(v) if _is_integer(v) else v for n, v in values.items()}
     if set(sizes.values()) == {()} and operator.contract.is_element_wise:
         return Fitted(dict.fromkeys(sizes, (1,)), result=())
-    return operator.fitted(sizes, plain)
+    found = operator.fitted(sizes, plain)
+    rank = max((len(own or ()) for own in sizes.values()), default=0)
+    alone = {name: (1,) * rank for name, own in sizes.items() if own == ()} if rank else {}
+    return replace(found, sizes={**alone, **found.sizes})
 
 
 def normalised(operator: type[Operator], values: Mapping[str, Any], rank: int) -> dict[str, Any]:

@@ -125,8 +125,13 @@ class QuantizedLinearConvolution(_Convolving, op="QUANTIZED_LINEAR_CONVOLUTION")
             stands for; of one element, the filter's also one for each output channel.
         input_zero_point_tensor, filter_zero_point_tensor, output_zero_point_tensor: the integer
             that stands for 0; of the sizes of the scales.
-        bias_tensor: {1, output channels, 1...}.
+        bias_tensor: {1, output channels, 1...}; functions also take {output channels}.
     """
+
+    @classmethod
+    def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
+        """Return a bias of one number for each channel with the input's rank."""
+        return per_channel(sizes, "bias_tensor")
 
     def default_data_types(self) -> dict[str, TensorDataType]:
         return {"output_tensor": self.input_tensor.data_type}

@@ -101,7 +101,9 @@ class Gather(_Gather, op="GATHER"):
         own, is_asked = len(indices), count is not None
         count = count if is_asked else own
         if not x or type(axis) is not int:  # the descriptor says what is wrong, as below
-            return Fitted(attributes={"index_dimensions": count})
+            rank = max(len(x or ()), own)
+            ranked = {n: with_rank(s, rank) for n, s in sizes.items() if s}
+            return Fitted(ranked, {"index_dimensions": count})
         if type(count) is not int or not 0 <= count <= own:
             return Fitted()
         places = next((d for d, size in enumerate(x) if size != 1), len(x))

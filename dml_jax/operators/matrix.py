@@ -11,7 +11,7 @@ from dml_jax.errors import Expect
 from dml_jax.lowering import matrix, quantization
 from dml_jax.lowering.axes import on_axis
 from dml_jax.lowering.dtypes import wide
-from dml_jax.operator import Operator, rule, with_rank
+from dml_jax.operator import Fitted, Operator, rule, with_rank
 
 _TRANSPOSE = (MatrixTransform.TRANSPOSE, "TRANSPOSE", "DML_MATRIX_TRANSFORM_TRANSPOSE")
 
@@ -57,6 +57,15 @@ class _Product(Operator):
             elif name not in found and own is not None and len(own) in (len(a), len(b)):
                 found[name] = with_rank(own, max(len(own), len(output)))
         return found
+
+    @classmethod
+    def fitted(cls, sizes: Mapping[str, tuple[int, ...] | None], attributes: Any) -> Fitted:
+        """Return scales and zero points of rows and columns with the rank of the matrices."""
+        rank = max(len(sizes["a_tensor"] or ()), len(sizes["b_tensor"] or ()), 2)
+        own = {n: s for n, s in sizes.items() if n.endswith(("_scale_tensor", "_point_tensor"))}
+        vectors = {name: s for name, s in own.items() if s is not None and len(s) == 1}
+        ends = {n: (1, *s) if n.startswith("b_") else (*s, 1) for n, s in vectors.items()}
+        return Fitted({name: with_rank(end, rank) for name, end in ends.items()})
 
 
 class Gemm(_Product, op="GEMM"):

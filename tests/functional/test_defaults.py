@@ -148,6 +148,19 @@ def test_numbers_of_numpy_are_numbers():
     assert dml_jax.roi_align(X, jnp.ones((1, 4), jnp.float32), 0).shape == (1, 3, 1, 1)
 
 
+def test_scales_may_be_numbers_vectors_and_arrays_without_dimensions():
+    a, b = jnp.ones((4, 6), jnp.int8), jnp.ones((6, 5), jnp.int8)
+    rows, columns = np.arange(1, 5, dtype=np.float32), np.arange(1, 6, dtype=np.float32)
+    for left, right in ((rows, columns), (rows, 2.0), (np.float32(2), columns)):
+        made = wrong.matrix_multiply_integer_to_float(a, left, b, right)
+        wanted = 6 * np.reshape(left, (-1, 1)) * right
+        np.testing.assert_array_equal(made, np.broadcast_to(wanted, (4, 5)))
+    image, filters = jnp.ones((1, 3, 4, 4), jnp.uint8), jnp.ones((2, 3, 1, 1), jnp.int8)
+    others = (None, filters, 1.0, None, jnp.array([0, 5], jnp.int32), jnp.float32(1))
+    made = wrong.quantized_linear_convolution(image, 1.0, *others, None, "UINT8")
+    np.testing.assert_array_equal(made[0, :, 0, 0], [3, 8])
+
+
 def test_sizes_follow_from_scales():
     doubled = dml_jax.resample(
         X, mode="NEAREST_NEIGHBOR", rounding_direction=None, scales=[1, 1, 2, 2]

@@ -12,6 +12,7 @@ from arrays import float32, normal
 
 import dml_jax
 from dml_jax import DmlError, TensorDesc
+from dml_jax.onnx import export
 
 wrong: Any = dml_jax  # for calls that a type checker refuses, too
 IMAGE, HEADS, ROWS = (jnp.ones(s, jnp.float32) for s in ((1, 3, 8, 8), (2, 5, 4, 8), (2, 5, 9)))
@@ -114,6 +115,15 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: wrong.multiply(H, X > 0), "DirectML has (x.astype('bfloat16') converts)"),
     (lambda: wrong.join([H, X.astype(jnp.float16)]), "x.astype('bfloat16') converts"),
     (lambda: wrong.exp(1.0), "InputTensor to be an array (numbers have"),
+    (lambda: wrong.gather(X, P, axis=(0, 1)), "GATHER: expected Axis to be an integer in [-4, 3]"),
+    (
+        lambda: wrong.quantize_linear(X, 0.1, 0, "INT4"),
+        "OutputTensor.DataType to be one of INT8",
+    ),
+    (
+        lambda: export(wrong.tanh, (2, 3)),
+        "array, or jax.ShapeDtypeStruct((2, 3), jax.num",
+    ),
     (lambda: wrong.cast(X, int), "TargetDataType to be a type of one width, as jax.numpy.int32"),
     (lambda: wrong.quantize(X, [0.5], "SCALE"), "quantize_linear and dequantize_linear take numb"),
     (dml_jax.ActivationRelu, "got nothing (ActivationRelu.fused() has no tensors)"),
