@@ -12,7 +12,7 @@ from onnx import helper
 
 from dml_jax.errors import DmlError, Expect, Fault, Sentence, Unquoted, collecting
 from dml_jax.onnx.files import model as models
-from dml_jax.onnx.files.attributes import domain_of, label_of
+from dml_jax.onnx.files.attributes import MICROSOFT, domain_of, label_of
 from dml_jax.onnx.files.external_data import Folder, with_inner_elements
 from dml_jax.onnx.files.local_functions import FunctionKey, functions_of, key_of, written_out
 from dml_jax.onnx.files.topology import needed, repeated, within
@@ -36,6 +36,11 @@ from dml_jax.system.slow_notice import SlowNotice
 _INFERRED_MAX = 4096
 _LISTS_OF_ELEMENTS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _ELEMENTS_MAX = 64  # of a tensor of numbers that sizes may depend on
+# Op types of com.microsoft whose first output is as their first input is.
+_LIKE_FIRST = {
+    *("BiasAdd", "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipGroupNorm"),
+    *("RotaryEmbedding", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+}
 # How ONNX's inference refuses a node for more than its sizes.
 _OF_TYPES = ("has unsupported type", "has inconsistent type", "has been deprecated")
 
@@ -286,6 +291,9 @@ def _types_of_outputs(
         rows = zip(node.output, *branches, strict=False) if len(branches) == 2 else ()
         typed = (row for row in rows if row[1].HasField("type"))
         return {name: _common(one.type, other.type) for name, one, other in typed}
+    if domain_of(node.domain) == MICROSOFT and node.op_type in _LIKE_FIRST:
+        known = kinds.get(node.input[0]) if node.input else None
+        return {} if known is None else {node.output[0]: known}
     if node.op_type == "Tokenizer":  # of ONNX Runtime
         strings = helper.make_tensor_type_proto(onnx.TensorProto.STRING, None)
         return dict.fromkeys(node.output, strings)
