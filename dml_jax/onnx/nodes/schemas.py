@@ -225,7 +225,8 @@ def _tensor_type(name: str, kind: onnx.TypeProto | None) -> Type | None:
     found = Type.of(kind)
     if kind is not None and found is None:
         what = Unquoted(kind.WhichOneof("value") or "no type")
-        raise DmlError([Fault("", f"the output '{name}'", "be a tensor", what)])
+        rule = "be a tensor (a session of dml_jax.onnxruntime takes others)"
+        raise DmlError([Fault("", f"the output '{name}'", rule, what)])
     return found
 
 

@@ -42,11 +42,7 @@ def export(what: Any, *shapes: Any) -> onnx.ModelProto:
 
 
 def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.ModelProto:
-    for sizes in arguments:
-        if isinstance(sizes, (list, tuple)) and sizes and all(type(n) is int for n in sizes):
-            rule = f"be an array, or jax.ShapeDtypeStruct({sizes}, jax.numpy.float32)"
-            raise DmlError([Fault("export", "an argument", rule, sizes)])
-    shapes = jax.tree.map(_shape_of, tuple(arguments))
+    shapes = jax.tree.map(_shape_of, tuple(arguments), is_leaf=_are_sizes)
     closed, results = jax.make_jaxpr(function, return_shape=True)(*shapes)
     w = Writer()
     leaves, _ = jax.tree_util.tree_flatten_with_path(shapes)
@@ -60,8 +56,15 @@ def _function(function: Callable[..., Any], arguments: Sequence[Any]) -> onnx.Mo
     return w.model(inputs, dict(zip(outputs, made, strict=True)))
 
 
+def _are_sizes(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) and bool(x) and all(type(size) is int for size in x)
+
+
 def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
-    """Return the shape and type of an argument. Raises `DmlError` for keys of random numbers."""
+    """Return the shape and type of an argument. Raises `DmlError` for what is no array."""
+    if _are_sizes(x) or isinstance(x, str) or hasattr(x, "sizes"):
+        rule = "be an array or jax.ShapeDtypeStruct(sizes, dtype); onnx.save(model, path) writes it"
+        raise DmlError([Fault("export", "an argument", rule, x)])
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     if jnp.issubdtype(dtype, dtypes.extended) or dtype.kind in "OSU":
         raise unwritten(f"the type {dtype}")
@@ -154,8 +157,7 @@ def write_operator(w: Writer, operator: Operator, inputs: Sequence[Value]) -> li
     if fused is None:
         return made
     one = SimpleNamespace(short_name=fused.operator.short_name, **fused.attributes)
-    first = _export_by_record(w, one, made[0]) or write_function(w, fused, made[0])
-    return [*first, *made[1:]]
+    return [*(_export_by_record(w, one, made[0]) or write_function(w, fused, made[0])), *made[1:]]
 
 
 def _export_by_record(w: Writer, operator: Any, *inputs: Value | None) -> list[Value] | None:

@@ -240,8 +240,7 @@ class Writer:
         """Return `x` with a value around it; negative counts leave elements out."""
         if any(n < 0 for n in (*before, *after)):
             starts = [max(0, -a) for a in before]
-            stops = [n + min(0, b) for n, b in zip(x.shape, after, strict=True)]
-            x = self.slice(x, starts, stops)
+            x = self.slice(x, starts, [n + min(0, b) for n, b in zip(x.shape, after, strict=True)])
         low, high = ([max(0, int(n)) for n in side] for side in (before, after))
         if not any((*low, *high)):
             return x

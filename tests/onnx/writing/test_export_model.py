@@ -248,7 +248,7 @@ def test_what_has_no_nodes_is_named():
         export(jnp.linalg.cholesky, jnp.eye(3))
     with pytest.raises(DmlError, match="expected what to be a graph, an operator, a network"):
         export("network.onnx")
-    with pytest.raises(DmlError, match="the type <U1 has no nodes of ONNX"):
+    with pytest.raises(DmlError, match=r"onnx\.save\(model, path\) writes it"):
         export(lambda x: x, "a")
     for dtype in (jnp.float32, jnp.complex64):  # ONNX has complex tensors, and no Add of them
         with pytest.raises(DmlError, match="the type complex64 has no nodes of ONNX"):

@@ -67,8 +67,7 @@ def gather(eqn: Equation) -> Value:
     most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
     inside = _inside(w, starts, most) if p["mode"] == lax.GatherScatterMode.FILL_OR_DROP else None
     starts, batch = _clamp(w, starts, most), indices.shape[:-1]
-    gone = {*numbers.collapsed_slice_dims, *own}
-    kept = [a for a in range(x.rank) if a not in gone]
+    kept = [a for a in range(x.rank) if a not in {*numbers.collapsed_slice_dims, *own}]
     is_by_rows = all(sizes[a] == (1 if a in starts else x.shape[a]) for a in range(x.rank))
     first = [a for a in range(x.rank) if a in starts] if is_by_rows else [*range(x.rank)]
     rest = [a for a in kept if a not in first]
@@ -103,8 +102,7 @@ def scatter(eqn: Equation) -> Value:
     numbers = p["dimension_numbers"]
     named, own = numbers.scatter_dims_to_operand_dims, numbers.operand_batching_dims
     starts = _starts(w, indices, named, own, numbers.scatter_indices_batching_dims)
-    gone = {*numbers.inserted_window_dims, *own}
-    kept = [a for a in range(x.rank) if a not in gone]
+    kept = [a for a in range(x.rank) if a not in {*numbers.inserted_window_dims, *own}]
     window = [updates.shape[k] for k in numbers.update_window_dims]
     sizes = {**dict.fromkeys(range(x.rank), 1), **dict(zip(kept, window, strict=True))}
     most = {a: x.shape[a] - sizes[a] for a in range(x.rank)}
