@@ -72,7 +72,8 @@ def array_faults(
 def unusable(name: str, path: str, array: Any) -> Fault | None:
     """Return the fault of an array that fits its tensor but that JAX cannot use; else None."""
     if not is_plain(array):
-        return Fault(name, path, IS_PLAIN, Unquoted(with_article(type(array))))
+        hint = " (x[...] is one)" if hasattr(array, "__jax_array__") else ""  # of flax
+        return Fault(name, path, IS_PLAIN + hint, Unquoted(with_article(type(array))))
     return Fault(name, path, "be there", deleted(array)) if is_deleted(array) else None
 
 
@@ -88,6 +89,8 @@ def _remedy(tensor: TensorDesc, array: Any) -> str:
         return " (only operators take these)"
     if isinstance(array, MaskedArray):
         return " without a mask (x.filled() makes one)"
+    if isinstance(array, dict):
+        return " (arrays by name are **inputs)"
     if shape is None or not hasattr(array, "dtype"):
         return " (jax.numpy.asarray makes one)"
     if shape == tensor.sizes and array.dtype == jax.numpy.bfloat16:

@@ -71,7 +71,8 @@ def _field_of(name: str, annotation: Any, default: Any) -> Field:
     elif isinstance(annotation, type) and issubclass(annotation, Descriptor):
         kind = Structure(annotation)
     if kind is None:
-        raise TypeError(f"field {name!r} is annotated with {annotation!r}, which is no field kind")
+        kinds = "a kind of dml_jax.description.fields: Input, Output, Float, UInt, Axes, ..."
+        raise TypeError(f"field {name!r} is annotated with {annotation!r}, not with {kinds}")
     if isinstance(kind, Array) and count is None:
         raise TypeError(f"field {name!r} lacks the name of its count: Annotated[..., Count('...')]")
     shown = shown | None if optional else shown

@@ -161,7 +161,7 @@ class Support:
 
 @functools.cache
 def _types(names: str) -> tuple[TensorDataType, ...]:
-    return tuple(map(TensorDataType.of, names.split()))
+    return tuple(map(TensorDataType.of, names.replace(",", " ").split()))
 
 
 def of_facts(

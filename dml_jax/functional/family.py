@@ -144,9 +144,7 @@ class Family:
         except TypeError as error:
             text = str(error)
             if text.startswith("multiple values"):
-                name = text.split("'")[1]
-                order = [*self.defaults][: [*self.defaults].index(name) + 1]
-                text += f" (the order is {', '.join(order)})"
+                text += f" (the order is {', '.join(self.defaults)})"
             unknown = [
                 f"{name!r}{hints.of_argument(self.name, name, self.defaults)}"
                 for name in named

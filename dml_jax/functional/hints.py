@@ -67,7 +67,8 @@ def check_constant(operator: str, fields: Mapping[str, str], values: Mapping[str
         if traced is not None:
             rule, got = "be a constant: attributes cannot be traced", shown_array(traced)
             fault = Fault(operator, fields.get(name, name), rule, Unquoted(f"a traced {got}"))
-            faults.append(replace(fault, rule=rule + of_table(fault, 0)))
+            cure = of_table(fault, 0) or " (static_argnames of jax.jit)"
+            faults.append(replace(fault, rule=rule + cure))
     raise_if(faults)
 
 

@@ -41,7 +41,7 @@ def split_inputs(
             is_number = isinstance(array, NUMBERS) and not f.is_array
             if not (is_number or is_operand(array)):
                 fault = Fault(operator.c_name, path, "be an array", shown_array(array))
-                hint = hints.of_table(fault, 0) or " (jax.numpy.asarray makes one)"
+                hint = hints.of_table(fault, 0) or " (jax.numpy.asarray(x, dtype) makes one)"
                 rule = f"be an array{hint} or an Expression"
                 if isinstance(array, tuple) and any(map(is_operand, array)):
                     first = "".join(f".{name}" for name in getattr(array, "_fields", ())[:1])

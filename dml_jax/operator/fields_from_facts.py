@@ -94,7 +94,7 @@ def half_declared(cls: type[Declared], base: type[Declared]) -> Iterator[str]:
         yield "it lacks an output"
     named = facts.class_name_of(cls.short_name)
     if cls.__name__ != named:
-        yield f"its class is {cls.__name__}, not {named}"
+        yield f"its class is {cls.__name__}, not {named}, which follows from its name"
     chosen = cls.support.by if hasattr(cls, "support") else None
     if chosen not in (None, *(f.name for f in cls.fields)):
         yield f"its support goes by {chosen!r}, which is no field"

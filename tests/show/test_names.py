@@ -129,7 +129,7 @@ def test_the_names_of_onnx_mean_these_operators():
     ("name", "hint"),
     [
         ("softmax", "(dml_jax.activation_softmax; `dml-jax operators softmax`)"),
-        ("sum", "(dml_jax.reduce; `dml-jax operators sum`)"),
+        ("sum", "(dml_jax.reduce(x, 'SUM'))"),
         ("where", "(dml_jax.if_; `dml-jax operators where`)"),
         ("Conv", "(dml_jax.Convolution; `dml-jax operators Conv`)"),
         ("Reduc", "(did you mean 'Reduce'?)"),
