@@ -38,8 +38,8 @@ def _reduce(node: Node) -> Any:
     if not axes:
         return _of_each(node)
     x, axes, kind = node[0], sorted(set(axes)), node.type()
-    of_reals = ("ReduceL2",) if kind.real == "FLOAT64" else ("ReduceL2", "ReduceMean")
-    if node.op_type in of_reals and not kind.is_floating:  # sums and squares of integers wrap
+    # Sums and squares of integers wrap; of 64 bits ONNX Runtime computes them in FLOAT64 too.
+    if node.op_type in ("ReduceL2", "ReduceMean") and not kind.is_floating:
         x = dml.cast(x, "FLOAT64" if has_x64() and node.builder.beyond else kind.real)
     count = node.tensor(0).count
     if node.op_type == "ReduceMean" and count and count.axis in axes:
